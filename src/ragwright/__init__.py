@@ -1,0 +1,5 @@
+"""A workbench for retrieval-augmented generation."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"

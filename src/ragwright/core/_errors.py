@@ -1,0 +1,253 @@
+"""Every error that ragwright raises on purpose, in one tree.
+
+RagwrightError
+├── ConfigError
+│   └── PluginError
+├── MissingExtraError
+├── SourceError
+│   ├── EmptySourceError
+│   ├── EncryptedSourceError
+│   ├── FetchError
+│   │   └── AddressRefusedError
+│   ├── MalformedSourceError
+│   └── UnsupportedSourceError
+├── ChunkError
+├── StoreError
+│   ├── DuplicateIdError
+│   ├── SchemaVersionError
+│   ├── SnapshotGoneError
+│   ├── StoreBusyError
+│   └── StoreFullError
+├── ModelError
+│   ├── MissingKeyError
+│   ├── ModelRefusedError
+│   ├── ModelReplyError
+│   ├── ModelTimeoutError
+│   └── ModelUnavailableError
+│       └── RateLimitedError
+├── FlowError
+│   ├── GatherError
+│   └── UnhandledRequestError
+├── StoppedError
+│   ├── BudgetStopped
+│   └── Interrupted
+├── RetrieveError
+│   └── FilterError
+├── PromptError
+├── TestsetError
+└── MeasureError
+
+Each error says what was wrong, where (file, line, row, page) and what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class RagwrightError(Exception):
+    """The root: something ragwright can explain.
+
+    Args:
+        what: What was wrong, one sentence.
+        where: Place of the fault: a file, ``file:line``, a row, a page, an address.
+        hint: What the reader can do about it.
+    """
+
+    def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        """The sentence, the place and the way out, one line each."""
+        lines = [self.what]
+        if self.where:
+            lines.append(f"  where: {self.where}")
+        if self.hint:
+            lines.append(f"  do: {self.hint}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle by attributes, so that errors cross process borders whole."""
+        return (_rebuild, (type(self), dict(self.__dict__), self.args))
+
+
+def _rebuild(
+    kind: type[RagwrightError], state: dict[str, object], args: tuple[object, ...]
+) -> RagwrightError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class ConfigError(RagwrightError):
+    """A project file, study file or setting is wrong."""
+
+
+class PluginError(ConfigError):
+    """A ``module:object`` cannot be loaded or does not fit its seam."""
+
+
+class MissingExtraError(RagwrightError):
+    """An optional dependency is not installed; the hint holds the install line."""
+
+
+class SourceError(RagwrightError):
+    """A source cannot be read."""
+
+
+class EmptySourceError(SourceError):
+    """A source holds no text: an empty file, or a scan without a text layer."""
+
+
+class EncryptedSourceError(SourceError):
+    """A source is protected by a password."""
+
+
+class FetchError(SourceError):
+    """An address cannot be fetched."""
+
+
+class AddressRefusedError(FetchError):
+    """An address, or a redirect, leads to a private network and is not allowed."""
+
+
+class MalformedSourceError(SourceError):
+    """A source is damaged, truncated, or not what its name says."""
+
+
+class UnsupportedSourceError(SourceError):
+    """No reader knows this kind of source."""
+
+
+class ChunkError(RagwrightError):
+    """A document cannot be cut as asked."""
+
+
+class StoreError(RagwrightError):
+    """The store cannot be opened, read or written."""
+
+
+class DuplicateIdError(StoreError):
+    """Two different documents claim one id."""
+
+
+class SchemaVersionError(StoreError):
+    """A store was written by another schema version."""
+
+
+class SnapshotGoneError(StoreError):
+    """A pinned snapshot is no longer in the store."""
+
+
+class StoreBusyError(StoreError):
+    """Another process holds the store longer than the waiting time."""
+
+
+class StoreFullError(StoreError):
+    """The disk is full; what was committed before is intact."""
+
+
+class ModelError(RagwrightError):
+    """A model server, or a local model, did not do what was asked."""
+
+
+class MissingKeyError(ModelError):
+    """The environment holds no key for a provider, or the provider rejects it."""
+
+
+class ModelRefusedError(ModelError):
+    """A server refuses the request itself (unknown model, bad parameter, too long)."""
+
+
+class ModelReplyError(ModelError):
+    """A reply is not what the protocol promises: not JSON, no choices, cut off."""
+
+
+class ModelTimeoutError(ModelError):
+    """No reply within the time limit; the call may have been billed."""
+
+
+class ModelUnavailableError(ModelError):
+    """A server cannot be reached or fails (5xx); trying again may help."""
+
+
+class RateLimitedError(ModelUnavailableError):
+    """A server asks to slow down (429).
+
+    Args:
+        retry_after: Seconds the server asks to wait, None where it does not say.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        hint: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(what, where=where, hint=hint)
+        self.retry_after = retry_after
+
+
+class FlowError(RagwrightError):
+    """A flow was written or driven wrongly."""
+
+
+class GatherError(FlowError):
+    """Some flows of a gather failed.
+
+    Args:
+        outcomes: One entry per child flow in order: its result, or the error it ended with.
+    """
+
+    def __init__(self, what: str, *, outcomes: Sequence[object] = ()) -> None:
+        super().__init__(what)
+        self.outcomes = tuple(outcomes)
+
+    @property
+    def errors(self) -> tuple[BaseException, ...]:
+        """The errors among the outcomes, in order."""
+        return tuple(o for o in self.outcomes if isinstance(o, BaseException))
+
+
+class UnhandledRequestError(FlowError):
+    """The runner has no handler for a kind of request."""
+
+
+class StoppedError(RagwrightError):
+    """Work was stopped cleanly before its end; what was done is kept."""
+
+
+class BudgetStopped(StoppedError):
+    """The budget does not cover the next call."""
+
+
+class Interrupted(StoppedError):
+    """The user stopped the work (Ctrl-C)."""
+
+
+class RetrieveError(RagwrightError):
+    """A query cannot be answered by this index."""
+
+
+class FilterError(RetrieveError):
+    """A metadata filter names an unknown field or value."""
+
+
+class PromptError(RagwrightError):
+    """A prompt, a prompt part or a persona is wrong."""
+
+
+class TestsetError(RagwrightError):
+    """A testset, or a file of rows, cannot be used."""
+
+    __test__ = False  # the name is the field's; pytest must not collect it
+
+
+class MeasureError(RagwrightError):
+    """A measure is unknown, misspelt, or given the wrong parameters."""

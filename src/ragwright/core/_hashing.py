@@ -1,0 +1,29 @@
+"""Content hashes: one algorithm and one spelling for the whole program."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+
+def text_hash(text: str) -> str:
+    """Hash of a text: 32 hexadecimal digits of BLAKE2b over its UTF-8 bytes.
+
+    Lone surrogates are kept apart rather than refused, so any ``str`` has a hash.
+    """
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def value_hash(value: Any) -> str:
+    """Hash of a JSON-able value, equal for equal values whatever the order of their keys.
+
+    Raises:
+        TypeError: The value holds something JSON has no word for.
+    """
+    return text_hash(canonical_json(value))
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys and no spaces: the one spelling that hashes and logs compare."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

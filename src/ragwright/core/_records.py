@@ -1,0 +1,325 @@
+"""The nouns: frozen records that every room hands to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from ._hashing import value_hash
+
+MetaValue: TypeAlias = str | int | float | bool | tuple[str, ...]
+"""What metadata may hold: a scalar, or several strings (a document with three topics)."""
+
+Metadata: TypeAlias = Mapping[str, MetaValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A half-open range of characters ``[start, end)`` in a document's normalised text."""
+
+    start: int
+    end: int
+
+    @property
+    def length(self) -> int:
+        """Number of characters."""
+        return self.end - self.start
+
+    def overlap(self, other: Span) -> int:
+        """Number of characters that both spans hold, 0 where they do not meet."""
+        return max(0, min(self.end, other.end) - max(self.start, other.start))
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page, slide or sheet: its number from 1, its label, and its span in the text."""
+
+    number: int
+    span: Span
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One heading and the text it governs, up to the next heading of its level or above.
+
+    ``level`` counts from 1; ``span`` starts at the heading itself.
+    """
+
+    title: str
+    level: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    r"""A source as text: what readers return and what spans point into.
+
+    Attributes:
+        id: Stable name within a project: the path or address, or the id of a collection.
+        source: Address a reader can open: a path, a URL, a collection and an id.
+        title: Title, empty where the source has none.
+        text: Normalised text (NFC, ``\n`` line ends, no control characters).
+        language: ISO 639-1 code, empty where unknown.
+        created: ISO 8601 date or time, empty where unknown; likewise ``modified``.
+        pages: Pages in order, empty where the format has none.
+        sections: Headings in order, empty where the format has none.
+        metadata: Further fields that filters may use (author, topics, party, …).
+    """
+
+    id: str
+    source: str
+    text: str
+    title: str = ""
+    language: str = ""
+    created: str = ""
+    modified: str = ""
+    media_type: str = "text/plain"
+    pages: tuple[Page, ...] = ()
+    sections: tuple[Section, ...] = ()
+    metadata: Metadata = field(default_factory=dict)
+
+    def content_hash(self) -> str:
+        """Hash of all that an index depends on: text, title, structure and metadata."""
+        return value_hash(
+            [
+                self.text,
+                self.title,
+                self.language,
+                self.created,
+                self.modified,
+                [[p.number, p.span.start, p.span.end, p.label] for p in self.pages],
+                [[s.title, s.level, s.span.start, s.span.end] for s in self.sections],
+                {k: list(v) if isinstance(v, tuple) else v for k, v in self.metadata.items()},
+            ]
+        )
+
+    def page_at(self, position: int) -> int | None:
+        """Number of the page that holds a character, None where there are no pages."""
+        for page in self.pages:
+            if page.span.start <= position < page.span.end:
+                return page.number
+        return None
+
+    def headings_at(self, position: int) -> tuple[str, ...]:
+        """Titles of the sections that hold a character, outermost first."""
+        return tuple(s.title for s in self.sections if s.span.start <= position < s.span.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a document: exactly ``document.text[span.start:span.end]``.
+
+    Attributes:
+        id: ``document_id:start-end``; unique within one chunking.
+        ordinal: Position among the document's chunks, from 0.
+        page: Page of its first character, None without pages.
+        headings: Section titles above its first character, outermost first.
+        tokens: Length in tokens of the counter that cut it, 0 where none did.
+        metadata: Fields of this chunk alone; those of its document are added by the index.
+    """
+
+    id: str
+    document_id: str
+    ordinal: int
+    span: Span
+    text: str
+    page: int | None = None
+    headings: tuple[str, ...] = ()
+    tokens: int = 0
+    metadata: Metadata = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A condition on one metadata field that a hit must meet.
+
+    A field that holds several strings meets ``values`` when it holds at least one of them.
+    ``low``/``high`` are inclusive bounds, used where ``values`` is empty.
+    """
+
+    field: str
+    values: tuple[str | int | float | bool, ...] = ()
+    low: str | int | float | None = None
+    high: str | int | float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelScore:
+    """How one search channel saw a hit: its rank from 1 and its own score."""
+
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A retrieved chunk with its address, rank from 1 and final score (higher is better)."""
+
+    rank: int
+    score: float
+    document_id: str
+    chunk_id: str
+    source: str
+    title: str
+    page: int | None
+    start: int
+    end: int
+    text: str
+    headings: tuple[str, ...] = ()
+    channels: Mapping[str, ChannelScore] = field(default_factory=dict)
+    metadata: Metadata = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Persona:
+    """A reader to write for; every field but the name is plain text put into the prompt.
+
+    ``max_words`` bounds answers that are extracted offline; ``model`` overrides the
+    project's generator for this persona.
+    """
+
+    name: str
+    audience: str = ""
+    technical_density: str = ""
+    language_complexity: str = ""
+    answer_length: str = ""
+    writing_style: str = ""
+    extra_instructions: str = ""
+    max_words: int = 120
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A source mark ``[marker]`` of an answer, resolved to source, page and span."""
+
+    marker: int
+    source: str
+    document_id: str
+    chunk_id: str
+    title: str
+    page: int | None
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens and money of one or more model calls; ``cost`` is None where no price is known."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        """Sum; a cost unknown on either side with calls makes the sum unknown."""
+        cost: float | None
+        if self.calls == 0:
+            cost = other.cost
+        elif other.calls == 0:
+            cost = self.cost
+        elif self.cost is None or other.cost is None:
+            cost = None
+        else:
+            cost = self.cost + other.cost
+        return Usage(
+            self.calls + other.calls,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            cost,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer with everything needed to check it.
+
+    Attributes:
+        text: Answer with ``[n]`` marks; the sentence that says so when it abstains.
+        abstained: True where nothing in the context answers the question.
+        citations: Resolved marks, in order of first use.
+        hits: The context, in prompt order.
+        route: How the context was found (``index`` for now) and ``route_reason`` why.
+        model: Model identity; ``extractive`` means sentences quoted, none written.
+        cached: True where every paid reply came from the reply store.
+        prompt: Messages sent, role and content; empty for an extractive answer.
+        usage: Sum over the answer's calls.
+        notes: What was dropped, unresolved or substituted on the way, for the reader.
+    """
+
+    question: str
+    text: str
+    persona: str = ""
+    abstained: bool = False
+    citations: tuple[Citation, ...] = ()
+    hits: tuple[Hit, ...] = ()
+    route: str = "index"
+    route_reason: str = ""
+    model: str = ""
+    cached: bool = False
+    prompt: tuple[tuple[str, str], ...] = ()
+    usage: Usage = Usage()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GoldSpan:
+    """Gold evidence: characters of a source document, with their text as a check."""
+
+    document_id: str
+    start: int
+    end: int
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One evaluation row in ragas' names, plus gold that survives re-chunking.
+
+    ``reference_ids`` maps document ids to grades (BEIR, TREC); ``reference_spans`` holds
+    spans in source documents.
+    """
+
+    id: str
+    user_input: str
+    response: str = ""
+    reference: str = ""
+    retrieved_contexts: tuple[str, ...] = ()
+    reference_contexts: tuple[str, ...] = ()
+    retrieved_context_ids: tuple[str, ...] = ()
+    reference_ids: Mapping[str, int] = field(default_factory=dict)
+    reference_spans: tuple[GoldSpan, ...] = ()
+    persona_name: str = ""
+    metadata: Metadata = field(default_factory=dict)
+
+
+ScoreState: TypeAlias = Literal[
+    "scored", "abstained", "not_applicable", "judge_invalid", "errored", "skipped"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What one measure says of one row: a value only in the state ``scored``."""
+
+    measure: str
+    state: ScoreState
+    value: float | None = None
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a value without the state for it, and the state without a value."""
+        if (self.value is not None) != (self.state == "scored"):
+            raise ValueError(f"state {self.state!r} does not go with value {self.value!r}")
+
+
+def ranked(pairs: Iterable[tuple[str, float]], k: int) -> list[tuple[str, float]]:
+    """The k best of (id, score), scores rounded to 6 digits, ties by id.
+
+    The one ranking rule of the program: equal on every machine and every run.
+    """
+    rounded = [(key, round(score, 6)) for key, score in pairs]
+    return sorted(rounded, key=lambda pair: (-pair[1], pair[0]))[:k]

@@ -1,0 +1,5 @@
+"""Testsets and evaluation runs."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

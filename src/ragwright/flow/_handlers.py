@@ -1,0 +1,83 @@
+"""The seam of the runner: who carries a kind of request out.
+
+A handler is written once per kind of request, by the room that owns the resource (`models`
+owns servers, `index` owns views). The runner owns everything around it: reuse, merging,
+batching, limits, retries, budget, commits.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from ..core import RagwrightError, Usage
+
+RequestT = TypeVar("RequestT")
+ReplyT = TypeVar("ReplyT")
+
+OnDelta = Callable[[str], None]
+
+
+class Handler(ABC, Generic[RequestT, ReplyT]):
+    """What the runner asks of every handler, besides carrying out."""
+
+    def identity(self, request: RequestT) -> str:
+        """What, besides the request itself, decides the reply; part of the durable key.
+
+        For a model server its address and model; for a local model a hash of its weights and
+        tokenizer. Raises ConfigError for a model nobody configured.
+        """
+        return ""
+
+    def lane(self, request: RequestT) -> str:
+        """Requests of one lane share one concurrency limit: usually the model's name."""
+        return type(request).__name__
+
+    def limit(self, lane: str) -> int | None:
+        """Most requests of a lane in flight that the settings allow, None for the default."""
+        return None
+
+    def paid(self, request: RequestT) -> bool:
+        """True where a call may cost money, so that it counts against the budget."""
+        return False
+
+    def price(self, request: RequestT, usage: Usage) -> float | None:
+        """Money for a usage by the configured prices, None where no price is known."""
+        return None
+
+    async def aclose(self) -> None:
+        """Release what was opened; called on the runner's loop."""
+
+
+class SendHandler(Handler[RequestT, ReplyT]):
+    """Carries out one request at a time over the network; many run side by side."""
+
+    @abstractmethod
+    async def send(self, request: RequestT, on_delta: OnDelta | None = None) -> ReplyT:
+        """Make one attempt, without retries of its own.
+
+        Args:
+            request: What to send.
+            on_delta: Called on the loop with each piece of text, where the reply is streamed.
+
+        Raises:
+            RagwrightError: Typed, so that the runner knows whether trying again may help.
+        """
+
+
+class BatchHandler(Handler[RequestT, ReplyT]):
+    """Carries out what is queued in one go, off the loop."""
+
+    max_batch: int = 64
+
+    @abstractmethod
+    def carry(self, requests: Sequence[RequestT]) -> Sequence[ReplyT | RagwrightError]:
+        """Replies in the order of the requests; one that failed is its error."""
+
+    def quick(self, requests: Sequence[RequestT]) -> bool:
+        """True where carrying these out surely takes under 5 ms: then it runs on the loop."""
+        return False
+
+
+AnyHandler = SendHandler[Any, Any] | BatchHandler[Any, Any]

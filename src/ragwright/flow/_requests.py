@@ -1,0 +1,237 @@
+"""Requests and replies: everything that costs money or waits for another program.
+
+A request is a frozen record that a flow yields through a verb; a reply is the frozen record
+it gets back. Neither knows how the other is made: handlers (`_handlers`) carry requests out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Filter, Hit, Usage
+
+Params: TypeAlias = tuple[tuple[str, Any], ...]
+"""Model parameters as sorted (name, JSON value) pairs, so that requests stay hashable."""
+
+Vector: TypeAlias = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a chat: role (``system``, ``user``, ``assistant``) and text."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A chat completion.
+
+    Attributes:
+        model: Model name as configured, ``provider:name``.
+        messages: Turns in order.
+        params: Parameters sent with it (temperature, max_tokens, seed, …).
+        schema: JSON schema text the reply must follow, empty for free text.
+        sample: Number of an independent sample; equal requests with one number are one call.
+        stream: Deltas go to the driver's sink while the reply is being written.
+        timeout: Seconds for one attempt; not part of the key.
+    """
+
+    model: str
+    messages: tuple[Message, ...]
+    params: Params = ()
+    schema: str = ""
+    sample: int = 0
+    stream: bool = field(default=False, compare=False)
+    timeout: float | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """A completion of a raw prompt; ``logprobs`` asks for that many alternatives a token."""
+
+    model: str
+    prompt: str
+    params: Params = ()
+    logprobs: int | None = None
+    sample: int = 0
+    timeout: float | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Embed:
+    """Vectors for texts; queries and passages may be prefixed differently by the model."""
+
+    model: str
+    texts: tuple[str, ...]
+    role: Literal["query", "passage"] = "query"
+    timeout: float | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The k best chunks of one index snapshot by one channel.
+
+    Attributes:
+        snapshot: Name of the snapshot, as the index gave it.
+        channel: ``keyword`` needs ``text``; ``dense`` needs ``vector``.
+        text: Query text.
+        vector: Query vector, float32 bytes of the snapshot's dimension.
+        k: Most candidates to return.
+        filters: Hard conditions; every candidate meets all of them.
+    """
+
+    snapshot: str
+    channel: Literal["keyword", "dense"]
+    k: int
+    text: str = ""
+    vector: bytes = b""
+    filters: tuple[Filter, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """The stored chunks behind candidates, by chunk id, in the order asked for."""
+
+    snapshot: str
+    chunk_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rerank:
+    """How well each passage answers a query, by one model."""
+
+    model: str
+    query: str
+    passages: tuple[str, ...]
+    timeout: float | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Sql:
+    """One read-only statement on a configured database."""
+
+    database: str
+    statement: str
+    max_rows: int = 1000
+    timeout: float | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """The content at an address.
+
+    ``allow_private`` permits addresses of private networks (and redirects to them).
+    """
+
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    allow_private: bool = False
+    max_bytes: int = 50_000_000
+    timeout: float | None = field(default=None, compare=False)
+
+
+Request: TypeAlias = Chat | Complete | Embed | Search | Lookup | Rerank | Sql | Fetch
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """Text of a chat completion.
+
+    Attributes:
+        finish: ``stop``, ``length`` (cut by the token limit), ``content_filter``, …
+        model: Model the server says it used.
+        dropped: Parameters the server rejected and that were left out.
+        cached: True where the reply came from the reply store.
+    """
+
+    text: str
+    usage: Usage = Usage()
+    finish: str = "stop"
+    model: str = ""
+    dropped: tuple[str, ...] = ()
+    cached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteReply:
+    """Text of a raw completion, with the log-probability of each token where asked for."""
+
+    text: str
+    usage: Usage = Usage()
+    finish: str = "stop"
+    model: str = ""
+    dropped: tuple[str, ...] = ()
+    tokens: tuple[tuple[str, float], ...] = ()
+    cached: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EmbedReply:
+    """Vectors, one row a text: float32, shape (texts, dimensions)."""
+
+    vectors: Vector
+    usage: Usage = Usage()
+    cached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SearchReply:
+    """Candidates (chunk id, score), best first, scores rounded to 6 digits, ties by id."""
+
+    candidates: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LookupReply:
+    """Hits in the order of the request; their rank and score are left at 0."""
+
+    hits: tuple[Hit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RerankReply:
+    """One score a passage, higher is better; ``scale`` says what the numbers mean."""
+
+    scores: tuple[float, ...]
+    usage: Usage = Usage()
+    cached: bool = False
+    scale: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlReply:
+    """Columns and rows; ``truncated`` where the row limit cut them."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FetchReply:
+    """Body of an address after redirects; ``url`` is the last one."""
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    cached: bool = False
+
+
+Reply: TypeAlias = (
+    ChatReply
+    | CompleteReply
+    | EmbedReply
+    | SearchReply
+    | LookupReply
+    | RerankReply
+    | SqlReply
+    | FetchReply
+)

@@ -1,0 +1,201 @@
+"""Typed verbs: the only functions of the program that contain a bare ``yield``.
+
+A flow is a generator of requests. It says ``reply = yield from chat(...)``; the verb yields
+the request, checks once that the runner sent the right kind of reply, and returns it typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypeVar, cast, overload
+
+import numpy as np
+
+from ..core import Filter, FlowError
+from ._requests import (
+    Chat,
+    ChatReply,
+    Complete,
+    CompleteReply,
+    Embed,
+    EmbedReply,
+    Fetch,
+    FetchReply,
+    Lookup,
+    LookupReply,
+    Message,
+    Params,
+    Request,
+    Rerank,
+    RerankReply,
+    Search,
+    SearchReply,
+    Sql,
+    SqlReply,
+    Vector,
+)
+
+T = TypeVar("T")
+ReplyT = TypeVar("ReplyT")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gather:
+    """Run child flows side by side (see :func:`gather`)."""
+
+    flows: Iterable[Any]
+    limit: int | None
+    settle: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """How often a branch is taken, for a forecast (see :func:`branch`)."""
+
+    low: int
+    expected: int
+    high: int
+
+
+Step: TypeAlias = Request | Gather | Branch
+Flow: TypeAlias = Generator[Step, Any, T]
+
+
+def _expect(kind: type[ReplyT], reply: Any) -> ReplyT:
+    if not isinstance(reply, kind):
+        raise FlowError(
+            f"the driver sent {type(reply).__name__} where {kind.__name__} is due",
+            hint="drive flows with a Runner; handlers must return the reply of their request",
+        )
+    return reply
+
+
+def sorted_params(params: Mapping[str, Any]) -> Params:
+    """Parameters as the sorted, hashable pairs a request holds; lists become tuples.
+
+    None means "not set" and is left out.
+    """
+    return tuple(
+        (name, tuple(value) if isinstance(value, list) else value)
+        for name, value in sorted(params.items())
+        if value is not None
+    )
+
+
+def send(request: Request, kind: type[ReplyT]) -> Flow[ReplyT]:
+    """Yield any request and return its reply; the verbs below are named forms of it."""
+    return _expect(kind, (yield request))
+
+
+def chat(
+    model: str,
+    messages: Iterable[Message],
+    params: Mapping[str, Any] | None = None,
+    *,
+    schema: str = "",
+    sample: int = 0,
+    stream: bool = False,
+    timeout: float | None = None,
+) -> Flow[ChatReply]:
+    """A chat completion by ``model``; equal requests with one ``sample`` are one call."""
+    return _expect(
+        ChatReply,
+        (
+            yield Chat(
+                model, tuple(messages), sorted_params(params or {}), schema, sample, stream, timeout
+            )
+        ),
+    )
+
+
+def complete(
+    model: str,
+    prompt: str,
+    params: Mapping[str, Any] | None = None,
+    *,
+    logprobs: int | None = None,
+    sample: int = 0,
+) -> Flow[CompleteReply]:
+    """A completion of a raw prompt by ``model``."""
+    return _expect(
+        CompleteReply,
+        (yield Complete(model, prompt, sorted_params(params or {}), logprobs, sample)),
+    )
+
+
+def embed(
+    model: str, texts: Sequence[str], role: Literal["query", "passage"] = "query"
+) -> Flow[Vector]:
+    """Vectors of texts: float32, shape (texts, dimensions)."""
+    return _expect(EmbedReply, (yield Embed(model, tuple(texts), role))).vectors
+
+
+def search_keyword(
+    snapshot: str, text: str, k: int, filters: Sequence[Filter] = ()
+) -> Flow[tuple[tuple[str, float], ...]]:
+    """Up to k (chunk id, BM25 score) of a snapshot, best first."""
+    request = Search(snapshot, "keyword", k, text=text, filters=tuple(filters))
+    return _expect(SearchReply, (yield request)).candidates
+
+
+def search_dense(
+    snapshot: str, vector: Vector, k: int, filters: Sequence[Filter] = ()
+) -> Flow[tuple[tuple[str, float], ...]]:
+    """Up to k (chunk id, similarity) of a snapshot, best first."""
+    data = np.ascontiguousarray(vector, dtype=np.float32).tobytes()
+    request = Search(snapshot, "dense", k, vector=data, filters=tuple(filters))
+    return _expect(SearchReply, (yield request)).candidates
+
+
+def lookup(snapshot: str, chunk_ids: Sequence[str]) -> Flow[LookupReply]:
+    """The stored chunks with these ids, in this order."""
+    return _expect(LookupReply, (yield Lookup(snapshot, tuple(chunk_ids))))
+
+
+def rerank(model: str, query: str, passages: Sequence[str]) -> Flow[RerankReply]:
+    """One score a passage by a reranking model."""
+    return _expect(RerankReply, (yield Rerank(model, query, tuple(passages))))
+
+
+def sql(database: str, statement: str, max_rows: int = 1000) -> Flow[SqlReply]:
+    """Rows of one read-only statement."""
+    return _expect(SqlReply, (yield Sql(database, statement, max_rows)))
+
+
+def fetch(url: str, *, allow_private: bool = False) -> Flow[FetchReply]:
+    """The content at an address."""
+    return _expect(FetchReply, (yield Fetch(url, allow_private=allow_private)))
+
+
+@overload
+def gather(
+    flows: Iterable[Flow[T]], limit: int | None = None, *, settle: Literal[False] = False
+) -> Flow[list[T]]: ...
+@overload
+def gather(
+    flows: Iterable[Flow[T]], limit: int | None = None, *, settle: Literal[True]
+) -> Flow[list[T | Exception]]: ...
+def gather(
+    flows: Iterable[Flow[T]], limit: int | None = None, *, settle: bool = False
+) -> Flow[Any]:
+    """Results of child flows run side by side, in order.
+
+    Args:
+        flows: Child flows; a lazy iterable is read only as fast as they finish.
+        limit: Most children open at once, None for the runner's default.
+        settle: Return the error of a failed child in its place instead of raising.
+
+    Raises:
+        GatherError: After all children have settled, where any failed and ``settle`` is off.
+    """
+    return cast("list[Any]", (yield Gather(flows, limit, settle)))
+
+
+def branch(low: int, expected: int, high: int) -> Flow[int | None]:
+    """Declare how often a branch that depends on replies is taken.
+
+    Returns None in a real run: the flow decides by what it reads. In a dry run it returns
+    the count of the scenario being forecast, which the flow must then follow.
+    """
+    return cast("int | None", (yield Branch(low, expected, high)))

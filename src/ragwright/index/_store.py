@@ -1,0 +1,221 @@
+"""The seam of the index room: a store keeps the truth, a view answers from one snapshot of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Chunk, Document, Filter, Hit, text_hash, value_hash
+
+Matrix = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One way to index a corpus: how it is cut and which model embeds it.
+
+    Several pairs live side by side in one store; each is complete in itself.
+
+    Attributes:
+        chunker: Canonical text of the chunker's settings.
+        analyzer: Canonical text of the keyword analyzer's settings.
+        embedder: Identity of the embedding model with its prefixes and pooling; empty where
+            the pair has no vectors.
+        dimensions: Length of a vector, 0 without vectors.
+        similarity: ``cosine`` (vectors arrive normalised) or ``dot``.
+    """
+
+    chunker: str
+    analyzer: str
+    embedder: str = ""
+    dimensions: int = 0
+    similarity: str = "cosine"
+
+    @property
+    def key(self) -> str:
+        """Short name of the pair, the same on every machine: 12 hexadecimal digits."""
+        return value_hash([self.chunker, self.analyzer, self.embedder])[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedDocument:
+    """A document ready to be stored under one pair.
+
+    ``vectors`` has shape (chunks, dimensions), or is None for a pair without vectors.
+    """
+
+    document: Document
+    chunks: tuple[Chunk, ...]
+    vectors: Matrix | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteCounts:
+    """What a write did: documents and chunks added, changed, unchanged, removed."""
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    chunks_added: int = 0
+    chunks_removed: int = 0
+
+    def __add__(self, other: WriteCounts) -> WriteCounts:
+        """Sum, field by field."""
+        return WriteCounts(
+            self.added + other.added,
+            self.changed + other.changed,
+            self.unchanged + other.unchanged,
+            self.removed + other.removed,
+            self.chunks_added + other.chunks_added,
+            self.chunks_removed + other.chunks_removed,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ViewStatistics:
+    """Size of a view, for ``doctor``: rows, documents, tokens, resident bytes."""
+
+    chunks: int
+    documents: int
+    tokens: int
+    bytes: int
+
+
+class View(ABC):
+    """Answers from one consistent snapshot; never changes while a writer works."""
+
+    snapshot: str
+    pair: Pair
+
+    @abstractmethod
+    def keyword(
+        self, text: str, k: int, filters: Sequence[Filter] = ()
+    ) -> tuple[tuple[str, float], ...]:
+        """Up to k (chunk id, BM25 score), score above 0, best first, ties by id.
+
+        Raises:
+            FilterError: A filter names a field no chunk carries (the nearest are named).
+        """
+
+    @abstractmethod
+    def dense(
+        self, vectors: Matrix, k: int, filters: Sequence[Filter] = ()
+    ) -> tuple[tuple[tuple[str, float], ...], ...]:
+        """For each query vector up to k (chunk id, similarity), best first, ties by id.
+
+        Raises:
+            RetrieveError: The pair has no vectors, the dimension differs, or a value is NaN.
+        """
+
+    @abstractmethod
+    def lookup(self, chunk_ids: Sequence[str]) -> tuple[Hit, ...]:
+        """The chunks with these ids as hits (rank and score 0), in this order.
+
+        Raises:
+            RetrieveError: An id is not in the snapshot.
+        """
+
+    @abstractmethod
+    def fields(self) -> Mapping[str, int]:
+        """Metadata fields of the chunks and how many chunks carry each.
+
+        Always among them where known: ``document_id, source, title, language, page``.
+        """
+
+    @abstractmethod
+    def statistics(self) -> ViewStatistics:
+        """Size of the view."""
+
+    def close(self) -> None:
+        """Release files and memory; the view must not be used afterwards."""
+
+
+class Store(ABC):
+    """Truth on disk: documents, chunks, vectors and metadata of one project.
+
+    Every write is one transaction: all of it is there after a crash, or none of it. Bad
+    input never loses what is already stored.
+    """
+
+    @abstractmethod
+    def content_hashes(self, pair: Pair) -> Mapping[str, str]:
+        """Document id -> content hash of what is stored under the pair."""
+
+    @abstractmethod
+    def sources(self, pair: Pair) -> Mapping[str, str]:
+        """Document id -> root it was ingested from (see :meth:`upsert`), for pruning."""
+
+    @abstractmethod
+    def stored_vectors(self, embedder: str, hashes: Sequence[str]) -> Mapping[str, Matrix]:
+        """Vectors already stored under (embedder, :func:`chunk_key`), for those known.
+
+        Corpus vectors live once: two pairs that share an embedder share equal texts' vectors.
+        """
+
+    @abstractmethod
+    def upsert(self, pair: Pair, batch: Sequence[IndexedDocument], root: str = "") -> WriteCounts:
+        """Add new documents, replace changed ones with all their chunks, skip equal ones.
+
+        Args:
+            pair: Under which settings.
+            batch: Documents with their chunks; written in one transaction.
+            root: The source they were read from, remembered for pruning.
+
+        Raises:
+            DuplicateIdError: Two documents of the batch share an id.
+            StoreBusyError: Another process kept the store locked too long.
+            StoreFullError: The disk is full; what was committed before is intact.
+        """
+
+    @abstractmethod
+    def remove(self, document_ids: Sequence[str], pair: Pair | None = None) -> WriteCounts:
+        """Remove documents with chunks, from one pair or (None) from all, vectors included.
+
+        Texts and vectors that no other document needs are gone from the file's live pages.
+        """
+
+    @abstractmethod
+    def snapshot(self, pair: Pair) -> str:
+        """Name of the pair's present state; equal names mean equal content."""
+
+    @abstractmethod
+    def view(self, pair: Pair, snapshot: str | None = None) -> View:
+        """A view of the present state, or of the named one.
+
+        Raises:
+            SnapshotGoneError: The named state is no longer the stored one.
+        """
+
+    @abstractmethod
+    def documents(self, pair: Pair) -> Iterator[Document]:
+        """Stored documents by id, one in memory at a time."""
+
+    @abstractmethod
+    def document(self, document_id: str) -> Document | None:
+        """One stored document, None where there is none."""
+
+    @abstractmethod
+    def pairs(self) -> Sequence[Pair]:
+        """Every pair that holds at least one document."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close files; safe to call twice."""
+
+
+def chunk_key(chunk: Chunk, title: str = "") -> str:
+    """Hash of the text that is embedded for a chunk; the key of its vector."""
+    return text_hash(embedded_text(chunk, title))
+
+
+def embedded_text(chunk: Chunk, title: str = "") -> str:
+    """What an embedding model sees of a chunk: its document's title, then its text."""
+    head = title.strip()
+    if head and not chunk.text.lstrip().startswith(head):
+        return f"{head}\n{chunk.text}"
+    return chunk.text

@@ -1,0 +1,98 @@
+"""The seams of the ingest room: readers make documents, chunkers cut them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ..core import Chunk, Document, RagwrightError, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A source, or a part of one, that could not be read, and why."""
+
+    source: str
+    error: RagwrightError
+
+
+FetchBytes = Callable[[str], "Fetched"]
+"""Gets an address; the workbench passes one that goes through the runner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What came from an address: the last address after redirects, its type, its bytes."""
+
+    url: str
+    content_type: str
+    body: bytes
+
+
+class Reader(ABC):
+    """Turns a source into documents.
+
+    ``read`` is lazy and keeps going: a part that cannot be read is yielded as a Failure, so
+    that one bad file never loses the others.
+    """
+
+    name: str = ""
+
+    @abstractmethod
+    def accepts(self, source: str) -> bool:
+        """True where this reader is the one for a source, judged by its address alone."""
+
+    @abstractmethod
+    def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
+        """Documents of a source, one in memory at a time.
+
+        Args:
+            source: Path or address as the user gave it.
+            fetch: The only way to the network.
+        """
+
+
+class Chunker(ABC):
+    """Cuts a document; base class checks the span contract.
+
+    ``spec`` is the canonical text of the settings; equal specs cut equally.
+    """
+
+    spec: str
+
+    @abstractmethod
+    def cut(self, document: Document) -> list[Span]:
+        """Spans in order of their start that together cover the whole text, none empty.
+
+        Spans may overlap; leading and trailing white space belongs to a span, so that joining
+        them (overlaps once) gives the text back exactly.
+        """
+
+    def count(self, text: str) -> int:
+        """Tokens of a piece, by the chunker's own counter; 0 where it has none."""
+        return 0
+
+    def chunks(self, document: Document) -> tuple[Chunk, ...]:
+        """Chunks of a document with page, headings and token count."""
+        made = []
+        for ordinal, span in enumerate(self.cut(document)):
+            text = document.text[span.start : span.end]
+            made.append(
+                Chunk(
+                    id=f"{document.id}:{span.start}-{span.end}",
+                    document_id=document.id,
+                    ordinal=ordinal,
+                    span=span,
+                    text=text,
+                    page=document.page_at(first_character(text, span.start)),
+                    headings=document.headings_at(first_character(text, span.start)),
+                    tokens=self.count(text),
+                )
+            )
+        return tuple(made)
+
+
+def first_character(text: str, start: int) -> int:
+    """Position in the document of the first character of a piece that is not white space."""
+    return start + len(text) - len(text.lstrip()) if text.strip() else start

@@ -1,0 +1,5 @@
+"""Search, fusion and selection as flows."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,268 @@
+"""The house holds: rooms, imports, names, errors, sizes."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ragwright
+from ragwright import core
+from ragwright.core import _errors
+
+SOURCE = Path(ragwright.__file__).parent
+
+ROOMS = (
+    "core",
+    "flow",
+    "models",
+    "ingest",
+    "records",
+    "index",
+    "retrieve",
+    "answer",
+    "measure",
+    "experiment",
+    "report",
+    "workbench",
+    "app",
+    "testing",
+)
+"""Top to bottom: a room imports only from rooms above it."""
+
+BARRED = {("measure", "index"), ("measure", "ingest"), ("report", "experiment")}
+"""Rooms above that a room must not see all the same."""
+
+EXTRAS = {
+    "calamine",
+    "docx",
+    "lancedb",
+    "markdownify",
+    "onnx",
+    "onnxruntime",
+    "pdfplumber",
+    "pptx",
+    "pyarrow",
+    "pypdfium2",
+    "python_calamine",
+    "selectolax",
+    "sentence_transformers",
+    "tokenizers",
+    "torch",
+    "transformers",
+}
+"""Optional dependencies: never imported at module level."""
+
+LATE = {"httpx2", "jinja2", "openai", "optuna", "Stemmer", "truststore", "yaml", "pydantic"}
+"""Core dependencies that functions may import, for start-up time."""
+
+
+def modules() -> Iterator[tuple[str, Path, ast.Module]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        room = path.relative_to(SOURCE).parts[0]
+        yield room, path, ast.parse(path.read_text("utf-8"))
+
+
+def imports(path: Path, tree: ast.Module) -> Iterator[tuple[str, bool, int]]:
+    """(absolute module name, at module level, line) of every import."""
+    package = ("ragwright", *path.relative_to(SOURCE).parts[:-1])
+    inside = {
+        id(child)
+        for node in ast.walk(tree)
+        if isinstance(node, FUNCTION)
+        for child in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        level = id(node) not in inside
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, level, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                base = package[: len(package) - node.level + 1]
+                name = ".".join((*base, *(node.module or "").split("."))).rstrip(".")
+                if not node.module or name == "ragwright":
+                    for alias in node.names:
+                        yield f"{name}.{alias.name}", level, node.lineno
+                else:
+                    yield name, level, node.lineno
+            else:
+                yield node.module or "", level, node.lineno
+
+
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def place(path: Path, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
+    return f"{path.relative_to(SOURCE)}:{node.lineno} {node.name}"
+
+
+def test_every_folder_is_a_room_of_the_table() -> None:
+    found = {p.name for p in SOURCE.iterdir() if p.is_dir() and p.name != "__pycache__"}
+    assert found == set(ROOMS)
+
+
+def test_rooms_import_only_from_rooms_above() -> None:
+    wrong = []
+    for room, path, tree in modules():
+        if room not in ROOMS:
+            continue
+        for name, _, line in imports(path, tree):
+            parts = name.split(".")
+            if parts[0] != "ragwright" or len(parts) < 2:
+                continue
+            other = parts[1]
+            if other not in ROOMS or other == room:
+                continue
+            if ROOMS.index(other) > ROOMS.index(room) or (room, other) in BARRED:
+                wrong.append(f"{path.relative_to(SOURCE)}:{line} imports {name}")
+    assert not wrong
+
+
+def test_rooms_import_each_other_by_the_front_door() -> None:
+    """Only ``ragwright.<room>`` from outside a room: its files are private."""
+    wrong = []
+    for room, path, tree in modules():
+        for name, _, line in imports(path, tree):
+            parts = name.split(".")
+            if parts[0] == "ragwright" and len(parts) > 2 and parts[1] != room:
+                wrong.append(f"{path.relative_to(SOURCE)}:{line} imports {name}")
+    assert not wrong
+
+
+def test_function_level_imports_are_optional_or_listed() -> None:
+    wrong = []
+    for _, path, tree in modules():
+        for name, level, line in imports(path, tree):
+            first = name.split(".")[0]
+            if not level and (first == "ragwright" or first not in EXTRAS | LATE):
+                wrong.append(f"{path.relative_to(SOURCE)}:{line} imports {name} in a function")
+    assert not wrong
+
+
+def test_optional_extras_are_never_imported_at_module_level() -> None:
+    wrong = []
+    for _, path, tree in modules():
+        guarded = {
+            id(child)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+            for child in ast.walk(node)
+        }
+        for node in tree.body:
+            if id(node) in guarded or not isinstance(node, ast.Import | ast.ImportFrom):
+                continue
+            names = (
+                [a.name for a in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+            )
+            for name in names:
+                if name.split(".")[0] in EXTRAS | {"openai", "optuna", "httpx2"}:
+                    wrong.append(f"{path.relative_to(SOURCE)}:{node.lineno} imports {name}")
+    assert not wrong
+
+
+@pytest.mark.parametrize("room", ["", *(f".{r}" for r in ROOMS)])
+def test_public_names_are_sorted_and_exist(room: str) -> None:
+    module = importlib.import_module(f"ragwright{room}")
+    names = getattr(module, "__all__", None)
+    if names is None:
+        pytest.skip(f"ragwright{room} offers nothing yet")
+    assert list(names) == sorted(names)
+    assert len(set(names)) == len(names)
+    for name in names:
+        assert hasattr(module, name), name
+
+
+def drawn_tree(text: str) -> dict[str, str]:
+    """Class -> parent, read off the drawing in the docstring."""
+    parents: dict[str, str] = {}
+    path: list[str] = []
+    for line in text.splitlines():
+        match = re.match(r"^((?:│   |    )*)(?:├── |└── )?(\w+)$", line)
+        if not match or not match[2].endswith(("Error", "Stopped", "Interrupted")):
+            continue
+        depth = len(match[1]) // 4 + (1 if "── " in line else 0)
+        del path[depth:]
+        if path:
+            parents[match[2]] = path[-1]
+        path.append(match[2])
+    return parents
+
+
+def test_the_drawn_error_tree_is_the_real_one() -> None:
+    real = {
+        name: kind.__mro__[1].__name__
+        for name, kind in vars(_errors).items()
+        if isinstance(kind, type)
+        and issubclass(kind, core.RagwrightError)
+        and kind is not core.RagwrightError
+    }
+    assert drawn_tree(_errors.__doc__ or "") == real
+    assert set(real) <= set(core.__all__)
+
+
+def test_only_the_verbs_yield_bare() -> None:
+    """Rule 1: a flow says ``yield from``; the verbs alone say ``yield``."""
+    wrong = []
+    for room, path, tree in modules():
+        if room not in {"retrieve", "answer", "measure", "experiment", "flow", "testing"}:
+            continue
+        if path.name == "_verbs.py" and room == "flow":
+            continue
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            returns = ast.unparse(node.returns) if node.returns else ""
+            if "Flow" not in returns:
+                continue
+            own = [child for child in ast.walk(node) if isinstance(child, ast.Yield)]
+            wrong += [f"{path.relative_to(SOURCE)}:{y.lineno}" for y in own]
+    assert not wrong
+
+
+def test_files_functions_and_signatures_stay_small() -> None:
+    wrong = []
+    for _, path, tree in modules():
+        lines = len(path.read_text("utf-8").splitlines())
+        if lines > 600:
+            wrong.append(f"{path.relative_to(SOURCE)}: {lines} lines")
+        for node in ast.walk(tree):
+            if not isinstance(node, FUNCTION):
+                continue
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > 60:
+                wrong.append(
+                    f"{path.relative_to(SOURCE)}:{node.lineno} {node.name}: {length} lines"
+                )
+            arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            count = len([a for a in arguments if a.arg not in {"self", "cls"}])
+            if count > 7 and path.parent.name != "app":
+                wrong.append(
+                    f"{path.relative_to(SOURCE)}:{node.lineno} {node.name}: {count} parameters"
+                )
+    assert not wrong
+
+
+def test_public_functions_are_documented() -> None:
+    wrong = []
+    for _, path, tree in modules():
+        for parent in ast.walk(tree):
+            if not isinstance(parent, ast.Module | ast.ClassDef):
+                continue
+            if isinstance(parent, ast.ClassDef) and parent.name.startswith("_"):
+                continue
+            for node in parent.body:
+                if not isinstance(node, FUNCTION | ast.ClassDef) or node.name.startswith("_"):
+                    continue
+                decorators = [ast.unparse(d) for d in node.decorator_list]
+                if "overload" in decorators or "override" in decorators:
+                    continue
+                if not ast.get_docstring(node):
+                    wrong.append(place(path, node))
+    assert not wrong
