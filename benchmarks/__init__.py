@@ -1,0 +1,1 @@
+"""Scripts that print ratios against peers in one run."""
