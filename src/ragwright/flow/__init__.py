@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._handlers import AnyHandler, BatchHandler, Handler, OnDelta, SendHandler
+from ._handlers import AnyHandler, BatchHandler, Handler, OnDelta, Route, SendHandler
 from ._requests import (
     Chat,
     ChatReply,
@@ -70,6 +70,7 @@ __all__ = [
     "Request",
     "Rerank",
     "RerankReply",
+    "Route",
     "Search",
     "SearchReply",
     "SendHandler",

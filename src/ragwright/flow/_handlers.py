@@ -38,6 +38,10 @@ class Handler(ABC, Generic[RequestT, ReplyT]):
         """Most requests of a lane in flight that the settings allow, None for the default."""
         return None
 
+    def durable(self, request: RequestT) -> bool:
+        """True where the reply is worth keeping across runs; free local work may say no."""
+        return True
+
     def paid(self, request: RequestT) -> bool:
         """True where a call may cost money, so that it counts against the budget."""
         return False
@@ -81,3 +85,6 @@ class BatchHandler(Handler[RequestT, ReplyT]):
 
 
 AnyHandler = SendHandler[Any, Any] | BatchHandler[Any, Any]
+
+Route = AnyHandler | Callable[[Any], AnyHandler]
+"""A handler for a kind of request, or a function that picks one by the request."""

@@ -41,6 +41,8 @@ class Chat:
         sample: Number of an independent sample; equal requests with one number are one call.
         stream: Deltas go to the driver's sink while the reply is being written.
         timeout: Seconds for one attempt; not part of the key.
+        sources: Ids of the documents whose text the prompt holds, so that forgetting a
+            document forgets what was made of it; not part of the key.
     """
 
     model: str
@@ -50,6 +52,7 @@ class Chat:
     sample: int = 0
     stream: bool = field(default=False, compare=False)
     timeout: float | None = field(default=None, compare=False)
+    sources: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class Complete:
     logprobs: int | None = None
     sample: int = 0
     timeout: float | None = field(default=None, compare=False)
+    sources: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,7 @@ class Rerank:
     query: str
     passages: tuple[str, ...]
     timeout: float | None = field(default=None, compare=False)
+    sources: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

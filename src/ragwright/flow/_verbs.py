@@ -96,17 +96,22 @@ def chat(
     schema: str = "",
     sample: int = 0,
     stream: bool = False,
-    timeout: float | None = None,
+    sources: Sequence[str] = (),
 ) -> Flow[ChatReply]:
-    """A chat completion by ``model``; equal requests with one ``sample`` are one call."""
-    return _expect(
-        ChatReply,
-        (
-            yield Chat(
-                model, tuple(messages), sorted_params(params or {}), schema, sample, stream, timeout
-            )
-        ),
+    """A chat completion by ``model``; equal requests with one ``sample`` are one call.
+
+    ``sources`` names the documents whose text the messages hold.
+    """
+    request = Chat(
+        model,
+        tuple(messages),
+        sorted_params(params or {}),
+        schema,
+        sample,
+        stream=stream,
+        sources=tuple(sources),
     )
+    return _expect(ChatReply, (yield request))
 
 
 def complete(
@@ -116,12 +121,13 @@ def complete(
     *,
     logprobs: int | None = None,
     sample: int = 0,
+    sources: Sequence[str] = (),
 ) -> Flow[CompleteReply]:
     """A completion of a raw prompt by ``model``."""
-    return _expect(
-        CompleteReply,
-        (yield Complete(model, prompt, sorted_params(params or {}), logprobs, sample)),
+    request = Complete(
+        model, prompt, sorted_params(params or {}), logprobs, sample, sources=tuple(sources)
     )
+    return _expect(CompleteReply, (yield request))
 
 
 def embed(
@@ -153,9 +159,12 @@ def lookup(snapshot: str, chunk_ids: Sequence[str]) -> Flow[LookupReply]:
     return _expect(LookupReply, (yield Lookup(snapshot, tuple(chunk_ids))))
 
 
-def rerank(model: str, query: str, passages: Sequence[str]) -> Flow[RerankReply]:
+def rerank(
+    model: str, query: str, passages: Sequence[str], *, sources: Sequence[str] = ()
+) -> Flow[RerankReply]:
     """One score a passage by a reranking model."""
-    return _expect(RerankReply, (yield Rerank(model, query, tuple(passages))))
+    request = Rerank(model, query, tuple(passages), sources=tuple(sources))
+    return _expect(RerankReply, (yield request))
 
 
 def sql(database: str, statement: str, max_rows: int = 1000) -> Flow[SqlReply]:
