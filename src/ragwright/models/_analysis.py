@@ -1,0 +1,309 @@
+"""From text to the words a keyword index holds.
+
+One rule decides most of this file: a query and a document must be cut alike, whatever their
+length. So what a word becomes depends on the word alone, never on the text around it, and a
+language is a setting of the index. ``auto`` is a setting too: English stems, stop words that
+are safe in every language, elisions resolved. :func:`detect_language` reads a sample so that a
+workbench can fix the language of a corpus once.
+
+Codes and identifiers stay whole and are also findable by their pieces: ``APP_w304`` gives
+``app_w304``, ``app``, ``w304`` and ``304``.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from itertools import accumulate, repeat
+
+from ..core import ConfigError, Span, canonical_json, option
+from ._seams import Tokenizer
+from ._stopwords import LANGUAGES, stop_words
+
+_ALGORITHMS = {
+    "auto": "english",
+    "en": "english",
+    "fr": "french",
+    "de": "german",
+    "es": "spanish",
+    "it": "italian",
+    "pt": "portuguese",
+    "nl": "dutch",
+}
+
+_CJK = (
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff"
+    "\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff"
+    "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+"""Scripts cut into pairs of characters: those without spaces, and Hangul for its endings."""
+
+_MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0dff"
+"""Combining marks and the Indic blocks: letters to a reader, not to ``\\w``."""
+
+
+def _pattern(run: str, letter: str) -> re.Pattern[str]:
+    """The word pattern; ``run`` matches what is cut into pairs, ``letter`` one other letter."""
+    word = f"{letter}+"
+    tail = f"(?:(?:[.\\-'’_/@&+:\u2010\u2011]|::|(?<=\\d),(?=\\d)){word})*"
+    return re.compile(
+        f"({run}"
+        r"(?:https?|ftp)://[^\s<>\"'«»()\[\]{}]*[^\s<>\"'«»()\[\]{}.,;:!?]"
+        f"|(?:(?<![\\w.])\\.(?=[A-Za-z]))?{word}{tail}(?:\\+\\+|\\#(?!\\w))?)"
+    )
+
+
+_PLAIN = _pattern("", f"[\\w{_MARKS}]")
+_MIXED_LETTER = f"(?:(?![{_CJK}])[\\w{_MARKS}])"
+_MIXED = _pattern(f"[{_CJK}]+|", _MIXED_LETTER)
+_SINGLE = _pattern(f"[{_CJK}]|", _MIXED_LETTER)
+_HAS_CJK = re.compile(f"[{_CJK}]")
+
+_ELISION = re.compile(
+    r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|un|gl|dell|dall|nell|sull|all|coll|quest|quell"
+    r"|sant|anch|com|dov)['’](?=\w)",
+    re.IGNORECASE,
+)
+_POSSESSIVE = re.compile(r"['’]s?$", re.IGNORECASE)
+_ACRONYM = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_MEASURE = re.compile(r"(\d+(?:[.,]\d+)*)[-]?([^\W\d_]+\d?)")
+_VERSION = re.compile(r"v(\d+(?:\.\d+)+)", re.IGNORECASE)
+_SPLIT = re.compile(r"[^\w]+|_+")
+_CASE = re.compile(
+    r"[A-ZÀ-ÖØ-Þ]+(?![a-zß-öø-ÿ])|[A-ZÀ-ÖØ-Þ]?[a-zß-öø-ÿ]+|[^\W\d_A-Za-zÀ-ÖØ-öø-ÿß]+|\d+"
+)
+
+_LIGATURES = str.maketrans(
+    {"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i", "ß": "ss"}
+)
+
+_CACHE_LIMIT = 400_000
+"""Words remembered by one analyzer; beyond that the memory starts afresh."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyzerOptions:
+    """How text becomes words; a change of any of these asks for a new index."""
+
+    language: str = option(
+        "auto", "Language: auto, en, fr, de, es, it, pt, nl, or none.", when="index"
+    )
+    stem: bool = option(True, "Reduce words to their stems.", when="index")
+    stop_words: bool = option(True, "Leave function words out.", when="index")
+    fold: bool = option(True, "Treat accented letters as plain ones.", when="index")
+
+    def __post_init__(self) -> None:
+        """Refuse a language nobody wrote rules for."""
+        known = ("auto", *LANGUAGES, "none")
+        if self.language not in known:
+            raise ConfigError(
+                f"unknown analyzer language {self.language!r}",
+                hint=f"one of {', '.join(known)}; none analyses without stems and stop words",
+            )
+
+
+class TokenSource(ABC):
+    """What a keyword index asks of an analyzer.
+
+    Attributes:
+        spec: Canonical text of the settings; equal specs give equal tokens.
+    """
+
+    spec: str
+
+    @abstractmethod
+    def tokens(self, text: str) -> list[str]:
+        """Tokens to index, in text order; a code is followed by its pieces."""
+
+    def query_tokens(self, text: str) -> list[str]:
+        """Tokens to look up; the same as :meth:`tokens` unless a source says otherwise."""
+        return self.tokens(text)
+
+
+class Analyzer(TokenSource):
+    """The keyword analyzer: words, folded, stemmed, stop words left out.
+
+    Safe to share between threads. Each distinct word is worked out once.
+    """
+
+    def __init__(self, options: AnalyzerOptions | None = None) -> None:
+        self.options = options or AnalyzerOptions()
+        settings = asdict(self.options)
+        self.spec = f"words/1 {canonical_json(settings)}"
+        language = self.options.language
+        stops = stop_words(language) if self.options.stop_words else frozenset()
+        self._stops = stops
+        self._elide = language in {"fr", "it", "auto"}
+        self._local = threading.local()
+        self._known: dict[str, tuple[str, ...]] = {}
+
+    def tokens(self, text: str) -> list[str]:
+        """Tokens to index, in text order; a code is followed by its pieces."""
+        known = self._known
+        found: list[str] = []
+        for word in words(text):
+            made = known.get(word)
+            if made is None:
+                made = self._make(word)
+                if len(known) >= _CACHE_LIMIT:
+                    known = self._known = {}
+                known[word] = made
+            found += made
+        return found
+
+    def normal(self, word: str) -> str:
+        """One plain word as the index writes it, stop words included: folded and stemmed."""
+        return self._stem(self._fold(word.casefold()))
+
+    def _make(self, word: str) -> tuple[str, ...]:
+        if _HAS_CJK.match(word):
+            return _pairs(unicodedata.normalize("NFKC", word).casefold())
+        if not word.isascii():
+            word = unicodedata.normalize("NFKC", word).replace("’", "'")
+        if "'" in word:
+            word = _POSSESSIVE.sub("", word)
+            if self._elide:
+                word = _ELISION.sub("", word, count=1)
+        if word.islower() and word.isalpha():
+            return self._plain(word)
+        return tuple(dict.fromkeys(t for part in _parts(word) for t in self._plain(part)))
+
+    def _plain(self, part: str) -> tuple[str, ...]:
+        folded = self._fold(part.casefold())
+        if folded.replace("'", "") in self._stops or not folded:
+            return ()
+        return (self._stem(folded) if folded.isalpha() else folded,)
+
+    def _fold(self, word: str) -> str:
+        if word.isascii() or not self.options.fold:
+            return word
+        return fold(word)
+
+    def _stem(self, word: str) -> str:
+        algorithm = _ALGORITHMS.get(self.options.language)
+        if algorithm is None or not self.options.stem or len(word) < 3:
+            return word
+        stemmer: Callable[[str], str] | None = getattr(self._local, "stem", None)
+        if stemmer is None:
+            import Stemmer
+
+            # Objects of PyStemmer keep a buffer, so every thread has its own.
+            stemmer = self._local.stem = Stemmer.Stemmer(algorithm, 0).stemWord
+        return stemmer(word)
+
+
+class WordTokenizer(Tokenizer):
+    """Words as the analyzer cuts them, codes whole; characters in scripts without spaces.
+
+    What "tokens" means where no embedding model is configured.
+    """
+
+    name = "words"
+
+    def spans(self, text: str) -> list[Span]:
+        """Character span of every word, in order."""
+        pieces = _word_pattern(text, _SINGLE).split(text)
+        bounds = list(accumulate(map(len, pieces)))
+        starts, ends = bounds[0:-1:2], bounds[1::2]
+        # Filling slots directly is three times as fast as the constructor of a frozen record.
+        made = list(map(object.__new__, repeat(Span, len(starts))))
+        for name, values in (("start", starts), ("end", ends)):
+            deque(map(getattr(Span, name).__set__, made, values), maxlen=0)
+        return made
+
+    def count(self, text: str) -> int:
+        """Number of words."""
+        return len(_word_pattern(text, _SINGLE).findall(text))
+
+
+def make_analyzer(options: AnalyzerOptions | None = None, *, language: str = "") -> Analyzer:
+    """An analyzer; ``language`` replaces ``auto`` where a corpus language is known."""
+    chosen = options or AnalyzerOptions()
+    if language and chosen.language == "auto":
+        chosen = replace(chosen, language=language)
+    return Analyzer(chosen)
+
+
+def words(text: str) -> list[str]:
+    """Words as written: codes and addresses whole, runs of scripts without spaces whole."""
+    return _word_pattern(text, _MIXED).findall(text)
+
+
+def fold(text: str) -> str:
+    """Text without accents on Latin, Greek and Cyrillic letters; other scripts keep theirs."""
+    decomposed = unicodedata.normalize("NFD", text.translate(_LIGATURES))
+    plain = re.sub("[\u0300-\u036f]", "", decomposed)
+    return unicodedata.normalize("NFC", plain)
+
+
+def detect_language(texts: Iterable[str], *, least: int = 30) -> str:
+    """Language of a sample of texts by its function words: an ISO code, or ``auto``.
+
+    ``auto`` comes back where fewer than ``least`` function words were seen, or where no
+    language has at least 1.3 times as many as the next: mixed corpora stay on safe ground.
+    """
+    counts = dict.fromkeys(LANGUAGES, 0)
+    lists = {name: stop_words(name) for name in LANGUAGES}
+    for text in texts:
+        for word in words(text[:20_000]):
+            plain = fold(word.casefold())
+            for name in LANGUAGES:
+                counts[name] += plain in lists[name]
+    best, second = sorted(counts.values(), reverse=True)[:2]
+    if best < least or best < 1.3 * second:
+        return "auto"
+    return max(counts, key=lambda name: counts[name])
+
+
+def _word_pattern(text: str, mixed: re.Pattern[str]) -> re.Pattern[str]:
+    return _PLAIN if text.isascii() or not _HAS_CJK.search(text) else mixed
+
+
+def _pairs(run: str) -> tuple[str, ...]:
+    """A run without spaces as overlapping pairs; a lone character as itself."""
+    if len(run) == 1:
+        return (run,)
+    return tuple(run[i : i + 2] for i in range(len(run) - 1))
+
+
+def _parts(word: str) -> list[str]:
+    """A word and the pieces it may be looked up by, whole first, as written."""
+    if word.isalpha():
+        return [word, *_case_parts(word)]
+    if _ACRONYM.fullmatch(word):
+        return [word.replace(".", "")]
+    if _GROUPED.fullmatch(word):
+        return [word.replace(",", "")]
+    if _NUMBER.fullmatch(word):
+        return [word]
+    measure = _MEASURE.fullmatch(word)
+    if measure and len(measure[2]) <= 4:
+        return [word, measure[1], measure[2]]
+    version = _VERSION.fullmatch(word)
+    if version:
+        return [word, version[1]]
+    if "://" in word:
+        word = word.partition("://")[2].rstrip("/")
+    found = [word]
+    if "@" in word or "/" in word:
+        found += [p for p in re.split(r"[@/?&=]+", word) if p]
+    for piece in _SPLIT.split(word):
+        if piece and piece != word:
+            found.append(piece)
+        found += _case_parts(piece)
+    return [p for p in found if len(p) > 1 or p == word or p.isdigit()]
+
+
+def _case_parts(word: str) -> list[str]:
+    """Pieces at changes of case or between letters and digits; single letters left out."""
+    if word.isdigit() or word.islower() and word.isalpha():
+        return []
+    parts: list[str] = _CASE.findall(word)
+    return [p for p in parts if len(p) > 1 and p != word]

@@ -1,0 +1,164 @@
+"""Sentence spans: prose by its stops, tables, headings and code by their lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..core import Span
+
+_ABBREVIATIONS = frozenset(
+    """
+    a.d adj adm al alias anm apr approx apt art assn assoc aug av ave b.c bd bldg bros bzw ca
+    cap capt cf ch chap cie cit cl co col comp corp d.h dec dept dipl dr e.g ed eds ee.uu eg eng
+    env equiv esp est etc eq eqs evtl ex exc excl f.c.c feb fig figs fr ft g gal gen gov
+    hist hon hr hrsg ibid id i.e ie inc incl ing insb int jan jg jr jul jun kap lat lbs lic lieut
+    lt ltd m.a maj mag mar max me mgr min mio mlle mme mm mr mrs ms mt mw n.b nb no nos nov nr nrs
+    num oct op orig p p.ex p.m a.m par pag pgs ph.d phil pl pp pr prof pt pts pub q.v ref refs reg
+    rep resp rev s.a sc sec sect sen sep sept ser sgt sig sogen sp spp sr sra sres srta st ste stk
+    str suppl surg tab techn tel tit tr u.a u.s u.s.a usw univ v viz vol vols vs z.b zt ud uds vd
+    vds avv dott ecc sig.ra sigg blz bijv enz mevr dhr jhr
+    """.split()
+)
+"""Ends in a full stop that closes no sentence, casefolded, without the last stop."""
+
+_MAY_END = frozenset("etc usw ecc enz al jr sr inc ltd co corp a.m p.m u.s u.s.a b.c a.d".split())
+"""Abbreviations after which a capital may well start a sentence."""
+
+_CLOSERS = "\"'”’»)\\]\uff09」』】》"
+_STOP = re.compile(
+    rf"[.!?…]+(?:[{_CLOSERS}]|[ \u00a0\u202f](?=»)|[*_]+(?=\s|$))*(?=\s|$)"
+    rf"|[。！？｡؟।！？]+[{_CLOSERS}]*"
+)
+_LAST_WORD = re.compile(r"[^\s(\[«\"“]*$")
+_OPENERS = "\"'“‘«([{¿¡-–—*_ \u00a0\u202f"
+
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_HEADING = re.compile(r" {0,3}#{1,6}\s|\s*={2,}[^=].*={2,}\s*$")
+_RULE = re.compile(r"\s*(?:[-=_*~+]\s*){3,}$")
+_TABLE = re.compile(r"\s*\|.*|.*\S\s*\|\s*\S.*\|.*|.*\t.*\t.*|\s*\+(?:[-=]+\+)+\s*$")
+_BULLET = re.compile(r"\s*(?:[-*•◦▪‣–—+]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)])\s+(?=\S)")
+_LABEL = re.compile(r"\s*(?:\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)])+\s*$")
+
+
+def sentence_spans(text: str, language: str = "") -> list[Span]:
+    """Spans of sentences in order; they hold every character that is not white space.
+
+    A heading, a table row, a line of code and a bullet start their own span. A line break in
+    running prose ends nothing unless the line is short and the next starts like a sentence.
+
+    Args:
+        text: Any text; Markdown is recognised.
+        language: ISO code; unused so far, since the rules are shared by all languages.
+    """
+    spans: list[Span] = []
+    for start, end, prose in _blocks(text):
+        if prose:
+            spans += _cut(text, start, end)
+        else:
+            spans += _trimmed(text, start, end)
+    return spans
+
+
+def _trimmed(text: str, start: int, end: int) -> list[Span]:
+    """The span without white space at its ends, as a list of none or one."""
+    piece = text[start:end]
+    left = len(piece) - len(piece.lstrip())
+    kept = len(piece.strip())
+    return [Span(start + left, start + left + kept)] if kept else []
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
+    """(start, end, prose) of every block of lines; blocks of no prose are single lines."""
+    begin: int | None = None
+    position = 0
+    fenced = False
+    lines = text.splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        start, position = position, position + len(line)
+        fence = "`" in line or "~" in line
+        if fence and _FENCE.match(line):
+            fenced = not fenced
+            alone = True
+        else:
+            alone = fenced or _alone(line, lines[number + 1] if number + 1 < len(lines) else "")
+        blank = not line.strip()
+        if begin is not None and (
+            alone or blank or _BULLET.match(line) or _breaks(lines[number - 1], line)
+        ):
+            yield begin, start, True
+            begin = None
+        if alone and not blank:
+            yield start, position, False
+        elif not blank and begin is None:
+            begin = start
+    if begin is not None:
+        yield begin, position, True
+
+
+def _alone(line: str, after: str) -> bool:
+    """True for a heading, a rule or a table row."""
+    if ("|" in line or "\t" in line or "+" in line) and _TABLE.match(line):
+        return True
+    if ("#" in line or "=" in line) and _HEADING.match(line):
+        return True
+    return bool(_RULE.match(line)) or bool(after and len(line) < 120 and _setext(after))
+
+
+def _setext(line: str) -> bool:
+    stripped = line.strip()
+    return len(stripped) > 2 and (set(stripped) == {"="} or set(stripped) == {"-"})
+
+
+def _breaks(before: str, line: str) -> bool:
+    """True where a line break looks like the end of a title or a label, not of a full line."""
+    head, tail = before.strip(), line.lstrip()
+    if not head or not tail or head[-1] in ".!?…,;-—–(" or len(head) > 60:
+        return False
+    short = len(head) < 0.6 * len(tail.rstrip())
+    return (
+        short
+        and (tail[0].isupper() or tail[0].isdigit())
+        and not head[-1].islower()
+        or (short and head[-1] == ":")
+        or (short and len(head) < 40 and tail[0].isupper())
+    )
+
+
+def _cut(text: str, start: int, end: int) -> list[Span]:
+    """Sentences of a block of prose."""
+    spans: list[Span] = []
+    begin = start
+    for stop in _STOP.finditer(text, start, end):
+        if stop.end() < end and _goes_on(text, begin, stop, end):
+            continue
+        spans += _trimmed(text, begin, stop.end())
+        begin = stop.end()
+    return spans + _trimmed(text, begin, end)
+
+
+def _goes_on(text: str, begin: int, stop: re.Match[str], end: int) -> bool:
+    """True where a stop mark does not end the sentence."""
+    mark = stop[0]
+    if mark[0] in "。！？｡؟।":
+        return False
+    after = text[stop.end() : min(end, stop.end() + 24)].lstrip(_OPENERS + "\n\t")
+    first = after[:1]
+    if first == "»":
+        return True
+    if first.islower():
+        return True
+    if mark[0] != "." or mark.startswith(".."):
+        return False
+    last = _LAST_WORD.search(text, begin, stop.start())
+    word = last[0] if last else ""
+    plain = word.casefold().lstrip("*_'’-–—")
+    if _LABEL.match(text[begin : stop.end()]):
+        return True
+    if len(mark) > 1:
+        return False
+    if plain in _ABBREVIATIONS:
+        return not (plain in _MAY_END and first.isupper())
+    if len(word) == 1 and word.isalpha() and word.isupper():
+        return True
+    return bool(re.fullmatch(r"[A-Z](?:\.-?[A-Z])+", word)) and first.isupper()
