@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+from ._chunkers import ChunkOptions, make_chunker
+from ._chunks import check_spans
 from ._seams import Chunker, Failure, FetchBytes, Fetched, Reader
 
-__all__ = ["Chunker", "Failure", "FetchBytes", "Fetched", "Reader"]
+__all__ = [
+    "ChunkOptions",
+    "Chunker",
+    "Failure",
+    "FetchBytes",
+    "Fetched",
+    "Reader",
+    "check_spans",
+    "make_chunker",
+]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ..core import Chunk, Document, RagwrightError, Span
+from ._chunks import make_chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +75,11 @@ class Chunker(ABC):
         return 0
 
     def chunks(self, document: Document) -> tuple[Chunk, ...]:
-        """Chunks of a document with page, headings and token count."""
-        made = []
-        for ordinal, span in enumerate(self.cut(document)):
-            text = document.text[span.start : span.end]
-            made.append(
-                Chunk(
-                    id=f"{document.id}:{span.start}-{span.end}",
-                    document_id=document.id,
-                    ordinal=ordinal,
-                    span=span,
-                    text=text,
-                    page=document.page_at(first_character(text, span.start)),
-                    headings=document.headings_at(first_character(text, span.start)),
-                    tokens=self.count(text),
-                )
-            )
-        return tuple(made)
+        """Chunks of a document with page, headings and token count.
 
-
-def first_character(text: str, start: int) -> int:
-    """Position in the document of the first character of a piece that is not white space."""
-    return start + len(text) - len(text.lstrip()) if text.strip() else start
+        Raises:
+            ChunkError: The spans break the contract of :meth:`cut`.
+        """
+        spans = self.cut(document)
+        counts = [self.count(document.text[s.start : s.end]) for s in spans]
+        return make_chunks(document, spans, counts)

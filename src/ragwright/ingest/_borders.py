@@ -1,0 +1,25 @@
+"""Borders within a text: where paragraphs, sentences and lines begin."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..models import sentence_spans
+
+_PARAGRAPH = re.compile(r"\n(?:[^\S\n]*\n)+")
+
+
+def paragraph_borders(text: str) -> Iterator[int]:
+    """Positions behind runs of blank lines, ascending; indentation belongs to what follows."""
+    return (match.end() for match in _PARAGRAPH.finditer(text))
+
+
+def line_borders(text: str) -> Iterator[int]:
+    """Positions behind line breaks, ascending."""
+    return (at + 1 for at, character in enumerate(text) if character == "\n")
+
+
+def sentence_borders(text: str, language: str) -> Iterator[int]:
+    """Positions where a sentence other than the first begins, ascending."""
+    return (span.start for span in sentence_spans(text, language)[1:])

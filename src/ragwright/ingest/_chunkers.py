@@ -1,0 +1,374 @@
+"""Chunkers: seven ways to cut a document into spans, all along token borders."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ..core import (
+    Chunk,
+    ConfigError,
+    Document,
+    PluginError,
+    Span,
+    canonical_json,
+    load_object,
+    option,
+)
+from ..models import Tokenizer
+from ._borders import paragraph_borders, sentence_borders
+from ._chunks import make_chunks
+from ._seams import Chunker
+from ._token_map import TokenMap, Window
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkOptions:
+    """How documents are cut.
+
+    ``by`` is one of
+
+    - ``tokens``: windows of ``size`` tokens that share ``overlap`` tokens;
+    - ``paragraphs``, ``sentences``: whole ones, as many as ``size`` holds; the last ones
+      that fit into ``overlap`` open the next chunk; one longer than ``size`` is cut as by
+      ``tokens``;
+    - ``headings``: one chunk a section, each subsection its own; a section longer than
+      ``size`` is cut as by ``paragraphs``; a heading without text joins what follows it;
+    - ``page``: one chunk a page, slide or sheet;
+    - ``entries``: one chunk from each match of ``pattern`` to the next; what stands in front
+      of the first match is a chunk of its own;
+    - ``whole``: one chunk a document;
+    - ``module:object``: an own chunker, or a function of (options, tokenizer) that makes one.
+
+    Pages and entries stay whole however long they are, unless ``subdivide`` is on. Documents
+    without headings, pages or matches are cut as by ``paragraphs``.
+
+    Raises:
+        ConfigError: A value, or a pair of values, makes no sense.
+    """
+
+    by: str = option(
+        "tokens",
+        "Unit: tokens, paragraphs, sentences, headings, page, entries, whole, or module:object.",
+        when="index",
+    )
+    size: int = option(400, "Most tokens of a chunk.", when="index", ge=1)
+    overlap: int = option(
+        50, "Tokens that neighbouring chunks share; below `size`.", when="index", ge=0
+    )
+    pattern: str = option(
+        "", "Regular expression that matches where an entry begins (`by: entries`).", when="index"
+    )
+    slack: float = option(
+        0.15,
+        "Share of a window at its end in which a paragraph, sentence or word border is "
+        "preferred; 0 cuts at exactly `size`.",
+        when="index",
+        ge=0,
+        le=0.5,
+    )
+    subdivide: bool = option(
+        False, "Cut pages and entries that are longer than `size`.", when="index"
+    )
+
+    def __post_init__(self) -> None:
+        """Check what a single bound cannot say."""
+        if self.by not in _KINDS and ":" not in self.by:
+            raise ConfigError(
+                f"chunk.by: {self.by!r} is no way to cut",
+                hint=f"use one of {', '.join(_KINDS)}, or module:object",
+            )
+        if self.size < 1 or not 0 <= self.overlap < self.size:
+            raise ConfigError(
+                f"chunk.overlap ({self.overlap}) must be at least 0 and below "
+                f"chunk.size ({self.size})",
+                hint="set both; an eighth of the size is a usual overlap",
+            )
+        if not 0 <= self.slack <= 0.5:
+            raise ConfigError(f"chunk.slack ({self.slack}) must lie between 0 and 0.5")
+        if self.by == "entries" and not self.pattern:
+            raise ConfigError(
+                "chunk.by: entries needs chunk.pattern",
+                hint="for example pattern: '^[A-Z]+_\\w\\d{3}' (^ matches at each line)",
+            )
+        self.entry_pattern()
+
+    def entry_pattern(self) -> re.Pattern[str]:
+        """The compiled pattern; ``^`` and ``$`` match at every line.
+
+        Raises:
+            ConfigError: Not a regular expression.
+        """
+        try:
+            return re.compile(self.pattern, re.MULTILINE)
+        except re.error as error:
+            raise ConfigError(
+                f"chunk.pattern {self.pattern!r} is not a regular expression: {error}",
+                hint="quote it with single quotes in YAML, so that backslashes stay",
+            ) from error
+
+
+class TokenChunker(Chunker):
+    """Cuts into windows of tokens; the base of the other chunkers of this file.
+
+    Args:
+        options: Settings; ``by`` is not read here.
+        tokenizer: Whose tokens count: the embedder's own, or the keyword analyzer's words.
+    """
+
+    reads: tuple[str, ...] = ("size", "overlap", "slack")
+
+    def __init__(self, options: ChunkOptions, tokenizer: Tokenizer) -> None:
+        self.options = options
+        self.tokenizer = tokenizer
+        settings = {name: getattr(options, name) for name in self.reads}
+        values = ", ".join(f"{name}={canonical_json(v)}" for name, v in settings.items())
+        self.spec = f"{options.by}({values}) in {tokenizer.name or 'tokens'}"
+
+    def cut(self, document: Document) -> list[Span]:
+        """Spans of a document; see the class."""
+        return self._spans(document, TokenMap.of(document.text, self.tokenizer))
+
+    def count(self, text: str) -> int:
+        """Tokens of a piece, cut out of its context."""
+        return self.tokenizer.count(text)
+
+    def chunks(self, document: Document) -> tuple[Chunk, ...]:
+        """Chunks of a document; tokens are counted in the document, in one pass."""
+        tokens = TokenMap.of(document.text, self.tokenizer)
+        spans = self._spans(document, tokens)
+        return make_chunks(document, spans, map(tokens.count, spans))
+
+    def _spans(self, document: Document, tokens: TokenMap) -> list[Span]:
+        if not document.text:
+            return []
+        return _without_hollow(self.pieces(document, tokens), tokens)
+
+    def pieces(self, document: Document, tokens: TokenMap) -> list[Span]:
+        """Spans that cover a text that is not empty."""
+        return tokens.windows(Span(0, len(document.text)), self.window(document))
+
+    def window(self, document: Document) -> Window:
+        """Measures of the windows for a document."""
+        options = self.options
+        return Window(options.size, options.overlap, options.slack, document.language)
+
+
+class UnitChunker(TokenChunker):
+    """Packs whole units of the text up to the size; a unit longer than that becomes windows."""
+
+    @abstractmethod
+    def borders(self, text: str, language: str) -> Iterable[int]:
+        """Characters at which a unit other than the first begins."""
+
+    def pieces(self, document: Document, tokens: TokenMap) -> list[Span]:
+        """Packed units of the whole text."""
+        return self.packed(document, tokens, Span(0, len(document.text)))
+
+    def packed(self, document: Document, tokens: TokenMap, span: Span) -> list[Span]:
+        """Packed units of a part of the text, whose ends are free of tokens."""
+        part = document.text[span.start : span.end]
+        inner = (span.start + at for at in self.borders(part, document.language))
+        units = _units(tokens, span, inner)
+        before = np.searchsorted(tokens.starts, np.asarray(units)).tolist()
+        return _pack(units, before, self.window(document), tokens)
+
+
+class ParagraphChunker(UnitChunker):
+    """Packs paragraphs: runs of lines between blank lines."""
+
+    def borders(self, text: str, language: str) -> Iterable[int]:
+        """Characters behind blank lines."""
+        return paragraph_borders(text)
+
+
+class SentenceChunker(UnitChunker):
+    """Packs sentences; a blank line ends one as well."""
+
+    def borders(self, text: str, language: str) -> Iterable[int]:
+        """First characters of sentences and of paragraphs."""
+        return [*paragraph_borders(text), *sentence_borders(text, language)]
+
+
+class PartChunker(ParagraphChunker):
+    """Cuts at borders that the document itself has; without any, by paragraphs."""
+
+    @abstractmethod
+    def parts(self, document: Document) -> list[int]:
+        """Characters at which the document's own parts begin."""
+
+    def divides(self) -> bool:
+        """True where a part longer than the size is cut."""
+        return self.options.subdivide
+
+    def pieces(self, document: Document, tokens: TokenMap) -> list[Span]:
+        """The parts, each whole or packed paragraphs of it."""
+        whole = Span(0, len(document.text))
+        parts = self.parts(document)
+        if not parts:
+            return self.packed(document, tokens, whole)
+        units = _units(tokens, whole, parts)
+        made: list[Span] = []
+        for start, end in pairwise(units):
+            part = Span(start, end)
+            if self.divides() and tokens.count(part) > self.options.size:
+                made += self.packed(document, tokens, part)
+            else:
+                made.append(part)
+        return made
+
+
+class HeadingChunker(PartChunker):
+    """One chunk a section; one longer than the size is cut by paragraphs.
+
+    A heading whose next line is another heading joins the section that follows.
+    """
+
+    def divides(self) -> bool:
+        """Always: sections are as long as their author liked."""
+        return True
+
+    def parts(self, document: Document) -> list[int]:
+        """Starts of the sections, but for those that follow a heading at once."""
+        starts = sorted({section.span.start for section in document.sections})
+        return [
+            start
+            for last, start in zip([None, *starts], starts, strict=False)
+            if last is None or "\n" in document.text[last:start].strip()
+        ]
+
+
+class PageChunker(PartChunker):
+    """One chunk a page, however long, unless ``subdivide`` is on."""
+
+    reads = ("subdivide", "size", "overlap", "slack")
+
+    def parts(self, document: Document) -> list[int]:
+        """Starts of the pages."""
+        return [page.span.start for page in document.pages]
+
+
+class EntryChunker(PartChunker):
+    """One chunk from each match of the pattern to the next, unless ``subdivide`` is on."""
+
+    reads = ("pattern", "subdivide", "size", "overlap", "slack")
+
+    def __init__(self, options: ChunkOptions, tokenizer: Tokenizer) -> None:
+        super().__init__(options, tokenizer)
+        self._pattern = options.entry_pattern()
+
+    def parts(self, document: Document) -> list[int]:
+        """Starts of the matches."""
+        return [match.start() for match in self._pattern.finditer(document.text)]
+
+
+class WholeChunker(TokenChunker):
+    """One chunk a document."""
+
+    reads = ()
+
+    def pieces(self, document: Document, tokens: TokenMap) -> list[Span]:
+        """The whole text."""
+        return [Span(0, len(document.text))]
+
+
+_KINDS: dict[str, Callable[[ChunkOptions, Tokenizer], Chunker]] = {
+    "tokens": TokenChunker,
+    "paragraphs": ParagraphChunker,
+    "sentences": SentenceChunker,
+    "headings": HeadingChunker,
+    "page": PageChunker,
+    "entries": EntryChunker,
+    "whole": WholeChunker,
+}
+
+
+def make_chunker(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
+    """The chunker that a project's settings ask for.
+
+    Args:
+        options: Settings of the section ``chunk``.
+        tokenizer: Whose tokens sizes are counted in.
+
+    Raises:
+        PluginError: ``module:object`` cannot be loaded, or makes no `Chunker`.
+    """
+    kind = _KINDS.get(options.by)
+    if kind is not None:
+        return kind(options, tokenizer)
+    found = load_object(options.by, where="chunk.by")
+    if callable(found) and not isinstance(found, Chunker):
+        try:
+            found = found(options, tokenizer)
+        except Exception as error:
+            raise PluginError(
+                f"{options.by!r} cannot be made from (options, tokenizer): {error}",
+                where="chunk.by",
+            ) from error
+    if not isinstance(found, Chunker) or not getattr(found, "spec", ""):
+        raise PluginError(
+            f"{options.by!r} is no chunker with a spec",
+            where="chunk.by",
+            hint="subclass ragwright.ingest.Chunker and set spec; test it with ChunkerSuite",
+        )
+    return found
+
+
+def _units(tokens: TokenMap, span: Span, inner: Iterable[int]) -> list[int]:
+    """Ends of a span and the borders within it that split no token, ascending."""
+    positions = np.fromiter(inner, np.int64)
+    inside = positions[(positions > span.start) & (positions < span.end)]
+    return [span.start, *tokens.free_of(inside).tolist(), span.end]
+
+
+def _pack(
+    units: Sequence[int], before: Sequence[int], window: Window, tokens: TokenMap
+) -> list[Span]:
+    """Greedy packing of units.
+
+    Args:
+        units: Borders; unit ``i`` is ``units[i]`` to ``units[i + 1]``.
+        before: Tokens in front of each border.
+        window: Size and overlap.
+        tokens: For units longer than the size.
+    """
+    made: list[Span] = []
+    first = done = 0
+    last = len(units) - 1
+    while done < last:
+        end = bisect_right(before, before[first] + window.size, first, last + 1) - 1
+        if end <= first:  # then nothing overlaps either: first is done
+            made += tokens.windows(Span(units[first], units[first + 1]), window)
+            first = done = first + 1
+            continue
+        made.append(Span(units[first], units[end]))
+        done = end
+        first = _overlap_start(before, first, end, window) if end < last else end
+    return made
+
+
+def _overlap_start(before: Sequence[int], first: int, end: int, window: Window) -> int:
+    """First unit of the next chunk: units that overlap, and room for at least one new one."""
+    start = end
+    room = window.size - (before[end + 1] - before[end])
+    most = min(window.overlap, room)
+    while start - 1 > first and before[end] - before[start - 1] <= most:
+        start -= 1
+    return start
+
+
+def _without_hollow(spans: list[Span], tokens: TokenMap) -> list[Span]:
+    """Spans, those without any token joined to the one in front (the first: to the next)."""
+    made: list[Span] = []
+    for span in spans:
+        if made and (tokens.count(span) == 0 or tokens.count(made[0]) == 0):
+            made[-1] = Span(made[-1].start, max(span.end, made[-1].end))
+        else:
+            made.append(span)
+    return made

@@ -1,0 +1,125 @@
+"""From spans to chunks: the contract that every chunker is held to, checked here once."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..core import Chunk, ChunkError, Document, Section, Span
+
+
+def check_spans(document: Document, spans: Sequence[Span]) -> None:
+    """Hold a chunker's spans to the contract.
+
+    Spans are sorted by start, none is empty, no two are equal, and together they cover the
+    text without a gap. It follows that joining them (overlaps once) gives the text back
+    exactly. Linear in the number of spans.
+
+    Raises:
+        ChunkError: Names the first span that breaks the contract.
+    """
+    covered = 0
+    last = Span(0, 0)
+    for number, span in enumerate(spans):
+        fault = ""
+        if span.end <= span.start or span.start < 0:
+            fault = "is empty"
+        elif (span.start, span.end) <= (last.start, last.end):
+            fault = "does not come behind the span in front of it"
+        elif span.start > covered:
+            fault = f"leaves the characters {covered}-{span.start} out"
+        if fault:
+            raise ChunkError(
+                f"span {number} ({span.start}-{span.end}) {fault}",
+                where=document.id,
+                hint="a chunker returns sorted spans that cover the text, none empty",
+            )
+        covered = max(covered, span.end)
+        last = span
+    if covered != len(document.text):
+        raise ChunkError(
+            f"the spans end at {covered}, the text at {len(document.text)}", where=document.id
+        )
+
+
+def first_character(text: str, start: int) -> int:
+    """Position in the document of the first character of a piece that is not white space."""
+    return start + len(text) - len(text.lstrip()) if text.strip() else start
+
+
+def make_chunks(
+    document: Document, spans: Sequence[Span], tokens: Iterable[int]
+) -> tuple[Chunk, ...]:
+    """Chunks of a document with the page and the headings of their first character.
+
+    A chunk that opens with headings alone takes those of the last of them: of
+    ``# Pump`` and then ``## Seal``, both.
+
+    Args:
+        document: Document that was cut.
+        spans: Its pieces; held to the contract here.
+        tokens: Length of each piece in tokens, 0 where nobody counted.
+
+    Raises:
+        ChunkError: The spans break the contract.
+    """
+    check_spans(document, spans)
+    text = document.text
+    anchors = [first_character(text[s.start : s.end], s.start) for s in spans]
+    pages, headings = _pages(document, anchors), _headings(document, spans, anchors)
+    return tuple(
+        Chunk(
+            id=f"{document.id}:{span.start}-{span.end}",
+            document_id=document.id,
+            ordinal=ordinal,
+            span=span,
+            text=text[span.start : span.end],
+            page=page,
+            headings=titles,
+            tokens=count,
+        )
+        for ordinal, (span, page, titles, count) in enumerate(
+            zip(spans, pages, headings, tokens, strict=True)
+        )
+    )
+
+
+def _pages(document: Document, positions: Sequence[int]) -> Iterator[int | None]:
+    """`Document.page_at` for many positions, by bisection: long documents have many of both."""
+    starts = [page.span.start for page in document.pages]
+    for position in positions:
+        at = bisect_right(starts, position) - 1
+        # an empty page starts where its neighbour does and holds no character
+        while at > 0 and document.pages[at].span.length == 0:
+            at -= 1
+        page = document.pages[at] if at >= 0 else None
+        yield page.number if page and page.span.start <= position < page.span.end else None
+
+
+def _headings(
+    document: Document, spans: Sequence[Span], anchors: Sequence[int]
+) -> Iterator[tuple[str, ...]]:
+    """Titles of the sections that hold each chunk's first text, in one sweep."""
+    sections = sorted(document.sections, key=lambda s: s.span.start)
+    starts = [section.span.start for section in sections]
+    active: list[Section] = []
+    taken = 0
+    for span, anchor in zip(spans, anchors, strict=True):
+        position = _below_headings(document.text, starts, anchor, span.end)
+        upto = bisect_right(starts, position)
+        active += sections[taken:upto]
+        taken = max(taken, upto)
+        active = [section for section in active if anchor < section.span.end]
+        yield tuple(s.title for s in active if s.span.start <= position < s.span.end)
+
+
+def _below_headings(text: str, starts: Sequence[int], position: int, end: int) -> int:
+    """Start of the last of the headings that follow each other at once from a position on."""
+    at = bisect_right(starts, position) - 1
+    if at < 0 or starts[at] != position:
+        return position
+    while at + 1 < len(starts) and starts[at + 1] < end:
+        if "\n" in text[starts[at] : starts[at + 1]].strip():
+            break
+        at += 1
+    return starts[at]

@@ -1,0 +1,204 @@
+"""Where the tokens of a text lie, and windows cut along their borders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import attrgetter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Span
+from ..models import Tokenizer
+from ._borders import line_borders, paragraph_borders, sentence_borders
+
+Positions = NDArray[np.int64]
+
+BLOCK = 1 << 18
+"""Characters handed to a tokenizer at once, so that its spans of a long text never pile up."""
+
+_LINE = re.compile(r"\n(?=\S)")
+_SPACE = re.compile(r"(?<=\s)(?=\S)")
+_LOOK = 40
+"""Characters on both sides of a tail that a sentence splitter sees: ``Dr.`` and what follows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """How long windows are: ``size`` and ``overlap`` in tokens, ``slack`` as a share of size."""
+
+    size: int
+    overlap: int
+    slack: float
+    language: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenMap:
+    """Tokens of a text as arrays: ``starts``, and ``reach`` (greatest end so far), ascending.
+
+    Several tokens may lie on one character (byte-level tokenizers); such a group is never
+    cut apart.
+    """
+
+    text: str
+    starts: Positions
+    reach: Positions
+
+    @classmethod
+    def of(cls, text: str, tokenizer: Tokenizer) -> TokenMap:
+        """Token borders of a text; memory is 16 bytes a token."""
+        starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for begin, end in _blocks(text):
+            spans = tokenizer.spans(text[begin:end])
+            starts.append(np.fromiter(map(_START, spans), np.int64, len(spans)) + begin)
+            ends.append(np.fromiter(map(_END, spans), np.int64, len(spans)) + begin)
+        start = np.maximum.accumulate(np.concatenate(starts))
+        reach = np.maximum.accumulate(np.concatenate(ends))
+        real = reach > start  # a token on no character cannot be cut around
+        return cls(text, start[real], reach[real])
+
+    def before(self, position: int) -> int:
+        """Number of tokens that start before a character."""
+        return int(np.searchsorted(self.starts, position))
+
+    def count(self, span: Span) -> int:
+        """Number of tokens that start within a span."""
+        return self.before(span.end) - self.before(span.start)
+
+    def free(self, position: int) -> bool:
+        """True where a cut at a character goes through no token."""
+        index = self.before(position)
+        return index == 0 or int(self.reach[index - 1]) <= position
+
+    def free_of(self, positions: Positions) -> Positions:
+        """Those positions at which a cut goes through no token, in ascending order, once each."""
+        positions = np.unique(positions)
+        index = np.searchsorted(self.starts, positions)
+        reach = np.concatenate([np.zeros(1, np.int64), self.reach])[index]
+        return positions[reach <= positions]
+
+    def cut(self, index: int) -> int | None:
+        """Character at which to cut in front of a token, None where that splits a token.
+
+        White space belongs to the piece in front, an opening bracket to the piece behind.
+        """
+        start = int(self.starts[index])
+        gap = int(self.reach[index - 1]) if index else 0
+        if start < gap or (index and start == int(self.starts[index - 1])):
+            return None
+        between = self.text[gap:start]
+        return start - (len(between) - len(_up_to_last_space(between))) if between else start
+
+    def glued(self, index: int) -> bool:
+        """True where a token continues the word of the token in front of it."""
+        start = int(self.starts[index])
+        if index == 0 or start != int(self.reach[index - 1]) or start >= len(self.text):
+            return False
+        return self.text[start - 1].isalnum() and self.text[start].isalnum()
+
+    def windows(self, span: Span, window: Window) -> list[Span]:
+        """Windows that cover a span.
+
+        A window holds at most ``size`` tokens and, but for the last, at least
+        ``size * (1 - slack)``: within the slack it ends at the last paragraph border, else
+        sentence border, else line border, else between words, else at exactly ``size``. The
+        next one starts ``overlap`` tokens before that end (fewer where it would start inside
+        a word). Only where the tokenizer itself lays more than ``size`` tokens on characters
+        that cannot be cut is a window longer.
+        """
+        first, last = self.before(span.start), self.before(span.end)
+        made: list[Span] = []
+        start, index, done = span.start, first, first
+        while True:
+            end, index_end = self._end(span, index, max(done, index), last, window)
+            made.append(Span(start, end))
+            if end == span.end:
+                return made
+            start, index = self._start(index, index_end, end, window.overlap)
+            done = index_end
+
+    def _end(self, span: Span, index: int, done: int, last: int, window: Window) -> tuple[int, int]:
+        """End of the window that starts at token ``index``: a character, and tokens before it."""
+        latest = index + window.size
+        if latest >= last:
+            return span.end, last
+        earliest = max(latest - int(window.size * window.slack), done + 1)
+        position = self._border(earliest, latest, window.language) if window.slack else None
+        if position is not None:
+            return position, self.before(position)
+        for candidate in range(latest, done, -1):
+            position = self.cut(candidate)
+            if position is not None and position > span.start:
+                return position, candidate
+        for candidate in range(latest + 1, last):
+            position = self.cut(candidate)
+            if position is not None and position > span.start:
+                return position, candidate
+        return span.end, last
+
+    def _border(self, earliest: int, latest: int, language: str) -> int | None:
+        """Best place to end a window with ``earliest`` to ``latest`` tokens in front of it."""
+        low, high = int(self.reach[earliest - 1]), int(self.starts[latest])
+        tail = self.text[low:high]
+        view = max(0, low - _LOOK)
+        for offset, found in (
+            (low, paragraph_borders(tail)),
+            (view, sentence_borders(self.text[view : high + _LOOK], language)),
+            (low, line_borders(tail)),
+        ):
+            for border in reversed(list(found)):
+                position = offset + border
+                if low < position <= high and self.free(position):
+                    return position
+        for candidate in range(latest, earliest - 1, -1):
+            if not self.glued(candidate):
+                cut = self.cut(candidate)
+                if cut is not None:
+                    return cut
+        return None
+
+    def _start(self, index: int, index_end: int, end: int, overlap: int) -> tuple[int, int]:
+        """Where the window behind one that ended starts: a character, and tokens before it."""
+        fallback: tuple[int, int] | None = None
+        for candidate in range(max(index_end - overlap, index + 1), index_end):
+            position = self.cut(candidate)
+            if position is None:
+                continue
+            if not self.glued(candidate):
+                return position, candidate
+            fallback = fallback or (position, candidate)
+        return fallback or (end, index_end)
+
+
+_START, _END = attrgetter("start"), attrgetter("end")
+
+
+def _up_to_last_space(text: str) -> str:
+    """A text without what follows its last white space; whole where it has none."""
+    for at in range(len(text), 0, -1):
+        if text[at - 1].isspace():
+            return text[:at]
+    return text
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Ranges of about `BLOCK` characters that end behind a line, else behind white space.
+
+    No tokenizer we know joins characters across a line break that a word follows, so that
+    the tokens are those of the whole text.
+    """
+    borders = [0]
+    while len(text) - borders[-1] > 2 * BLOCK:
+        least = borders[-1] + BLOCK
+        line = _LINE.search(text, least, least + BLOCK)
+        found = line or _SPACE.search(text, least)
+        if found is None:
+            break
+        borders.append(found.end())
+    if text:
+        borders.append(len(text))
+    return pairwise(borders)

@@ -1,0 +1,100 @@
+"""The conformance suite of chunkers: what an own chunker must keep to be used."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+
+from ..core import Document, Page, Section, Span
+from ..ingest import Chunker, check_spans
+
+_ALPHABET = (
+    "a", "b", "Z", "7", "é", "ß", "漢", "字", "。", "🙂", "👩‍🔬", "e\u0301", "\u00a0", "\u200d",
+    " ", " ", " ", "  ", "\n", "\n", "\n\n", "\n \n", "\t", "\f", ".", ". ", "? ", "!", ",",
+    "(", ")", "'", '"', "-", "_", "APP_w304", "C2065", "word", "mot ", "l'eau ", "# ", "|",
+)  # fmt: skip
+"""Pieces that random texts are made of: the borders, scripts and marks that chunkers meet."""
+
+
+class ChunkerSuite:
+    """Tests that every chunker passes; subclass it and offer one fixture.
+
+    .. code-block:: python
+
+        class TestMine(ChunkerSuite):
+            @pytest.fixture
+            def chunker(self) -> Chunker:
+                return MyChunker()
+    """
+
+    @pytest.fixture
+    def chunker(self) -> Chunker:
+        """The chunker under test."""
+        raise NotImplementedError("offer a fixture named chunker")
+
+    @pytest.mark.parametrize("seed", range(40))
+    def test_spans_cover_a_random_text_and_join_to_it(self, chunker: Chunker, seed: int) -> None:
+        """Sorted, none empty, no gap; overlaps counted once, they are the text."""
+        document = random_document(seed)
+        spans = chunker.cut(document)
+        check_spans(document, spans)
+        assert joined(document.text, spans) == document.text
+
+    @pytest.mark.parametrize("text", [" ", "\n", "x", "\n\n \n", "...", "a\n\n\nb", "é" * 300])
+    def test_odd_texts_are_covered(self, chunker: Chunker, text: str) -> None:
+        """White space, marks and single characters belong to some span as well."""
+        document = Document(id="odd", source="odd", text=text)
+        check_spans(document, chunker.cut(document))
+
+    def test_an_empty_text_has_no_span(self, chunker: Chunker) -> None:
+        """Nothing to cut, nothing to index."""
+        assert list(chunker.cut(Document(id="empty", source="empty", text=""))) == []
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_cutting_twice_gives_the_same(self, chunker: Chunker, seed: int) -> None:
+        """A chunk's id is its place: equal settings must cut equally."""
+        document = random_document(seed)
+        assert chunker.cut(document) == chunker.cut(document)
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_chunks_are_their_spans(self, chunker: Chunker, seed: int) -> None:
+        """Text, order, ids and counts of the chunks follow from the spans."""
+        document = random_document(seed)
+        chunks = chunker.chunks(document)
+        assert [chunk.span for chunk in chunks] == list(chunker.cut(document))
+        assert [chunk.ordinal for chunk in chunks] == list(range(len(chunks)))
+        assert len({chunk.id for chunk in chunks}) == len(chunks)
+        for chunk in chunks:
+            assert chunk.text == document.text[chunk.span.start : chunk.span.end]
+            assert chunk.document_id == document.id
+            assert chunk.tokens >= 0
+
+    def test_it_says_what_it_does(self, chunker: Chunker) -> None:
+        """The spec is part of the index's identity."""
+        assert isinstance(chunker.spec, str)
+        assert chunker.spec.strip()
+
+
+def joined(text: str, spans: list[Span]) -> str:
+    """Pieces of a text put together again, what overlaps taken once."""
+    made, end = [], 0
+    for span in spans:
+        made.append(text[max(span.start, end) : span.end])
+        end = max(end, span.end)
+    return "".join(made)
+
+
+def random_document(seed: int) -> Document:
+    """A document of random unicode with pages and nested sections, by seed."""
+    draw = random.Random(seed)  # noqa: S311 - repeatable texts, no secrets
+    text = "".join(draw.choices(_ALPHABET, k=draw.randint(1, 600)))
+    size = len(text)
+    borders = sorted({0, size, *(draw.randrange(size) for _ in range(draw.randrange(5)))})
+    pairs = list(pairwise(borders))
+    pages = tuple(Page(n, Span(a, b)) for n, (a, b) in enumerate(pairs, 1))
+    sections = tuple(
+        Section(f"Part {n}", 1 + n % 2, Span(a, b)) for n, (a, b) in enumerate(pairs[1:], 1)
+    )
+    return Document(id=f"random-{seed}", source="", text=text, pages=pages, sections=sections)
