@@ -19,7 +19,11 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
-from itertools import accumulate, repeat
+from functools import cache
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..core import ConfigError, Span, canonical_json, option
 from ._seams import Tokenizer
@@ -47,21 +51,23 @@ _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06e
 """Combining marks and the Indic blocks: letters to a reader, not to ``\\w``."""
 
 
-def _pattern(run: str, letter: str) -> re.Pattern[str]:
-    """The word pattern; ``run`` matches what is cut into pairs, ``letter`` one other letter."""
-    word = f"{letter}+"
-    tail = f"(?:(?:[.\\-'’_/@&+:\u2010\u2011]|::|(?<=\\d),(?=\\d)){word})*"
-    return re.compile(
-        f"({run}"
-        r"(?:https?|ftp)://[^\s<>\"'«»()\[\]{}]*[^\s<>\"'«»()\[\]{}.,;:!?]"
-        f"|(?:(?<![\\w.])\\.(?=[A-Za-z]))?{word}{tail}(?:\\+\\+|\\#(?!\\w))?)"
-    )
+_JOINTS = "-.'’_/@&+\u2010\u2011"
+"""Marks that hold a word together where they stand singly between two letters."""
+
+_URL = r"(?<!\w)(?:https?|ftp)://[^\s<>\"'«»()\[\]{}]*[^\s<>\"'«»()\[\]{}.,;:!?]"
+_LEAD = r"\.(?<![^\s(\[{\"'`]\.)(?=[A-Za-z])"
+_SUFFIX = r"\+\+|\#(?!\w)"
 
 
-_PLAIN = _pattern("", f"[\\w{_MARKS}]")
-_MIXED_LETTER = f"(?:(?![{_CJK}])[\\w{_MARKS}])"
-_MIXED = _pattern(f"[{_CJK}]+|", _MIXED_LETTER)
-_SINGLE = _pattern(f"[{_CJK}]|", _MIXED_LETTER)
+def _pattern(letter: str) -> re.Pattern[str]:
+    """The word pattern for text without unspaced scripts; ``letter`` matches one letter."""
+    joint = rf"[{_JOINTS}]|:(?!\w+://)|::|(?<=\d),(?=\d)"
+    tail = f"(?:(?:{joint}){letter}+)*"
+    return re.compile(f"{_URL}|(?:{_LEAD})?{letter}+{tail}(?:{_SUFFIX})?")
+
+
+_WORD = _pattern(f"[\\w{_MARKS}]")
+_CJK_RUN = re.compile(f"([{_CJK}]+)")
 _HAS_CJK = re.compile(f"[{_CJK}]")
 
 _ELISION = re.compile(
@@ -83,6 +89,9 @@ _CASE = re.compile(
 _LIGATURES = str.maketrans(
     {"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i", "ß": "ss"}
 )
+
+_LONG = 600
+"""Characters from which finding words in arrays beats the pattern."""
 
 _CACHE_LIMIT = 400_000
 """Words remembered by one analyzer; beyond that the memory starts afresh."""
@@ -168,6 +177,8 @@ class Analyzer(TokenSource):
         if not word.isascii():
             word = unicodedata.normalize("NFKC", word).replace("’", "'")
         if "'" in word:
+            if self._fold(word.casefold()).replace("'", "") in self._stops:
+                return ()
             word = _POSSESSIVE.sub("", word)
             if self._elide:
                 word = _ELISION.sub("", word, count=1)
@@ -209,18 +220,83 @@ class WordTokenizer(Tokenizer):
 
     def spans(self, text: str) -> list[Span]:
         """Character span of every word, in order."""
-        pieces = _word_pattern(text, _SINGLE).split(text)
-        bounds = list(accumulate(map(len, pieces)))
-        starts, ends = bounds[0:-1:2], bounds[1::2]
+        starts, ends = self.bounds(text)
         # Filling slots directly is three times as fast as the constructor of a frozen record.
         made = list(map(object.__new__, repeat(Span, len(starts))))
         for name, values in (("start", starts), ("end", ends)):
-            deque(map(getattr(Span, name).__set__, made, values), maxlen=0)
+            deque(map(getattr(Span, name).__set__, made, values.tolist()), maxlen=0)
         return made
 
     def count(self, text: str) -> int:
         """Number of words."""
-        return len(_word_pattern(text, _SINGLE).findall(text))
+        return len(self.bounds(text)[0])
+
+    def bounds(self, text: str) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Starts and ends of all words as two arrays: the spans without their records."""
+        classes = _classes()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)]
+        size = len(classes)
+        # One position of padding on the left, three on the right: no neighbour is missing.
+        kind = np.zeros(size + 4, np.uint8)
+        kind[1:-3] = classes
+        inside = (kind == _LETTER) | (kind == _DIGIT)
+        start_again = kind == _PAIRED
+        _join(kind, inside)
+        inside |= start_again
+        start_again[1:] |= start_again[:-1].copy()
+        for match in _LEADING.finditer(text):
+            inside[match.start() + 1] = True
+        if "++" in text or "#" in text:
+            for match in _AFTER.finditer(text):
+                inside[match.start() + 1 : match.end() + 1] = True
+                start_again[match.end() + 1] = True
+        if "://" in text:
+            for match in re.finditer(_URL, text):
+                begin, end = match.start() + 1, match.end() + 1
+                inside[begin:end], inside[end] = True, False
+                start_again[begin + 1 : end] = False
+                start_again[begin] = True
+        before = np.zeros_like(inside)
+        before[1:] = inside[:-1]
+        starts = np.flatnonzero(inside & (~before | start_again)) - 1
+        ends = np.flatnonzero(before & (~inside | start_again)) - 1
+        return starts, ends
+
+
+_LETTER, _DIGIT, _PAIRED, _JOINT, _COLON, _COMMA = 1, 2, 3, 4, 5, 6
+_LEADING = re.compile(_LEAD)
+_AFTER = re.compile(f"(?<=\\w)(?:{_SUFFIX})")
+
+
+@cache
+def _classes() -> NDArray[np.uint8]:
+    """Class of every code point, read off the patterns above so that both always agree."""
+    table = np.zeros(0x110000, np.uint8)
+    every = "".join(map(chr, range(0x110000)))
+    for pattern, name in (
+        (f"[\\w{_MARKS}]+", _LETTER),
+        (r"\d+", _DIGIT),
+        (f"[{_CJK}]+", _PAIRED),
+        (f"[{_JOINTS}]", _JOINT),
+        (":", _COLON),
+        (",", _COMMA),
+    ):
+        for match in re.finditer(pattern, every):
+            table[match.start() : match.end()] = name
+    table[ord("_")] = _LETTER
+    return table
+
+
+def _join(kind: NDArray[np.uint8], inside: NDArray[np.bool_]) -> None:
+    """Mark the joints between letters as inside a word."""
+    letter = inside.copy()
+    at = np.flatnonzero(kind >= _JOINT)
+    mark, left, right = kind[at], letter[at - 1], letter[at + 1]
+    inside[at[(mark != _COMMA) & left & right]] = True
+    numeric = (kind[at - 1] == _DIGIT) & (kind[at + 1] == _DIGIT)
+    inside[at[(mark == _COMMA) & numeric]] = True
+    colon = at[(mark == _COLON) & left]
+    double = colon[(kind[colon + 1] == _COLON) & letter[np.minimum(colon + 2, len(kind) - 1)]]
+    inside[double] = inside[double + 1] = True
 
 
 def make_analyzer(options: AnalyzerOptions | None = None, *, language: str = "") -> Analyzer:
@@ -233,7 +309,13 @@ def make_analyzer(options: AnalyzerOptions | None = None, *, language: str = "")
 
 def words(text: str) -> list[str]:
     """Words as written: codes and addresses whole, runs of scripts without spaces whole."""
-    return _word_pattern(text, _MIXED).findall(text)
+    if not text.isascii() and _HAS_CJK.search(text):
+        parts = _CJK_RUN.split(text)
+        return [w for i, part in enumerate(parts) for w in ([part] if i % 2 else words(part))]
+    if len(text) < _LONG:
+        return _WORD.findall(text)
+    starts, ends = WordTokenizer().bounds(text)
+    return [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
 def fold(text: str) -> str:
@@ -260,10 +342,6 @@ def detect_language(texts: Iterable[str], *, least: int = 30) -> str:
     if best < least or best < 1.3 * second:
         return "auto"
     return max(counts, key=lambda name: counts[name])
-
-
-def _word_pattern(text: str, mixed: re.Pattern[str]) -> re.Pattern[str]:
-    return _PLAIN if text.isascii() or not _HAS_CJK.search(text) else mixed
 
 
 def _pairs(run: str) -> tuple[str, ...]:
@@ -303,7 +381,7 @@ def _parts(word: str) -> list[str]:
 
 def _case_parts(word: str) -> list[str]:
     """Pieces at changes of case or between letters and digits; single letters left out."""
-    if word.isdigit() or word.islower() and word.isalpha():
+    if word.isdigit() or (word.islower() and word.isalpha()):
         return []
     parts: list[str] = _CASE.findall(word)
     return [p for p in parts if len(p) > 1 and p != word]

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from ..core import Span
 
-_ABBREVIATIONS = frozenset(
-    """
+_SHORTENED = """
     a.d adj adm al alias anm apr approx apt art assn assoc aug av ave b.c bd bldg bros bzw ca
     cap capt cf ch chap cie cit cl co col comp corp d.h dec dept dipl dr e.g ed eds ee.uu eg eng
     env equiv esp est etc eq eqs evtl ex exc excl f.c.c feb fig figs fr ft g gal gen gov
@@ -18,16 +17,27 @@ _ABBREVIATIONS = frozenset(
     rep resp rev s.a sc sec sect sen sep sept ser sgt sig sogen sp spp sr sra sres srta st ste stk
     str suppl surg tab techn tel tit tr u.a u.s u.s.a usw univ v viz vol vols vs z.b zt ud uds vd
     vds avv dott ecc sig.ra sigg blz bijv enz mevr dhr jhr
-    """.split()
-)
+"""
+_ABBREVIATIONS = frozenset(_SHORTENED.split())
 """Ends in a full stop that closes no sentence, casefolded, without the last stop."""
 
-_MAY_END = frozenset("etc usw ecc enz al jr sr inc ltd co corp a.m p.m u.s u.s.a b.c a.d".split())
-"""Abbreviations after which a capital may well start a sentence."""
+_CLOSING = "etc usw ecc enz al jr sr inc ltd co corp a.m p.m u.s u.s.a b.c a.d"
+_MAY_END = frozenset(_CLOSING.split())
+"""Abbreviations that may close a sentence as well; the next word decides."""
+
+_STARTING = """
+a an after although and as at but by during for he her his however i if in it its many most no
+on one our she since so some that the their there these they this those to we when while with you
+alors apres c'est cela ces cette dans elle elles en il ils la le les leur leurs mais nous on par
+pour sa ses son un une vous das der die ein eine er es ich in sie wir el ella ellas ellos en la las
+los un una yo il io lo gli una ele ela eles elas o os as uma de het een hij zij wij
+"""
+_STARTERS = frozenset(_STARTING.split())
+"""Words that, with a capital, start a sentence rather than a name."""
 
 _CLOSERS = "\"'”’»)\\]\uff09」』】》"
 _STOP = re.compile(
-    rf"[.!?…]+(?:[{_CLOSERS}]|[ \u00a0\u202f](?=»)|[*_]+(?=\s|$))*(?=\s|$)"
+    rf"[.!?…]+(?:[{_CLOSERS}]|[ \u00a0\u202f](?=»)|[*_]+(?=[\s\[]|$))*(?:\[\d{1, 3}\])*(?=\s|$)"
     rf"|[。！？｡؟।！？]+[{_CLOSERS}]*"
 )
 _LAST_WORD = re.compile(r"[^\s(\[«\"“]*$")
@@ -115,14 +125,9 @@ def _breaks(before: str, line: str) -> bool:
     head, tail = before.strip(), line.lstrip()
     if not head or not tail or head[-1] in ".!?…,;-—–(" or len(head) > 60:
         return False
-    short = len(head) < 0.6 * len(tail.rstrip())
-    return (
-        short
-        and (tail[0].isupper() or tail[0].isdigit())
-        and not head[-1].islower()
-        or (short and head[-1] == ":")
-        or (short and len(head) < 40 and tail[0].isupper())
-    )
+    if len(head) >= 0.6 * len(tail.rstrip()) or not (tail[0].isupper() or tail[0].isdigit()):
+        return False
+    return len(head) < 40 or head[-1] == ":" or not head[-1].islower()
 
 
 def _cut(text: str, start: int, end: int) -> list[Span]:
@@ -157,8 +162,9 @@ def _goes_on(text: str, begin: int, stop: re.Match[str], end: int) -> bool:
         return True
     if len(mark) > 1:
         return False
-    if plain in _ABBREVIATIONS:
-        return not (plain in _MAY_END and first.isupper())
     if len(word) == 1 and word.isalpha() and word.isupper():
         return True
-    return bool(re.fullmatch(r"[A-Z](?:\.-?[A-Z])+", word)) and first.isupper()
+    if plain in _MAY_END or re.fullmatch(r"[A-Z](?:\.-?[A-Z])+", word):
+        following = re.match(r"[\w'’]*", after)
+        return not (first.isupper() and following and following[0].casefold() in _STARTERS)
+    return plain in _ABBREVIATIONS
