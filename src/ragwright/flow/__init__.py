@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from ._context import Outcome, RunnerOptions, TraceEntry
+from ._forecast import Forecast, Range
 from ._handlers import AnyHandler, BatchHandler, Handler, OnDelta, Route, SendHandler
+from ._lanes import RetryPolicy
+from ._progress import Progress
+from ._replies import Replies
 from ._requests import (
     Chat,
     ChatReply,
@@ -26,6 +31,8 @@ from ._requests import (
     SqlReply,
     Vector,
 )
+from ._runner import Runner
+from ._runs import Run, RunRow, Runs
 from ._verbs import (
     Branch,
     Flow,
@@ -59,24 +66,36 @@ __all__ = [
     "Fetch",
     "FetchReply",
     "Flow",
+    "Forecast",
     "Gather",
     "Handler",
     "Lookup",
     "LookupReply",
     "Message",
     "OnDelta",
+    "Outcome",
     "Params",
+    "Progress",
+    "Range",
+    "Replies",
     "Reply",
     "Request",
     "Rerank",
     "RerankReply",
+    "RetryPolicy",
     "Route",
+    "Run",
+    "RunRow",
+    "Runner",
+    "RunnerOptions",
+    "Runs",
     "Search",
     "SearchReply",
     "SendHandler",
     "Sql",
     "SqlReply",
     "Step",
+    "TraceEntry",
     "Vector",
     "branch",
     "chat",

@@ -1,0 +1,111 @@
+"""Batching: what is queued at one moment is carried out in one go, and nothing waits."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Executor
+from typing import Any
+
+from ..core import FlowError, RagwrightError
+from ._handlers import BatchHandler
+
+
+class Batcher:
+    """The queue in front of one batch handler.
+
+    Requests that arrive while a batch is under way are the next batch; no timer, no wait.
+    Lives on the runner's loop.
+    """
+
+    def __init__(self, handler: BatchHandler[Any, Any], pool: Executor) -> None:
+        self._handler = handler
+        self._pool = pool
+        self._queue: list[tuple[Any, asyncio.Future[Any]]] = []
+        self._scheduled = False
+        self._busy = False
+
+    def put(self, request: Any) -> asyncio.Future[Any]:
+        """Queue a request; the future ends with its reply, or raises its error."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._queue.append((request, future))
+        self._schedule(loop)
+        return future
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._scheduled and not self._busy and self._queue:
+            self._scheduled = True
+            loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        waiting = [pair for pair in self._queue if not pair[1].cancelled()]
+        batch, self._queue = (
+            waiting[: self._handler.max_batch],
+            waiting[self._handler.max_batch :],
+        )
+        if not batch:
+            return
+        requests = [request for request, _ in batch]
+        loop = asyncio.get_running_loop()
+        if self._handler.quick(requests):
+            self._settle(batch, *_carry(self._handler, requests))
+            self._schedule(loop)
+            return
+        self._busy = True
+        carried = loop.run_in_executor(self._pool, _carry, self._handler, requests)
+        carried.add_done_callback(lambda done: self._finished(loop, batch, done))
+
+    def _finished(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        batch: list[tuple[Any, asyncio.Future[Any]]],
+        done: asyncio.Future[Any],
+    ) -> None:
+        self._busy = False
+        if done.cancelled():
+            self._settle(batch, [], FlowError("the runner was closed"))
+        else:
+            self._settle(batch, *done.result())
+        self._schedule(loop)
+
+    def _settle(
+        self,
+        batch: list[tuple[Any, asyncio.Future[Any]]],
+        replies: list[Any],
+        failure: BaseException | None,
+    ) -> None:
+        if failure is None and len(replies) != len(batch):
+            failure = FlowError(
+                f"{type(self._handler).__name__} returned {len(replies)} replies "
+                f"for {len(batch)} requests"
+            )
+        for position, (_, future) in enumerate(batch):
+            if future.done():
+                continue
+            if failure is not None:
+                future.set_exception(failure)
+            elif isinstance(replies[position], BaseException):
+                future.set_exception(replies[position])
+            else:
+                future.set_result(replies[position])
+
+
+def _carry(
+    handler: BatchHandler[Any, Any], requests: list[Any]
+) -> tuple[list[Any], BaseException | None]:
+    """Replies, or the error of the whole batch as a value (a lone bad request is told apart)."""
+    try:
+        return list(handler.carry(requests)), None
+    except Exception as error:
+        if len(requests) == 1:
+            return [error], None
+    replies: list[Any] = []
+    for request in requests:
+        try:
+            replies.extend(handler.carry([request]))
+        except RagwrightError as error:
+            replies.append(error)
+        except Exception as error:
+            replies.append(error)
+    return replies, None

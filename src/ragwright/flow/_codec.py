@@ -1,0 +1,151 @@
+"""Keys of durable requests and the stored form of their replies."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from ..core import Usage, canonical_json, text_hash
+from ._requests import (
+    Chat,
+    ChatReply,
+    Complete,
+    CompleteReply,
+    Embed,
+    EmbedReply,
+    Fetch,
+    FetchReply,
+    Reply,
+    Request,
+    Rerank,
+    RerankReply,
+)
+
+DURABLE = (Chat, Complete, Embed, Rerank, Fetch)
+"""Kinds whose replies outlive the process; the handler may still decline."""
+
+
+def durable(request: Request) -> bool:
+    """True for the kinds that are kept across runs (rule 9).
+
+    Vectors of passages are kept once, in the store, never here.
+    """
+    return isinstance(request, DURABLE) and not (
+        isinstance(request, Embed) and request.role == "passage"
+    )
+
+
+def reply_key(request: Request, identity: str, scope: str, attempt: int) -> str:
+    """Key of a durable reply: all that decides it, and who may see it (rule 10)."""
+    return text_hash(
+        canonical_json([type(request).__name__, identity, scope, attempt, payload(request)])
+    )
+
+
+def payload(request: Request) -> list[Any]:
+    """What of a request decides its reply, as JSON-able values."""
+    if isinstance(request, Chat):
+        return [
+            request.model,
+            [[m.role, m.content] for m in request.messages],
+            request.params,
+            request.schema,
+            request.sample,
+        ]
+    if isinstance(request, Complete):
+        return [request.model, request.prompt, request.params, request.logprobs, request.sample]
+    if isinstance(request, Embed):
+        return [request.model, request.texts, request.role]
+    if isinstance(request, Rerank):
+        return [request.model, request.query, request.passages]
+    if isinstance(request, Fetch):
+        return [request.url, request.headers, request.max_bytes]
+    raise TypeError(f"{type(request).__name__} has no durable key")
+
+
+def reusable(reply: Reply) -> bool:
+    """False for what must never answer a later request: truncated or empty replies."""
+    if isinstance(reply, ChatReply | CompleteReply):
+        return bool(reply.text.strip()) and reply.finish not in {"length", "content_filter"}
+    if isinstance(reply, FetchReply):
+        return reply.status == 200
+    return True
+
+
+def encode(reply: Reply) -> bytes:
+    """Stored form of a durable reply."""
+    if isinstance(reply, EmbedReply):
+        vectors = np.ascontiguousarray(reply.vectors, dtype=np.float32)
+        head = {"shape": vectors.shape, "usage": asdict(reply.usage)}
+        return json.dumps(head).encode() + b"\n" + vectors.tobytes()
+    if isinstance(reply, FetchReply):
+        body = asdict(replace(reply, headers=dict(reply.headers), body=b""))
+        body["body"] = base64.b64encode(reply.body).decode()
+        return json.dumps(body).encode()
+    if isinstance(reply, ChatReply | CompleteReply | RerankReply):
+        return json.dumps(asdict(reply), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    raise TypeError(f"{type(reply).__name__} is never stored")
+
+
+def decode(kind: type[Request], data: bytes) -> Reply:
+    """The reply behind its stored form, marked as cached."""
+    if kind is Embed:
+        head, _, raw = data.partition(b"\n")
+        fields = json.loads(head)
+        vectors = np.frombuffer(raw, dtype=np.float32).reshape(fields["shape"])
+        return EmbedReply(vectors, Usage(**fields["usage"]), cached=True)
+    fields = json.loads(data.decode("utf-8", "surrogatepass"))
+    fields["cached"] = True
+    if kind is Fetch:
+        fields["body"] = base64.b64decode(fields["body"])
+        return FetchReply(**fields)
+    fields["usage"] = Usage(**fields["usage"])
+    if kind is Chat:
+        return ChatReply(**(fields | {"dropped": tuple(fields["dropped"])}))
+    if kind is Complete:
+        tokens = tuple((token, value) for token, value in fields["tokens"])
+        return CompleteReply(**(fields | {"dropped": tuple(fields["dropped"]), "tokens": tokens}))
+    return RerankReply(**(fields | {"scores": tuple(fields["scores"])}))
+
+
+def memo_key(request: Request) -> Request | None:
+    """Key of a reply that is remembered within the process: searches, by value."""
+    return request if type(request).__name__ == "Search" else None
+
+
+def usage_of(reply: Reply) -> Usage:
+    """Tokens and money of a reply, nothing for kinds without any."""
+    if isinstance(reply, ChatReply | CompleteReply | EmbedReply | RerankReply):
+        return reply.usage
+    return Usage()
+
+
+def with_usage(reply: Reply, usage: Usage) -> Reply:
+    """The same reply with its usage priced."""
+    if isinstance(reply, ChatReply | CompleteReply | RerankReply):
+        return replace(reply, usage=usage)
+    if isinstance(reply, EmbedReply):
+        return EmbedReply(reply.vectors, usage, reply.cached)
+    return reply
+
+
+def request_text(request: Request) -> str:
+    """All text of a request that a model reads, to count its tokens."""
+    if isinstance(request, Chat):
+        return "".join(m.content for m in request.messages)
+    if isinstance(request, Complete):
+        return request.prompt
+    if isinstance(request, Embed):
+        return "".join(request.texts)
+    if isinstance(request, Rerank):
+        return request.query * len(request.passages) + "".join(request.passages)
+    return ""
+
+
+def cached(reply: Reply) -> bool:
+    """True where a reply came from the reply store."""
+    return bool(getattr(reply, "cached", False))

@@ -1,0 +1,123 @@
+"""What a driver hands down to a flow and all its children."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from ..core import RagwrightError, StoppedError
+from ._requests import Reply, Request
+
+if TYPE_CHECKING:
+    from ._forecast import Scenario
+
+T = TypeVar("T")
+
+
+class Stopping(BaseException):
+    """The work is being stopped: closes generators, and no flow can catch it as a failure."""
+
+    def __init__(self, reason: RagwrightError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEntry:
+    """One request of a flow and what became of it."""
+
+    request: Request
+    reply: Reply | None
+    error: RagwrightError | None
+    seconds: float
+    cached: bool
+
+
+@dataclass(slots=True)
+class Context:
+    """Shared by a flow and its children.
+
+    Attributes:
+        scope: Who may see the replies (tenant, permissions); part of their keys.
+        deadline: Time on the loop's clock when the flow's own time is up.
+        sink: Gets the text deltas of the one request marked ``stream``.
+        trace: Gets an entry a request, where asked for.
+        scenario: Set in a dry run: what is forecast instead of sent.
+    """
+
+    scope: str = ""
+    deadline: float | None = None
+    sink: Callable[[str], None] | None = None
+    trace: list[TraceEntry] | None = None
+    scenario: Scenario | None = None
+    streamed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerOptions:
+    """Settings of a runner.
+
+    Attributes:
+        concurrency: Requests in flight per model where its settings do not say.
+        jobs: Most requests in flight per model whatever its settings say (``-j``).
+        width: Flows open at once in ``map`` and ``gather``.
+        timeout: Seconds for one attempt where the request does not say.
+        reuse: Answer from the reply store; off means every call is made again.
+        attempt: Raised by ``--retry-errors``: draws new replies instead of the stored ones.
+        max_cost: Most money to spend, None for no bound.
+        longest_reply: Tokens a reply may have where ``max_tokens`` is not set (worst case).
+        seed: Seed of the jitter between attempts.
+        workers: Threads that carry out batches.
+    """
+
+    concurrency: int = 16
+    jobs: int | None = None
+    width: int = 128
+    timeout: float = 120.0
+    reuse: bool = True
+    attempt: int = 0
+    max_cost: float | None = None
+    longest_reply: int = 4096
+    seed: int = 0
+    workers: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[T]):
+    """How a flow of a ``map`` ended: a value, an error it failed with, or not at all."""
+
+    state: Literal["done", "failed", "skipped"]
+    value: T | None = None
+    error: Exception | None = None
+
+    def unwrap(self) -> T:
+        """The value.
+
+        Raises:
+            Exception: What the flow failed with.
+            StoppedError: It was stopped before its end.
+        """
+        if self.state == "done":
+            return self.value  # type: ignore[return-value]
+        if self.error is not None:
+            raise self.error
+        raise StoppedError("the flow was stopped before its end")
+
+
+@dataclass(slots=True)
+class Memo:
+    """Replies remembered within the process, the oldest dropped first."""
+
+    most: int = 4096
+    entries: dict[Any, Reply] = field(default_factory=dict)
+
+    def get(self, key: Any) -> Reply | None:
+        """The remembered reply, None where there is none."""
+        return self.entries.get(key)
+
+    def put(self, key: Any, reply: Reply) -> None:
+        """Remember a reply."""
+        if len(self.entries) >= self.most:
+            del self.entries[next(iter(self.entries))]
+        self.entries[key] = reply

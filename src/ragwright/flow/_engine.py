@@ -1,0 +1,400 @@
+"""The heart of the runner: drives flows and performs their steps, on the runner's own loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar, cast
+
+from ..core import (
+    FlowError,
+    GatherError,
+    ModelTimeoutError,
+    RagwrightError,
+    StoppedError,
+    UnhandledRequestError,
+)
+from ._batches import Batcher
+from ._calls import Call, Caller, Key
+from ._codec import cached, decode, durable, reply_key
+from ._context import Context, Memo, RunnerOptions, Stopping, TraceEntry
+from ._handlers import AnyHandler, BatchHandler, Handler, Route
+from ._lanes import RetryPolicy
+from ._replies import Replies
+from ._requests import Chat, ChatReply, Reply, Request, Search
+from ._verbs import Branch, Flow, Gather, Step
+
+T = TypeVar("T")
+
+
+class Engine:
+    """Everything that lives on the loop; the Runner is its face to other threads."""
+
+    def __init__(
+        self,
+        routes: Mapping[type[Any], Route],
+        options: RunnerOptions,
+        retry: RetryPolicy,
+        replies: Replies | None,
+    ) -> None:
+        self.options = options
+        self.caller = Caller(options, retry, replies)
+        self._keeping = 0
+        self._routes = dict(routes)
+        self._replies = replies
+        self._memo = Memo()
+        self._calls: dict[Any, Call] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._drives: set[asyncio.Task[Any]] = set()
+        self._pool = ThreadPoolExecutor(options.workers, thread_name_prefix="ragwright-batch")
+        self._batchers: dict[int, Batcher] = {}
+
+    @property
+    def reason(self) -> RagwrightError | None:
+        """Why the work is being stopped, None while it goes on."""
+        return self.caller.reason
+
+    # -- driving ---------------------------------------------------------------------------
+
+    async def run(self, flow: Flow[T], context: Context) -> T:
+        """Drive a flow to its end as a top-level flow: a stop reaches it.
+
+        Raises:
+            Stopping: The work was stopped; the generator is closed.
+        """
+        task = asyncio.current_task()
+        assert task is not None
+        self._drives.add(task)
+        try:
+            return await self.drive(flow, context)
+        finally:
+            self._drives.discard(task)
+
+    async def drive(self, flow: Flow[T], context: Context) -> T:
+        """Step a flow until it returns; errors of requests are thrown at its yield."""
+        advance: Callable[[Any], Step] = flow.send
+        value: Any = None
+        try:
+            while True:
+                if self.reason is not None:
+                    raise Stopping(self.reason)
+                try:
+                    step = advance(value)
+                except StopIteration as stop:
+                    return cast("T", stop.value)
+                try:
+                    value = await self._perform(step, context)
+                    advance = flow.send
+                except Exception as error:
+                    value = error
+                    advance = flow.throw
+        except asyncio.CancelledError:
+            flow.close()
+            if self.reason is not None:
+                raise Stopping(self.reason) from None
+            raise
+        except Stopping:
+            flow.close()
+            raise
+
+    async def _perform(self, step: Step, context: Context) -> Any:
+        if isinstance(step, Gather):
+            return await _Gathering(self, step, context).run()
+        if isinstance(step, Branch):
+            return None if context.scenario is None else context.scenario.branch(step)
+        if context.deadline is not None:
+            loop = asyncio.get_running_loop()
+            if loop.time() >= context.deadline:
+                raise _too_late()
+        if context.trace is None:
+            return await self._request(step, context)
+        return await self._traced(step, context, context.trace)
+
+    async def _traced(self, request: Request, context: Context, trace: list[TraceEntry]) -> Reply:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        try:
+            reply = await self._request(request, context)
+        except RagwrightError as error:
+            trace.append(TraceEntry(request, None, error, loop.time() - started, False))
+            raise
+        trace.append(TraceEntry(request, reply, None, loop.time() - started, cached(reply)))
+        return reply
+
+    # -- requests --------------------------------------------------------------------------
+
+    def handler(self, request: Request) -> AnyHandler:
+        """Who carries a request out.
+
+        Raises:
+            UnhandledRequestError: Nobody does.
+        """
+        route = self._routes.get(type(request))
+        if route is None:
+            raise UnhandledRequestError(
+                f"this runner has no handler for {type(request).__name__} requests",
+                hint="open the flow's project with a Workbench, or pass a handler to the Runner",
+            )
+        return route(request) if callable(route) else route
+
+    async def _request(self, request: Request, context: Context) -> Reply:
+        handler = self.handler(request)
+        if isinstance(request, Search):
+            memo_key = (context.scope, request)
+            remembered = self._memo.get(memo_key)
+            if remembered is not None:
+                self.caller.progress.merged += 1
+                return remembered
+            reply = await self._shared(memo_key, handler, request, None, context)
+            self._memo.put(memo_key, reply)
+            return reply
+        key = None
+        if durable(request) and handler.durable(request):
+            text = reply_key(
+                request, handler.identity(request), context.scope, self.options.attempt
+            )
+            key = Key(text, context.scope)
+            known = self._known(request, key)
+            if known is not None:
+                _replay(request, known, context)
+                return known
+        if context.scenario is not None and not isinstance(handler, BatchHandler):
+            return context.scenario.forecast(self.caller, handler, request, key)
+        return await self._shared(key, handler, request, key, context)
+
+    def _known(self, request: Request, key: Key) -> Reply | None:
+        if not self.options.reuse or self._replies is None:
+            return None
+        data = self._replies.get(key.text)
+        if data is None:
+            return None
+        self.caller.progress.reused += 1
+        return decode(type(request), data)
+
+    async def _shared(
+        self,
+        merge_key: Any,
+        handler: AnyHandler,
+        request: Request,
+        key: Key | None,
+        context: Context,
+    ) -> Reply:
+        call = self._calls.get(merge_key) if merge_key is not None else None
+        if call is None:
+            call = self._start(merge_key, handler, request, key)
+        else:
+            self.caller.progress.merged += 1
+        if isinstance(request, Chat) and request.stream and context.sink is not None:
+            if context.streamed:
+                raise FlowError("a second request of one flow is marked stream")
+            context.streamed = True
+            call.listen(context.sink)
+        call.waiters += 1
+        try:
+            if context.deadline is None:
+                return await asyncio.shield(call.future)
+            try:
+                async with asyncio.timeout_at(context.deadline):
+                    return await asyncio.shield(call.future)
+            except TimeoutError:
+                raise _too_late() from None
+        finally:
+            call.waiters -= 1
+            wanted = call.waiters or self.reason is not None or self._keeping
+            if not wanted and not call.future.done():
+                self._abandon(merge_key, call)
+
+    def _start(
+        self, merge_key: Any, handler: AnyHandler, request: Request, key: Key | None
+    ) -> Call:
+        loop = asyncio.get_running_loop()
+        if isinstance(handler, BatchHandler) and key is None:
+            call = Call(self._batcher(handler).put(request))
+        else:
+            call = Call(loop.create_future())
+            call.task = loop.create_task(self._carry(handler, request, key, call))
+            self._tasks.add(call.task)
+            call.task.add_done_callback(self._tasks.discard)
+        if merge_key is not None:
+            self._calls[merge_key] = call
+            call.future.add_done_callback(lambda _: self._calls.pop(merge_key, None))
+        call.future.add_done_callback(_retrieved)
+        return call
+
+    async def _carry(
+        self, handler: AnyHandler, request: Request, key: Key | None, call: Call
+    ) -> None:
+        try:
+            if isinstance(handler, BatchHandler):
+                reply: Reply = await self._batcher(handler).put(request)
+                if key is not None:
+                    await self.caller.keep(handler, request, key, reply)
+            else:
+                reply = await self.caller.call(handler, request, key, call)
+        except asyncio.CancelledError:
+            call.future.cancel()
+        except Stopping as stopping:
+            self.stop(stopping.reason)
+            _fail(call.future, stopping)
+        except Exception as error:
+            _fail(call.future, error)
+        else:
+            if not call.future.done():
+                call.future.set_result(reply)
+
+    def _abandon(self, merge_key: Any, call: Call) -> None:
+        """Nobody waits any more: cancel, and let a newcomer start afresh."""
+        if merge_key is not None:
+            self._calls.pop(merge_key, None)
+        if call.task is not None:
+            call.task.cancel()
+        else:
+            call.future.cancel()
+
+    def _batcher(self, handler: BatchHandler[Any, Any]) -> Batcher:
+        batcher = self._batchers.get(id(handler))
+        if batcher is None:
+            batcher = self._batchers[id(handler)] = Batcher(handler, self._pool)
+        return batcher
+
+    # -- stopping --------------------------------------------------------------------------
+
+    def stop(self, reason: RagwrightError) -> None:
+        """Close every flow at its yield; calls in flight go on and are committed."""
+        if self.reason is None:
+            self.caller.reason = reason
+            for task in list(self._drives):
+                task.cancel()
+
+    async def drain(self) -> None:
+        """Wait for the calls in flight, then allow new work (a spent budget stays spent)."""
+        while self._tasks:
+            await asyncio.wait(list(self._tasks))
+        self.caller.reason = None
+
+    async def leave(self, tasks: set[asyncio.Task[Any]]) -> None:
+        """Close flows nobody reads any more; what they had in flight is kept all the same."""
+        self._keeping += 1
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._keeping -= 1
+
+    async def close(self) -> None:
+        """Stop, drain and release every handler."""
+        self.stop(StoppedError("the runner was closed"))
+        await self.drain()
+        closed = set()
+        for route in self._routes.values():
+            if isinstance(route, Handler) and id(route) not in closed:
+                closed.add(id(route))
+                await route.aclose()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _Gathering:
+    """Child flows side by side: lazy, in order, at most ``limit`` open at once."""
+
+    def __init__(self, engine: Engine, step: Gather, context: Context) -> None:
+        self._engine = engine
+        self._context = context
+        self._settle = step.settle
+        self._limit = max(1, step.limit or engine.options.width)
+        self._flows: Iterator[Flow[Any]] = iter(step.flows)
+        self._results: list[Any] = []
+        self._failed: dict[int, Exception] = {}
+        self._open: set[asyncio.Task[Any]] = set()
+        self._stopping: Stopping | None = None
+        self._exhausted = False
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> list[Any]:
+        self._fill()
+        try:
+            await self._ended
+        except asyncio.CancelledError:
+            self._exhausted = True
+            for task in list(self._open):
+                task.cancel()
+            if self._open:
+                await asyncio.wait(list(self._open))
+            raise
+        if self._stopping is not None:
+            raise self._stopping
+        for position, error in self._failed.items():
+            self._results[position] = error
+        if self._failed and not self._settle:
+            first = self._failed[min(self._failed)]
+            raise GatherError(
+                f"{len(self._failed)} of {len(self._results)} flows failed; the first: {first}",
+                outcomes=self._results,
+            ) from first
+        return self._results
+
+    def _fill(self) -> None:
+        loop = asyncio.get_running_loop()
+        while not self._exhausted and len(self._open) < self._limit:
+            position = len(self._results)
+            try:
+                flow = next(self._flows)
+            except StopIteration:
+                self._exhausted = True
+                break
+            except Exception as error:  # the caller's iterable broke: siblings still settle
+                self._exhausted = True
+                self._results.append(None)
+                self._failed[position] = error
+                break
+            self._results.append(None)
+            task = loop.create_task(self._engine.drive(flow, self._context))
+            self._open.add(task)
+            task.add_done_callback(lambda done, at=position: self._child(at, done))  # type: ignore[misc]
+        if self._exhausted and not self._open and not self._ended.done():
+            self._ended.set_result(None)
+
+    def _child(self, position: int, task: asyncio.Task[Any]) -> None:
+        self._open.discard(task)
+        if task.cancelled():
+            self._exhausted = True
+        elif (error := task.exception()) is None:
+            self._results[position] = task.result()
+        elif isinstance(error, Stopping):
+            self._stopping, self._exhausted = error, True
+        elif isinstance(error, Exception):
+            self._failed[position] = error
+        else:
+            self._exhausted = True
+            if not self._ended.done():
+                self._ended.set_exception(error)
+        self._fill()
+
+
+def _replay(request: Request, reply: Reply, context: Context) -> None:
+    """A known reply reaches the sink as one delta."""
+    if (
+        isinstance(request, Chat)
+        and request.stream
+        and context.sink is not None
+        and isinstance(reply, ChatReply)
+    ):
+        context.streamed = True
+        context.sink(reply.text)
+
+
+def _too_late() -> ModelTimeoutError:
+    return ModelTimeoutError(
+        "the flow's own time limit has passed", hint="raise the time limit of the run"
+    )
+
+
+def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+def _retrieved(future: asyncio.Future[Any]) -> None:
+    """Mark an error as seen, so that an abandoned call does not complain later."""
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,133 @@
+"""Limits per model: how many requests may be in flight, and when the next may go.
+
+Concurrency follows the server: additive increase, multiplicative decrease (AIMD), never
+above the limit asked for; Retry-After holds the whole lane back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from dataclasses import dataclass
+
+from ..core import (
+    ModelReplyError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+    RagwrightError,
+    RateLimitedError,
+)
+
+_COOL_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """When to try again, and after how long.
+
+    Attributes:
+        attempts: Most attempts at a call that fails.
+        rate_limited_attempts: Most attempts where the server asks to slow down.
+        base: Seconds of the first pause, doubled each time, spread by full jitter.
+        longest: Longest pause in seconds, unless the server asks for more.
+    """
+
+    attempts: int = 5
+    rate_limited_attempts: int = 20
+    base: float = 0.5
+    longest: float = 30.0
+
+    def pause(self, error: RagwrightError, attempt: int, chance: random.Random) -> float | None:
+        """Seconds to wait before attempt + 1, None where trying again is no use."""
+        limited = isinstance(error, RateLimitedError)
+        if not retryable(error):
+            return None
+        if attempt >= (self.rate_limited_attempts if limited else self.attempts):
+            return None
+        wait = chance.uniform(0.5, 1.0) * min(self.longest, self.base * 2.0 ** min(attempt - 1, 16))
+        asked: float | None = getattr(error, "retry_after", None)
+        return wait if asked is None else asked + 0.1 * wait
+
+
+def retryable(error: RagwrightError) -> bool:
+    """True for errors that another attempt may cure."""
+    return isinstance(error, ModelUnavailableError | ModelTimeoutError | ModelReplyError) or bool(
+        getattr(error, "retryable", False)
+    )
+
+
+class Lane:
+    """The queue in front of one model.
+
+    Lives on the runner's loop; not thread-safe.
+    """
+
+    def __init__(self, name: str, limit: int) -> None:
+        self.name = name
+        self.limit = limit
+        self.allowed = float(limit)
+        self.in_flight = 0
+        self.most_in_flight = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._not_before = 0.0
+        self._cut_at = float("-inf")
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def acquire(self) -> None:
+        """Wait for a place in flight; first come, first served."""
+        loop = asyncio.get_running_loop()
+        if self._waiting or not self._room(loop.time()):
+            place: asyncio.Future[None] = loop.create_future()
+            self._waiting.append(place)
+            self._pump()
+            try:
+                await place
+            except asyncio.CancelledError:
+                if place.done() and not place.cancelled():
+                    self.release()
+                raise
+            return
+        self._take()
+
+    def release(self) -> None:
+        """Give the place back."""
+        self.in_flight -= 1
+        self._pump()
+
+    def succeeded(self) -> None:
+        """A reply came: allow a little more."""
+        if self.allowed < self.limit:
+            self.allowed = min(float(self.limit), self.allowed + 1.0 / max(self.allowed, 1.0))
+            self._pump()
+
+    def overloaded(self, retry_after: float | None) -> None:
+        """The server pushed back: halve at most once a second, and wait as long as it asks."""
+        now = asyncio.get_running_loop().time()
+        if now - self._cut_at >= _COOL_SECONDS:
+            self._cut_at = now
+            self.allowed = max(1.0, min(self.allowed, float(max(self.in_flight, 1))) / 2)
+        if retry_after:
+            self._not_before = max(self._not_before, now + retry_after)
+
+    def _room(self, now: float) -> bool:
+        return self.in_flight < int(self.allowed) and now >= self._not_before
+
+    def _take(self) -> None:
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+
+    def _pump(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        while self._waiting and self._room(now):
+            place = self._waiting.popleft()
+            if not place.done():
+                self._take()
+                place.set_result(None)
+        if self._waiting and now < self._not_before and self._timer is None:
+            self._timer = loop.call_at(self._not_before, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        self._pump()

@@ -1,0 +1,284 @@
+"""The reply store: what was paid for once is never paid for again.
+
+A cache: it may be evicted or deleted, and only time and money are lost.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sqlite3
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ..core import Usage
+from ._writer import Database, Done, Writer
+
+_VERSION = 1
+_SCHEMA = (
+    """CREATE TABLE IF NOT EXISTS replies (
+        key TEXT PRIMARY KEY,
+        kind TEXT NOT NULL,
+        lane TEXT NOT NULL,
+        scope TEXT NOT NULL DEFAULT '',
+        state TEXT NOT NULL,             -- pending | done | spent (paid, never reused)
+        body BLOB,
+        created REAL NOT NULL,
+        owner TEXT NOT NULL DEFAULT '',
+        lease REAL NOT NULL DEFAULT 0,
+        prompt_tokens INTEGER NOT NULL DEFAULT 0,
+        completion_tokens INTEGER NOT NULL DEFAULT 0,
+        cost REAL,
+        characters INTEGER NOT NULL DEFAULT 0,
+        seconds REAL NOT NULL DEFAULT 0
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS reply_sources (
+        source TEXT NOT NULL,
+        key TEXT NOT NULL,
+        PRIMARY KEY (source, key)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS replies_by_age ON replies (created)",
+    "CREATE INDEX IF NOT EXISTS replies_by_lane ON replies (lane, state)",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is known of a reply when it is committed."""
+
+    key: str
+    kind: str
+    lane: str
+    scope: str
+    body: bytes
+    reusable: bool
+    usage: Usage
+    characters: int
+    seconds: float
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Answer to a claim: ours to call, already known, or leased by another process."""
+
+    state: Literal["ours", "known", "leased"]
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneFacts:
+    """What past calls of a lane teach a forecast; zero calls teach nothing."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    characters: int = 0
+    seconds: float = 0.0
+
+
+class Replies:
+    """Durable replies in one SQLite file.
+
+    Args:
+        path: File to use; made with mode 0600.
+        power_safe: Wait for the disk at each commit, so that a power cut loses nothing.
+        max_bytes: Size above which the oldest replies are evicted when the store is opened.
+    """
+
+    def __init__(
+        self, path: Path, *, power_safe: bool = False, max_bytes: int = 2_000_000_000
+    ) -> None:
+        self._database = Database(path, _SCHEMA, _VERSION, power_safe)
+        self._writer = Writer(self._database)
+        self._reader = self._database.connect()
+        self._owner = _owner()
+        self._evict(max_bytes)
+
+    def get(self, key: str) -> bytes | None:
+        """Stored form of a reusable reply, None where there is none."""
+        row = self._reader.execute(
+            "SELECT body FROM replies WHERE key = ? AND state = 'done'", (key,)
+        ).fetchone()
+        return None if row is None else row[0]
+
+    def claim(self, key: str, kind: str, lane: str, lease: float, done: Done) -> None:
+        """Take the right to make a call, for ``lease`` seconds; ``done`` gets a Claim."""
+        now = time.time()
+
+        def work(connection: sqlite3.Connection) -> Claim:
+            row = connection.execute(
+                "SELECT state, body, owner, lease FROM replies WHERE key = ?", (key,)
+            ).fetchone()
+            if row is not None and row[0] == "done":
+                return Claim("known", row[1])
+            if row is not None and row[0] == "pending" and not self._free(row[2], row[3], now):
+                return Claim("leased")
+            connection.execute(
+                "INSERT INTO replies (key, kind, lane, state, created, owner, lease) "
+                "VALUES (?, ?, ?, 'pending', ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
+                "state = 'pending', owner = excluded.owner, lease = excluded.lease",
+                (key, kind, lane, now, self._owner, now + lease),
+            )
+            return Claim("ours")
+
+        self._writer.submit(work, done)
+
+    def release(self, key: str) -> None:
+        """Give a claim back after a failed call; waits for nothing."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "DELETE FROM replies WHERE key = ? AND state = 'pending' AND owner = ?",
+                (key, self._owner),
+            )
+
+        self._writer.submit(work, _ignore)
+
+    def put(self, entry: Entry, done: Done) -> None:
+        """Commit a reply; ``done`` is called once it is on disk."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            usage = entry.usage
+            connection.execute(
+                "INSERT OR REPLACE INTO replies (key, kind, lane, scope, state, body, created, "
+                "prompt_tokens, completion_tokens, cost, characters, seconds) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    entry.key,
+                    entry.kind,
+                    entry.lane,
+                    entry.scope,
+                    "done" if entry.reusable else "spent",
+                    entry.body,
+                    time.time(),
+                    usage.prompt_tokens,
+                    usage.completion_tokens,
+                    usage.cost,
+                    entry.characters,
+                    entry.seconds,
+                ),
+            )
+            connection.executemany(
+                "INSERT OR IGNORE INTO reply_sources (source, key) VALUES (?, ?)",
+                [(source, entry.key) for source in entry.sources],
+            )
+
+        self._writer.submit(work, done)
+
+    def facts(self, lane: str) -> LaneFacts:
+        """Sums over the finished calls of a lane."""
+        row = self._reader.execute(
+            "SELECT count(*), total(prompt_tokens), total(completion_tokens), total(characters), "
+            "total(seconds) FROM replies WHERE lane = ? AND state != 'pending'",
+            (lane,),
+        ).fetchone()
+        return LaneFacts(int(row[0]), int(row[1]), int(row[2]), int(row[3]), float(row[4]))
+
+    def forget(self, *, source: str | None = None, scope: str | None = None) -> int:
+        """Purge the replies made of a document, or seen by a scope; how many there were."""
+
+        def work(connection: sqlite3.Connection) -> int:
+            if source is not None:
+                keys = connection.execute(
+                    "SELECT key FROM reply_sources WHERE source = ?", (source,)
+                ).fetchall()
+            else:
+                keys = connection.execute(
+                    "SELECT key FROM replies WHERE scope = ?", (scope or "",)
+                ).fetchall()
+            connection.executemany("DELETE FROM replies WHERE key = ?", keys)
+            connection.executemany("DELETE FROM reply_sources WHERE key = ?", keys)
+            return len(keys)
+
+        count = self._writer.call(work)
+        self._scrub()
+        return count
+
+    def clear(self) -> int:
+        """Delete every reply; how many there were."""
+
+        def work(connection: sqlite3.Connection) -> int:
+            count = connection.execute("SELECT count(*) FROM replies").fetchone()[0]
+            connection.execute("DELETE FROM replies")
+            connection.execute("DELETE FROM reply_sources")
+            return int(count)
+
+        count = self._writer.call(work)
+        self._scrub()
+        return count
+
+    def statistics(self) -> Sequence[tuple[str, str, int, int, int, float]]:
+        """Per (kind, lane): replies, prompt tokens, completion tokens, cost."""
+        return self._reader.execute(
+            "SELECT kind, lane, count(*), total(prompt_tokens), total(completion_tokens), "
+            "total(cost) FROM replies WHERE state != 'pending' GROUP BY kind, lane ORDER BY 1, 2"
+        ).fetchall()
+
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self._database.path.stat().st_size
+
+    def close(self) -> None:
+        """Finish what is queued; safe to call twice."""
+        self._writer.close()
+        self._reader.close()
+
+    def _free(self, owner: str, lease: float, now: float) -> bool:
+        return owner == self._owner or now > lease or not alive(owner)
+
+    def _scrub(self) -> None:
+        """Overwrite what was deleted, so that forgotten text is gone from the file."""
+        self._reader.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._reader.execute("VACUUM")
+        self._reader.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _evict(self, max_bytes: int) -> None:
+        if self.size() <= max_bytes:
+            return
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "DELETE FROM replies WHERE key IN (SELECT key FROM replies WHERE state != "
+                "'pending' ORDER BY created LIMIT (SELECT count(*) / 4 + 1 FROM replies))"
+            )
+            connection.execute(
+                "DELETE FROM reply_sources WHERE key NOT IN (SELECT key FROM replies)"
+            )
+
+        self._writer.call(work)
+        self._scrub()
+
+
+def _ignore(_result: Any, _error: BaseException | None) -> None:
+    return None
+
+
+def _owner() -> str:
+    pid = os.getpid()
+    return f"{socket.gethostname()}|{pid}|{_started(pid)}"
+
+
+def _started(pid: int) -> str:
+    """Start time of a process, so that a reused number is told apart; '' where unknown."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def alive(owner: str) -> bool:
+    """False only where the owner is surely gone: a process of this host that no longer runs."""
+    host, pid, started = owner.split("|")
+    if host != socket.gethostname():
+        return True
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return not started or _started(int(pid)) == started

@@ -1,0 +1,357 @@
+"""The runner: one loop in one thread, and the drivers that reach it from anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import queue
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from ..core import FlowError, Interrupted
+from ._context import Context, Outcome, RunnerOptions, Stopping, TraceEntry
+from ._engine import Engine
+from ._forecast import Forecast, Scenario, forecast_of
+from ._handlers import Route
+from ._lanes import RetryPolicy
+from ._progress import Progress
+from ._replies import Replies
+from ._verbs import Flow
+
+T = TypeVar("T")
+
+
+class Runner:
+    """Carries out the requests of flows: merged, batched, limited, paid once, committed.
+
+    Runs its own event loop in its own thread, so it works in scripts, notebooks and servers
+    alike. Use it as a context manager, or call :meth:`close`.
+
+    Args:
+        routes: Handler (or a function that picks one) per kind of request.
+        options: Concurrency, time limits, budget, reuse.
+        retry: When and how often to try again.
+        replies: Where paid replies are kept; None keeps nothing.
+    """
+
+    def __init__(
+        self,
+        routes: Mapping[type[Any], Route],
+        options: RunnerOptions | None = None,
+        *,
+        retry: RetryPolicy | None = None,
+        replies: Replies | None = None,
+    ) -> None:
+        self.options = options or RunnerOptions()
+        self.replies = replies
+        self._engine = Engine(routes, self.options, retry or RetryPolicy(), replies)
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._pid = os.getpid()
+        self._closed = False
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def progress(self) -> Progress:
+        """Counters of the work so far; may be read from any thread."""
+        return self._engine.caller.progress
+
+    @property
+    def spent(self) -> float:
+        """Money spent so far, calls that may have been billed included."""
+        return self._engine.caller.budget.spent
+
+    def most_in_flight(self, lane: str) -> int:
+        """Most requests of a lane that were ever in flight at once."""
+        found = self._engine.caller.lanes.get(lane)
+        return 0 if found is None else found.most_in_flight
+
+    # -- drivers ---------------------------------------------------------------------------
+
+    def run(
+        self,
+        flow: Flow[T],
+        *,
+        scope: str = "",
+        timeout: float | None = None,
+        sink: Callable[[str], None] | None = None,
+        trace: list[TraceEntry] | None = None,
+    ) -> T:
+        """Drive one flow to its end and return what it returns.
+
+        Args:
+            flow: The flow.
+            scope: Who may see the replies; nothing is reused across scopes.
+            timeout: Seconds for the whole flow.
+            sink: Gets the deltas of the request marked ``stream``; called on the runner's
+                thread, so it must be quick.
+            trace: Gets an entry for each request.
+
+        Raises:
+            RagwrightError: What the flow failed with.
+            StoppedError: The budget was spent, or the user stopped the work.
+        """
+        self._refuse_own_thread()
+        future = self._submit(self._top(flow, scope, timeout, sink, trace))
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            self.interrupt()
+            raise
+        except Stopping as stopping:
+            self._drain()
+            raise stopping.reason from None
+
+    async def arun(
+        self,
+        flow: Flow[T],
+        *,
+        scope: str = "",
+        timeout: float | None = None,
+        sink: Callable[[str], None] | None = None,
+        trace: list[TraceEntry] | None = None,
+    ) -> T:
+        """The same from within another event loop (a server, a notebook): awaits the flow."""
+        future = self._submit(self._top(flow, scope, timeout, sink, trace))
+        try:
+            return await asyncio.wrap_future(future)
+        except Stopping as stopping:
+            raise stopping.reason from None
+
+    def map(self, flows: Iterable[Flow[T]], *, limit: int | None = None) -> Iterator[T]:
+        """Results of many flows in the order of the input, lazily.
+
+        The iterable is read on the caller's thread, at most ``limit`` flows ahead.
+
+        Raises:
+            RagwrightError: The error of the first flow (in input order) that failed.
+            StoppedError: The work was stopped.
+        """
+        for outcome in self.outcomes(flows, limit=limit):
+            if outcome.state == "failed" and outcome.error is not None:
+                raise outcome.error
+            yield outcome.unwrap()
+
+    def outcomes(
+        self, flows: Iterable[Flow[T]], *, limit: int | None = None, scope: str = ""
+    ) -> Iterator[Outcome[T]]:
+        """How each flow ended, in the order of the input; a failure stops no other flow.
+
+        After a stop (budget, Ctrl-C) the flows that had not ended are ``skipped`` with the
+        reason, none is lost, and no further flow is started; Ctrl-C is raised at the end.
+        """
+        self._refuse_own_thread()
+        return _Mapping(self, limit or self.options.width, scope).run(iter(flows))
+
+    def forecast(self, makers: Iterable[Callable[[], Flow[Any]]]) -> Forecast:
+        """Dry run: what the flows would call, without calling any model.
+
+        Each maker is called once per scenario. Known replies and free local work are real;
+        calls are counted exactly where no flow branches, else as low, expected and high.
+        """
+        self._refuse_own_thread()
+        forecast: Forecast = self._submit(self._forecast(list(makers))).result()
+        return forecast
+
+    async def _forecast(self, makers: list[Callable[[], Flow[Any]]]) -> Forecast:
+        scenarios = {name: Scenario(name) for name in ("expected", "low", "high")}
+        for make in makers:
+            expected = scenarios["expected"]
+            before = expected.begin()
+            await self._rehearse(make(), expected)
+            if expected.branched:
+                for name in ("low", "high"):
+                    scenarios[name].begin()
+                    await self._rehearse(make(), scenarios[name])
+            else:
+                for name in ("low", "high"):
+                    scenarios[name].adopt(expected, before)
+        return forecast_of(scenarios, self._engine.caller)
+
+    async def _rehearse(self, flow: Flow[Any], scenario: Scenario) -> None:
+        try:
+            await self._engine.drive(flow, Context(scenario=scenario))
+        except Exception:  # a flow may choke on a stand-in reply; what follows is unknown
+            scenario.uncertain += 1
+
+    # -- stopping --------------------------------------------------------------------------
+
+    def interrupt(self) -> None:
+        """Stop as Ctrl-C does: close flows, wait for calls in flight, keep their replies."""
+        if self._loop is not None:
+            reason = Interrupted("stopped by the user", hint="run again with --resume")
+            self._loop.call_soon_threadsafe(self._engine.stop, reason)
+            self._drain()
+
+    def close(self) -> None:
+        """Stop, wait for calls in flight, release clients and threads; safe to call twice."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            loop, thread = self._loop, self._thread
+        if loop is not None and thread is not None and self._pid == os.getpid():
+            asyncio.run_coroutine_threadsafe(self._engine.close(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+    def _drain(self) -> None:
+        self._submit(self._engine.drain()).result()
+
+    # -- the loop --------------------------------------------------------------------------
+
+    async def _top(
+        self,
+        flow: Flow[T],
+        scope: str,
+        timeout: float | None,
+        sink: Callable[[str], None] | None,
+        trace: list[TraceEntry] | None,
+    ) -> T:
+        deadline = None
+        if timeout is not None:
+            deadline = asyncio.get_running_loop().time() + timeout
+        return await self._engine.run(flow, Context(scope, deadline, sink, trace))
+
+    def _submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        try:
+            return asyncio.run_coroutine_threadsafe(coroutine, self._started())
+        except BaseException:
+            coroutine.close()
+            raise
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        if self._pid != os.getpid():
+            raise FlowError(
+                "a runner does not survive a fork",
+                hint="make a Runner in the child process, or start children with spawn",
+            )
+        with self._lock:
+            if self._closed:
+                raise FlowError("the runner is closed")
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=self._loop.run_forever, name="ragwright-runner", daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+    def _refuse_own_thread(self) -> None:
+        if threading.current_thread() is self._thread:
+            raise FlowError(
+                "run was called from the runner's own thread and would wait for itself",
+                hint="inside a flow say `yield from`; inside a handler do the work directly",
+            )
+
+
+class _Mapping:
+    """One ``outcomes`` under way: the caller's thread feeds, the loop works, order is kept."""
+
+    def __init__(self, runner: Runner, limit: int, scope: str) -> None:
+        self._runner = runner
+        self._limit = max(1, limit)
+        self._scope = scope
+        self._done: queue.SimpleQueue[tuple[int, Outcome[Any]]] = queue.SimpleQueue()
+        self._ready: dict[int, Outcome[Any]] = {}
+        self._open = 0
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._stopped = False
+
+    def run(self, flows: Iterator[Flow[T]]) -> Iterator[Outcome[T]]:
+        given = taken = 0
+        exhausted = False
+        try:
+            while True:
+                # finished rows waiting for a slow elder count too, so that memory is bounded
+                while (
+                    not exhausted
+                    and not self._stopped
+                    and self._open < self._limit
+                    and (given - taken < 4 * self._limit)
+                ):
+                    flow = next(flows, None)
+                    if flow is None:
+                        exhausted = True
+                        break
+                    self._give(given, flow)
+                    given += 1
+                while taken in self._ready:
+                    yield self._ready.pop(taken)
+                    taken += 1
+                if taken == given and (exhausted or self._stopped):
+                    break
+                if self._open:
+                    self._collect()
+        except KeyboardInterrupt:
+            yield from self._interrupted(given, taken)
+            raise
+        except GeneratorExit:
+            self._abandon()
+            raise
+        if self._stopped:
+            self._runner._drain()
+
+    def _give(self, position: int, flow: Flow[Any]) -> None:
+        self._open += 1
+        loop = self._runner._started()
+        loop.call_soon_threadsafe(self._begin, loop, position, flow)
+
+    def _begin(self, loop: asyncio.AbstractEventLoop, position: int, flow: Flow[Any]) -> None:
+        task = loop.create_task(self._runner._top(flow, self._scope, None, None, None))
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._end(position, done))
+
+    def _end(self, position: int, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        progress = self._runner.progress
+        outcome: Outcome[Any]
+        if task.cancelled():
+            progress.skipped += 1
+            outcome = Outcome("skipped")
+        elif (error := task.exception()) is None:
+            progress.finished += 1
+            outcome = Outcome("done", task.result())
+        elif isinstance(error, Stopping):
+            progress.skipped += 1
+            outcome = Outcome("skipped", error=error.reason)
+        elif isinstance(error, Exception):
+            progress.finished += 1
+            progress.failed += 1
+            outcome = Outcome("failed", error=error)
+        else:
+            progress.skipped += 1
+            outcome = Outcome("skipped")
+        self._done.put((position, outcome))
+
+    def _collect(self) -> None:
+        position, outcome = self._done.get()
+        while True:
+            self._open -= 1
+            self._ready[position] = outcome
+            self._stopped = self._stopped or outcome.state == "skipped"
+            try:
+                position, outcome = self._done.get_nowait()
+            except queue.Empty:
+                return
+
+    def _interrupted(self, given: int, taken: int) -> Iterator[Outcome[Any]]:
+        self._runner.interrupt()
+        while self._open:
+            self._collect()
+        for position in range(taken, given):
+            yield self._ready.pop(position)
+
+    def _abandon(self) -> None:
+        """The caller stopped reading: close what is open, keep what was in flight."""
+        if not self._runner._closed:
+            self._runner._submit(self._runner._engine.leave(set(self._tasks)))

@@ -1,0 +1,212 @@
+"""The run store: append-only rows of what was done, that reports read and resume continues."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..core import StoreError, canonical_json, value_hash
+from ._writer import Database, Writer
+
+_VERSION = 1
+_SCHEMA = (
+    """CREATE TABLE IF NOT EXISTS runs (
+        run TEXT PRIMARY KEY,
+        kind TEXT NOT NULL,
+        manifest TEXT NOT NULL,
+        hash TEXT NOT NULL,
+        scope TEXT NOT NULL DEFAULT '',
+        state TEXT NOT NULL,             -- open | complete | stopped
+        started REAL NOT NULL,
+        ended REAL
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS rows (
+        run TEXT NOT NULL,
+        ordinal INTEGER NOT NULL,
+        row TEXT NOT NULL,
+        state TEXT NOT NULL,
+        body TEXT NOT NULL,
+        written REAL NOT NULL,
+        PRIMARY KEY (run, row)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS row_sources (
+        source TEXT NOT NULL,
+        run TEXT NOT NULL,
+        row TEXT NOT NULL,
+        PRIMARY KEY (source, run, row)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS runs_by_hash ON runs (kind, hash, started)",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as stored: its name, what was run, and how it ended."""
+
+    id: str
+    kind: str
+    manifest: Mapping[str, Any]
+    state: str
+    started: float
+    ended: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One row of a run: position, id, state (``done``, ``errored``, ``skipped``) and body."""
+
+    ordinal: int
+    id: str
+    state: str
+    body: Mapping[str, Any]
+
+
+class Runs:
+    """Append-only runs in one SQLite file; rows are committed in groups.
+
+    Args:
+        path: File to use; made with mode 0600.
+        power_safe: Wait for the disk at each commit.
+    """
+
+    def __init__(self, path: Path, *, power_safe: bool = False) -> None:
+        self._database = Database(path, _SCHEMA, _VERSION, power_safe)
+        self._writer = Writer(self._database)
+        self._reader = self._database.connect()
+        self._failure: BaseException | None = None
+
+    def start(self, kind: str, manifest: Mapping[str, Any], *, scope: str = "") -> str:
+        """Open a run; its name sorts by time."""
+        run = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:6]}"
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT INTO runs (run, kind, manifest, hash, scope, state, started) "
+                "VALUES (?, ?, ?, ?, ?, 'open', ?)",
+                (run, kind, canonical_json(manifest), value_hash(manifest), scope, time.time()),
+            )
+
+        self._writer.call(work)
+        return run
+
+    def unfinished(self, kind: str, manifest: Mapping[str, Any]) -> str | None:
+        """The newest run of this very manifest that is not complete, None where there is none."""
+        row = self._reader.execute(
+            "SELECT run FROM runs WHERE kind = ? AND hash = ? AND state != 'complete' "
+            "ORDER BY started DESC LIMIT 1",
+            (kind, value_hash(manifest)),
+        ).fetchone()
+        return None if row is None else str(row[0])
+
+    def append(
+        self,
+        run: str,
+        row: RunRow,
+        *,
+        sources: Sequence[str] = (),
+    ) -> None:
+        """Add a row; a row of that id replaces an earlier one only if that was not ``done``.
+
+        Waits for nothing; :meth:`flush` and :meth:`finish` do, and raise what went wrong.
+        """
+        body = json.dumps(row.body, ensure_ascii=False, sort_keys=True)
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT INTO rows (run, ordinal, row, state, body, written) VALUES "
+                "(?, ?, ?, ?, ?, ?) ON CONFLICT (run, row) DO UPDATE SET state = excluded.state, "
+                "body = excluded.body, written = excluded.written WHERE rows.state != 'done'",
+                (run, row.ordinal, row.id, row.state, body, time.time()),
+            )
+            connection.executemany(
+                "INSERT OR IGNORE INTO row_sources (source, run, row) VALUES (?, ?, ?)",
+                [(source, run, row.id) for source in sources],
+            )
+
+        self._writer.submit(work, self._note)
+
+    def flush(self) -> None:
+        """Wait until every appended row is committed; raise the first failure."""
+        self._writer.call(lambda _: None)
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def finish(self, run: str, state: str) -> None:
+        """Close a run as ``complete`` or ``stopped``, after all its rows are committed."""
+        self.flush()
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "UPDATE runs SET state = ?, ended = ? WHERE run = ?", (state, time.time(), run)
+            )
+
+        self._writer.call(work)
+
+    def get(self, run: str) -> Run:
+        """A run by its name.
+
+        Raises:
+            StoreError: There is no such run.
+        """
+        for found in self.list():
+            if found.id == run:
+                return found
+        raise StoreError(
+            f"there is no run {run!r}", where=str(self._database.path), hint="see ragwright report"
+        )
+
+    def list(self, kind: str | None = None) -> Sequence[Run]:
+        """Runs, oldest first."""
+        rows = self._reader.execute(
+            "SELECT run, kind, manifest, state, started, ended FROM runs "
+            "WHERE ? IS NULL OR kind = ? ORDER BY started, run",
+            (kind, kind),
+        )
+        return [Run(r[0], r[1], json.loads(r[2]), r[3], r[4], r[5]) for r in rows]
+
+    def rows(self, run: str) -> Iterator[RunRow]:
+        """Rows of a run in the order of their input."""
+        for row in self._reader.execute(
+            "SELECT ordinal, row, state, body FROM rows WHERE run = ? ORDER BY ordinal", (run,)
+        ):
+            yield RunRow(row[0], row[1], row[2], json.loads(row[3]))
+
+    def forget(self, *, source: str | None = None, scope: str | None = None) -> int:
+        """Purge the rows made of a document, or the runs of a scope; how many rows went."""
+
+        def work(connection: sqlite3.Connection) -> int:
+            if source is not None:
+                found = connection.execute(
+                    "SELECT run, row FROM row_sources WHERE source = ?", (source,)
+                ).fetchall()
+            else:
+                found = connection.execute(
+                    "SELECT rows.run, rows.row FROM rows JOIN runs USING (run) WHERE scope = ?",
+                    (scope or "",),
+                ).fetchall()
+                connection.execute("DELETE FROM runs WHERE scope = ?", (scope or "",))
+            connection.executemany("DELETE FROM rows WHERE run = ? AND row = ?", found)
+            connection.executemany("DELETE FROM row_sources WHERE run = ? AND row = ?", found)
+            return len(found)
+
+        count = self._writer.call(work)
+        self._reader.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._reader.execute("VACUUM")
+        self._reader.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return count
+
+    def close(self) -> None:
+        """Finish what is queued; safe to call twice."""
+        self._writer.close()
+        self._reader.close()
+
+    def _note(self, _result: Any, error: BaseException | None) -> None:
+        if error is not None and self._failure is None:
+            self._failure = error

@@ -1,0 +1,176 @@
+"""One thread writes; many ask. Writes that wait at the same moment share one transaction."""
+
+from __future__ import annotations
+
+import os
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..core import SchemaVersionError, StoreBusyError, StoreError, StoreFullError
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], Any]
+Done = Callable[[Any, BaseException | None], None]
+
+_BUSY_SECONDS = 30.0
+_MOST_A_COMMIT = 512
+
+
+class Database:
+    """A SQLite file of this program: WAL, owner-only, with its schema version checked."""
+
+    def __init__(self, path: Path, schema: Sequence[str], version: int, power_safe: bool) -> None:
+        self.path = path
+        self._power_safe = power_safe
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        connection = self.connect()
+        try:
+            found = connection.execute("PRAGMA user_version").fetchone()[0]
+            if found > version:
+                raise SchemaVersionError(
+                    f"{path.name} has schema version {found}; this ragwright reads {version}",
+                    where=str(path),
+                    hint="upgrade ragwright: pip install -U ragwright",
+                )
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
+                for statement in schema:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {version}")
+        except sqlite3.Error as error:
+            raise translate(error, path) from error
+        finally:
+            connection.close()
+
+    def connect(self) -> sqlite3.Connection:
+        """A connection of its own; usable from any one thread at a time."""
+        try:
+            connection = sqlite3.connect(
+                self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA synchronous = {'FULL' if self._power_safe else 'NORMAL'}")
+        except sqlite3.Error as error:
+            raise translate(error, self.path) from error
+        return connection
+
+
+class Writer:
+    """The one thread that writes to a database, with group commit.
+
+    A piece of work is a function of the connection. Work that is waiting when the thread
+    comes round is done in one transaction; the callers hear of it after the commit. Work
+    that raises is rolled back alone (a savepoint) and its error handed to its caller.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._queue: queue.SimpleQueue[tuple[Work, Done] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="ragwright-writer", daemon=True)
+        self._closed = False
+        self._thread.start()
+
+    def submit(self, work: Work, done: Done) -> None:
+        """Queue work; ``done(result, error)`` is called on the writer's thread."""
+        if self._closed:
+            raise StoreError("the store is closed", where=str(self._database.path))
+        self._queue.put((work, done))
+
+    def call(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do work and wait for its commit."""
+        finished = threading.Event()
+        box: list[Any] = [None, None]
+
+        def done(result: Any, error: BaseException | None) -> None:
+            box[0], box[1] = result, error
+            finished.set()
+
+        self.submit(work, done)
+        finished.wait()
+        if box[1] is not None:
+            raise box[1]
+        result: T = box[0]
+        return result
+
+    def close(self) -> None:
+        """Finish what is queued and end the thread; safe to call twice."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+            self._thread.join()
+
+    def _run(self) -> None:
+        connection = self._database.connect()
+        closing = False
+        while not closing:
+            batch = []
+            item = self._queue.get()
+            while True:
+                if item is None:
+                    closing = True
+                    break
+                batch.append(item)
+                if len(batch) >= _MOST_A_COMMIT:
+                    break
+                try:
+                    item = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+            if batch:
+                self._commit(connection, batch)
+        connection.close()
+
+    def _commit(self, connection: sqlite3.Connection, batch: list[tuple[Work, Done]]) -> None:
+        results: list[tuple[Done, Any, BaseException | None]] = []
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for work, done in batch:
+                connection.execute("SAVEPOINT piece")
+                try:
+                    results.append((done, work(connection), None))
+                except Exception as error:
+                    connection.execute("ROLLBACK TO piece")
+                    results.append((done, None, self._typed(error)))
+                connection.execute("RELEASE piece")
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            results = [(done, None, self._typed(error)) for _, done in batch]
+        for done, result, failure in results:
+            done(result, failure)
+
+    def _typed(self, error: Exception) -> BaseException:
+        if isinstance(error, sqlite3.Error):
+            return translate(error, self._database.path)
+        return error
+
+
+def translate(error: sqlite3.Error, path: Path) -> StoreError:
+    """A SQLite error as one of ours."""
+    text = str(error)
+    if "locked" in text or "busy" in text:
+        return StoreBusyError(
+            "another process holds the file",
+            where=str(path),
+            hint="wait for it to finish, or stop it, and run again",
+        )
+    if "full" in text:
+        return StoreFullError(
+            "the disk is full; everything committed before is intact",
+            where=str(path),
+            hint="free some space and run again with --resume",
+        )
+    if "not a database" in text or "malformed" in text:
+        return StoreError(
+            f"the file is damaged: {text}",
+            where=str(path),
+            hint="restore it from a backup; a reply cache may simply be deleted",
+        )
+    return StoreError(f"the store cannot be used: {text}", where=str(path))
