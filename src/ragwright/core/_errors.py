@@ -108,7 +108,28 @@ class EncryptedSourceError(SourceError):
 
 
 class FetchError(SourceError):
-    """An address cannot be fetched."""
+    """An address cannot be fetched.
+
+    Args:
+        status: HTTP status of the reply, None where there was none.
+        retry_after: Seconds the server asks to wait, None where it does not say.
+        retryable: True where trying again may help.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        hint: str | None = None,
+        status: int | None = None,
+        retry_after: float | None = None,
+        retryable: bool = False,
+    ) -> None:
+        super().__init__(what, where=where, hint=hint)
+        self.status = status
+        self.retry_after = retry_after
+        self.retryable = retryable
 
 
 class AddressRefusedError(FetchError):
