@@ -10,19 +10,34 @@ from ._analysis import (
     detect_language,
     make_analyzer,
 )
+from ._names import PROVIDERS, Directory, ModelName, ModelSettings, Provider, Target
+from ._openai import OpenAIChat, OpenAIEmbeddings
+from ._extractive import ExtractiveReranker, pack_sentence
 from ._seams import ChatModel, Embedder, Reranker, Tokenizer
 from ._sentences import sentence_spans
+from ._transport import Connections
 
 __all__ = [
     "Analyzer",
     "AnalyzerOptions",
     "ChatModel",
+    "Connections",
+    "Directory",
     "Embedder",
+    "ExtractiveReranker",
+    "ModelName",
+    "ModelSettings",
+    "OpenAIChat",
+    "OpenAIEmbeddings",
+    "PROVIDERS",
+    "Provider",
     "Reranker",
+    "Target",
     "TokenSource",
     "Tokenizer",
     "WordTokenizer",
     "detect_language",
     "make_analyzer",
+    "pack_sentence",
     "sentence_spans",
 ]

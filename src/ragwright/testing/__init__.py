@@ -2,4 +2,7 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from ._chunker_suite import ChunkerSuite
+from ._server import Reply, Script, ScriptedServer, ServerRequest, SpawnedServer
+
+__all__ = ["ChunkerSuite", "Reply", "Script", "ScriptedServer", "ServerRequest", "SpawnedServer"]

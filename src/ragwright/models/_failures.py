@@ -1,0 +1,169 @@
+"""What a server's refusal means: from HTTP status and body to the error tree."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from ..core import (
+    MissingKeyError,
+    ModelError,
+    ModelRefusedError,
+    ModelReplyError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+    RateLimitedError,
+)
+
+_LONGEST = 400
+
+_UNSUPPORTED = re.compile(
+    r"unsupported|not supported|isn't supported|does not support|doesn't support|unrecogni[sz]ed"
+    r"|unknown|unexpected|extra inputs|extra_forbidden|not permitted|not allowed|not a valid"
+    r"|cannot find field|unavailable|deprecated|no such (?:field|parameter)|additional propert",
+    re.IGNORECASE,
+)
+
+_BROKE = {"insufficient_quota", "insufficient_balance", "billing_hard_limit_reached", "billing"}
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """A server's error body, whatever its shape: message, code, parameter, type."""
+
+    message: str
+    code: str = ""
+    param: str = ""
+
+    @classmethod
+    def read(cls, raw: bytes) -> Complaint:
+        """Read an error body: OpenAI's, FastAPI's, Google's list, Cohere's, or plain text."""
+        try:
+            data = json.loads(raw)
+        except ValueError:
+            text = raw.decode("utf-8", "replace").strip()
+            return cls("" if text.lower().startswith(("<html", "<!doc")) else text[:_LONGEST])
+        return cls.of(data)
+
+    @classmethod
+    def of(cls, data: Any) -> Complaint:
+        """The same, of a body already parsed."""
+        if isinstance(data, list) and data:
+            data = data[0]
+        if not isinstance(data, dict):
+            return cls(str(data)[:_LONGEST])
+        error = data.get("error", data)
+        if not isinstance(error, dict):
+            error = {**data, "message": error}
+        message = error.get("message") or error.get("detail") or data.get("detail") or ""
+        detail = message.get("detail") if isinstance(message, dict) else message
+        param = str(error.get("param") or "")
+        if isinstance(detail, list) and detail and isinstance(detail[0], dict):
+            first = detail[0]
+            places = [str(p) for p in first.get("loc", ()) if str(p) != "body"]
+            param = param or (places[0] if places else "")
+            message = f"{first.get('type', '')}: {first.get('msg', '')} ({'.'.join(places)})"
+        code = error.get("code") or data.get("error_code") or error.get("type") or ""
+        text = message if isinstance(message, str) else json.dumps(message)
+        return cls(text[:_LONGEST], str(code), param)
+
+    def rejects(self, sent: Collection[str]) -> str | None:
+        """Which of the parameters sent the server does not know, None where it is none."""
+        text = f"{self.code} {self.message}"
+        if not _UNSUPPORTED.search(text):
+            return None
+        named = re.split(r"[.\[]", self.param.removeprefix("body."))[0] if self.param else ""
+        if named in sent:
+            return named
+        found = [
+            (match.start(), name)
+            for name in sent
+            if (match := re.search(rf"(?<![\w]){re.escape(name)}(?![\w])", self.message))
+        ]
+        if found:
+            return min(found)[1]
+        if "response_format" in sent and re.search(r"json[_ ]schema|structured", self.message):
+            return "response_format"
+        return None
+
+
+def failure(
+    status: int,
+    complaint: Complaint,
+    headers: Mapping[str, str],
+    *,
+    model: str,
+    where: str,
+    key_env: str = "",
+) -> ModelError:
+    """The typed error for an HTTP status from 400 up.
+
+    401 and 403 are a matter of the key; 429 (and 503 that says when to come back) of pace,
+    unless the account is out of money; 408 of time; 5xx and 409 of the server's health;
+    everything else refuses the request itself.
+    """
+    said = f": {complaint.message}" if complaint.message else ""
+    what = f"{model} answered {status}{said}"
+    code = complaint.code.lower()
+    if status in {401, 403}:
+        name = key_env or "the key's variable"
+        return MissingKeyError(
+            f"{model} rejects the key ({status}){said}",
+            where=where,
+            hint=f"check {name} in the environment, and what the account may use",
+        )
+    if code in _BROKE or status == 402 or (status == 429 and "insufficient" in code):
+        return ModelRefusedError(
+            what, where=where, hint="the account has no money or quota left; waiting will not help"
+        )
+    wait = retry_after(headers)
+    if status == 429 or (status == 503 and wait is not None):
+        return RateLimitedError(
+            what, where=where, hint="lower concurrency under models:", retry_after=wait
+        )
+    if status == 408:
+        return ModelTimeoutError(what, where=where)
+    if status >= 500 or status in {409, 425}:
+        return ModelUnavailableError(what, where=where, hint="the server is at fault; try later")
+    return ModelRefusedError(what, where=where, hint=_advice(status, complaint))
+
+
+def _advice(status: int, complaint: Complaint) -> str:
+    text = f"{complaint.code} {complaint.message}".lower()
+    if "context" in text and ("length" in text or "window" in text or "exceed" in text):
+        return "shorten the prompt: fewer or smaller chunks (top_k, chunk size)"
+    if status == 404 or ("model" in text and "exist" in text):
+        return "check the model's name and the base address"
+    return "the server does not take this request; see its message"
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds a server asks to wait, by ``retry-after-ms`` or ``Retry-After`` (seconds or date).
+
+    None where it says nothing or nothing readable; never negative.
+    """
+    found = {name.lower(): value for name, value in headers.items()}
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        text = found.get(name, "").strip()
+        if not text:
+            continue
+        try:
+            seconds = float(text) * scale
+        except ValueError:
+            try:
+                seconds = parsedate_to_datetime(text).timestamp() - time.time()
+            except ValueError:
+                continue
+        if seconds == seconds and seconds != float("inf"):
+            return max(0.0, seconds)
+    return None
+
+
+def bad_reply(model: str, where: str, problem: str, hint: str = "") -> ModelReplyError:
+    """The error for a reply that is not what the protocol promises."""
+    return ModelReplyError(f"{model} {problem}", where=where, hint=hint or None)

@@ -1,0 +1,250 @@
+"""Names of models and what is known about the servers behind them.
+
+A model is ``provider:name``, or ``http(s)://host/v1#name`` for any server that speaks the
+OpenAI protocol. Providers are data: another one is four fields in the settings.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from ..core import ConfigError, MissingKeyError, option
+
+Similarity: TypeAlias = Literal["cosine", "dot"]
+Pooling: TypeAlias = Literal["mean", "cls", "max", "last"]
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A server, or a family of local models, that names before the colon stand for.
+
+    Attributes:
+        base: Base address of the OpenAI-compatible server; ``{VARIABLE}`` is read from the
+            environment. Empty for local models.
+        key_env: Environment variable that holds the key, empty where none is needed.
+        kind: ``server``; ``folder`` for local models in a folder; ``object`` for a back end
+            of one's own.
+        free: Calls cost nothing when the settings state no price.
+    """
+
+    base: str = ""
+    key_env: str = ""
+    kind: Literal["server", "folder", "object"] = "server"
+    free: bool = False
+
+
+PROVIDERS: Mapping[str, Provider] = MappingProxyType(
+    {
+        "cohere": Provider("https://api.cohere.ai/compatibility/v1", "COHERE_API_KEY"),
+        "databricks": Provider("{DATABRICKS_HOST}/serving-endpoints", "DATABRICKS_TOKEN"),
+        "deepseek": Provider("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
+        "gemini": Provider(
+            "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"
+        ),
+        "groq": Provider("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+        "lmstudio": Provider("http://localhost:1234/v1", free=True),
+        "mistral": Provider("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
+        "ollama": Provider("http://localhost:11434/v1", free=True),
+        "onnx": Provider(kind="folder", free=True),
+        "openai": Provider("https://api.openai.com/v1", "OPENAI_API_KEY"),
+        "openrouter": Provider("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+        "st": Provider(kind="folder", free=True),
+        "together": Provider("https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+        "vllm": Provider("http://localhost:8000/v1", free=True),
+    }
+)
+"""Providers known without any settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """One entry under ``models:`` in the project file, for a model or a whole provider.
+
+    An entry whose name has no colon is about a provider: it changes a known one or, with
+    ``base``, makes a new one. Entries of a model win over those of its provider.
+    """
+
+    base: str = option("", "Base address of an OpenAI-compatible server.")
+    key_env: str = option("", "Environment variable that holds the key.")
+    backend: str = option("", "Back end of one's own, as module:object.")
+    price_in: float | None = option(None, "Price of a million prompt tokens.", ge=0)
+    price_out: float | None = option(None, "Price of a million completion tokens.", ge=0)
+    context_window: int | None = option(None, "Most tokens of prompt and reply together.", ge=1)
+    concurrency: int | None = option(None, "Most requests in flight.", ge=1)
+    requests_per_minute: int | None = option(None, "Most requests a minute.", ge=1)
+    timeout: float | None = option(None, "Seconds for one attempt.", gt=0)
+    params: Mapping[str, Any] = option(dict, "Parameters sent unless the request names them.")
+    query_prefix: str | None = option(None, "Text put before queries.", when="index")
+    passage_prefix: str | None = option(None, "Text put before passages.", when="index")
+    pooling: Pooling | None = option(None, "How token vectors become one vector.", when="index")
+    similarity: Similarity | None = option(None, "cosine, or dot product.", when="index")
+    dimensions: int | None = option(None, "Length the vectors are cut to.", when="index", ge=1)
+    batch_size: int | None = option(None, "Most texts in one embeddings call.", ge=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelName:
+    """A model's name taken apart.
+
+    Attributes:
+        text: The name as configured.
+        provider: What stands before the colon; empty for an address.
+        name: What the server, or the folder, is called.
+        base: Base address given in the name itself, else empty.
+    """
+
+    text: str
+    provider: str
+    name: str
+    base: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> ModelName:
+        """Take a name apart without asking whether anything answers to it.
+
+        Raises:
+            ConfigError: The text is of neither form, or its address holds a password.
+        """
+        if text.startswith(("http://", "https://")):
+            base, _, name = text.partition("#")
+            parts = urlsplit(base)
+            if not parts.hostname or not name:
+                raise ConfigError(
+                    f"model address {text!r} needs a host and a model name",
+                    hint="write http://host:port/v1#model",
+                )
+            if parts.password:
+                raise ConfigError(
+                    "a model address must not hold a password",
+                    hint="name an environment variable: key_env under models:",
+                )
+            return cls(text, "", name, base.rstrip("/"))
+        provider, colon, name = text.partition(":")
+        if not colon or not provider or not name:
+            raise ConfigError(
+                f"{text!r} is no model name",
+                hint="write provider:name, for example openai:gpt-4.1-mini or onnx:FOLDER",
+            )
+        return cls(text, provider, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a model is found, with everything the settings say about it.
+
+    Attributes:
+        base: Base address, without a slash at the end; empty for local models.
+        key_env: Variable that holds the key, empty where none is needed.
+        free: Calls cost nothing.
+    """
+
+    name: ModelName
+    kind: Literal["server", "folder", "object"]
+    settings: ModelSettings
+    base: str = ""
+    key_env: str = ""
+    free: bool = False
+
+    @property
+    def local(self) -> bool:
+        """True where the server runs on this machine."""
+        host = urlsplit(self.base).hostname or ""
+        return host in {"localhost", "::1"} or host.startswith("127.")
+
+    def key(self) -> str:
+        """The key from the environment, empty where the server needs none.
+
+        Raises:
+            MissingKeyError: The variable is not set.
+        """
+        if not self.key_env:
+            return ""
+        key = os.environ.get(self.key_env, "").strip()
+        if not key and not self.local:
+            raise MissingKeyError(
+                f"{self.name.text} needs a key, and {self.key_env} is not set",
+                where=self.base,
+                hint=f"export {self.key_env}=…  (keys are read from the environment only)",
+            )
+        return key
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """Finds models by name: known providers, changed and added to by settings."""
+
+    settings: Mapping[str, ModelSettings] = field(default_factory=dict)
+
+    def names(self) -> list[str]:
+        """Providers that a name may start with, sorted."""
+        own = [name for name, entry in self.settings.items() if ":" not in name and entry.base]
+        return sorted({*PROVIDERS, *own})
+
+    def find(self, text: str) -> Target:
+        """What answers to a name.
+
+        Raises:
+            ConfigError: Unknown provider (the nearest known ones are named), or the address
+                needs an environment variable that is not set.
+        """
+        name = ModelName.parse(text)
+        entry = self.settings.get(text, ModelSettings())
+        group = self.settings.get(name.provider, ModelSettings()) if name.provider else entry
+        settings = _merge(group, entry)
+        if settings.backend:
+            return Target(name, "object", settings, free=settings.price_in is None)
+        provider = PROVIDERS.get(name.provider, Provider())
+        own = entry.base or name.base or group.base
+        base = _fill(own or provider.base, text).rstrip("/")
+        if not base and provider.kind == "server":
+            raise self._unknown(name)
+        # A provider's key belongs to the provider's address: never send it elsewhere.
+        key_env = settings.key_env or ("" if own else provider.key_env)
+        target = Target(name, provider.kind, settings, base, key_env)
+        unpriced = settings.price_in is None and settings.price_out is None
+        here = provider.kind != "server" or target.local or (provider.free and not own)
+        return replace(target, free=unpriced and here)
+
+    def _unknown(self, name: ModelName) -> ConfigError:
+        near = difflib.get_close_matches(name.provider, self.names(), n=3, cutoff=0.5)
+        known = ", ".join(near or self.names())
+        return ConfigError(
+            f"no provider {name.provider!r} (in {name.text!r})",
+            hint=(f"did you mean {known}? " if near else f"known are {known}; ")
+            + f"or give it a base address: models: {{{name.provider}: {{base: https://…/v1}}}}",
+        )
+
+
+def _merge(group: ModelSettings, entry: ModelSettings) -> ModelSettings:
+    """Settings of a model, with its provider's where it says nothing."""
+    if group is entry:
+        return entry
+    default = ModelSettings()
+    chosen = {}
+    for key in ModelSettings.__dataclass_fields__:
+        own = getattr(entry, key)
+        chosen[key] = own if own != getattr(default, key) else getattr(group, key)
+    chosen["params"] = {**group.params, **entry.params}
+    return ModelSettings(**chosen)
+
+
+def _fill(base: str, text: str) -> str:
+    """The address with its environment variable put in (Databricks' workspace)."""
+    if "{" not in base:
+        return base
+    variable = base[base.index("{") + 1 : base.index("}")]
+    value = os.environ.get(variable, "").strip().rstrip("/")
+    if not value:
+        raise ConfigError(
+            f"{text} needs the address of its server, and {variable} is not set",
+            hint=f"export {variable}=https://…",
+        )
+    if "://" not in value:
+        value = f"https://{value}"
+    return base.replace("{" + variable + "}", value)

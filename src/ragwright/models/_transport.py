@@ -1,0 +1,278 @@
+"""The way to any server that speaks the OpenAI protocol.
+
+Calls go through the openai SDK's client (addresses, keys, connections, typed errors, server-sent
+events), by its ``post``: the bodies are read here as plain dictionaries, which costs a third
+less CPU than the SDK's reply objects and lets odd servers be judged by what they sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..core import (
+    ModelError,
+    ModelRefusedError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+    canonical_json,
+)
+from ._failures import Complaint, bad_reply, failure
+from ._names import Target
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+T = TypeVar("T")
+
+CONNECTIONS = 1024
+"""Most open connections of one client; the runner's limits stand far below."""
+
+TIMEOUT = 600.0
+"""Seconds for one attempt where neither the request nor the settings say."""
+
+_RENAMES = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+
+
+class Connections:
+    """One SDK client per (base address, key), opened on first use on the runner's loop."""
+
+    def __init__(self) -> None:
+        self._clients: dict[tuple[str, str], AsyncOpenAI] = {}
+
+    def client(self, target: Target) -> AsyncOpenAI:
+        """The client for a model's server.
+
+        Raises:
+            MissingKeyError: The server needs a key and its variable is not set.
+        """
+        key = target.key()
+        found = self._clients.get((target.base, key))
+        if found is None:
+            found = self._clients[(target.base, key)] = _open(target, key)
+        return found
+
+    async def aclose(self) -> None:
+        """Close every client; call it on the loop that used them."""
+        clients, self._clients = list(self._clients.values()), {}
+        for client in clients:
+            await client.close()
+
+
+def _open(target: Target, key: str) -> AsyncOpenAI:
+    import httpx2
+    from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+
+    limits = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
+    timeout = httpx2.Timeout(None, connect=15.0)
+    # A proxy for the outside world has no business between us and a server on this machine.
+    http = DefaultAsyncHttpxClient(limits=limits, timeout=timeout, trust_env=not target.local)
+    # Organization and project are OpenAI's: the SDK would send them to every server.
+    own = "api.openai.com" in target.base
+    return AsyncOpenAI(
+        api_key=key or "none",
+        admin_api_key="",
+        organization=None if own else "",
+        project=None if own else "",
+        base_url=target.base,
+        timeout=timeout,
+        max_retries=0,
+        http_client=http,
+    )
+
+
+@dataclass(slots=True)
+class _Dialect:
+    """What one model was found not to take: parameter -> its other name, or None to drop it."""
+
+    refused: dict[str, str | None] = field(default_factory=dict)
+
+    def apply(self, body: dict[str, Any]) -> tuple[str, ...]:
+        """Bring a body into the dialect; returns what was dropped or renamed."""
+        changed = []
+        for name, other in self.refused.items():
+            if name not in body:
+                continue
+            value = body.pop(name)
+            if other is None:
+                changed.append(name)
+            else:
+                body[other] = value
+                changed.append(f"{name}->{other}")
+        return tuple(changed)
+
+    def learn(self, name: str, message: str) -> bool:
+        """Remember a rejected parameter; False where there is nothing left to try.
+
+        The limit on tokens is renamed, never dropped: the budget counts on it.
+        """
+        if name in self.refused:
+            return False
+        other = _RENAMES.get(name)
+        if other is None:
+            self.refused[name] = None
+            return True
+        if other in self.refused or (name == "max_completion_tokens" and other in message):
+            return False
+        self.refused[name] = other
+        return True
+
+
+_FIXED = {"model", "messages", "prompt", "input", "stream"}
+
+
+@dataclass(slots=True)
+class OpenAIServer:
+    """One model of a server: sends bodies, learns what the model does not take, types errors."""
+
+    target: Target
+    connections: Connections = field(default_factory=Connections)
+    dialect: _Dialect = field(default_factory=_Dialect)
+
+    @property
+    def identity(self) -> str:
+        """Base address, model, and the parameters that the settings add to every call."""
+        params = self.target.settings.params
+        more = f" {canonical_json(dict(params))}" if params else ""
+        return f"{self.target.base}#{self.target.name.name}{more}"
+
+    @property
+    def model(self) -> str:
+        """The model's name as configured, for messages."""
+        return self.target.name.text
+
+    async def send(
+        self, path: str, body: dict[str, Any], timeout: float | None
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Post a body; returns the parsed reply and the parameters dropped or renamed.
+
+        Raises:
+            ModelError: Typed by what may be done about it.
+        """
+        import httpx2
+
+        async def attempt(client: AsyncOpenAI) -> dict[str, Any]:
+            response = await client.post(path, cast_to=httpx2.Response, body=body)
+            return self.parse(response.content, response.headers)
+
+        return await self.attempt(attempt, body, timeout)
+
+    async def attempt(
+        self,
+        call: Callable[[AsyncOpenAI], Awaitable[T]],
+        body: dict[str, Any],
+        timeout: float | None,
+    ) -> tuple[T, tuple[str, ...]]:
+        """Make a call, and again without each parameter the server says it does not know.
+
+        Such a refusal is not billed; what was learned is remembered for the next call.
+        """
+        client = self.connections.client(self.target)
+        seconds = timeout or self.target.settings.timeout or TIMEOUT
+        changed = self.dialect.apply(body)
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    try:
+                        return await call(client), changed
+                    except Exception as error:
+                        raised = self._typed(error, body)
+                    if raised is not None:
+                        raise raised
+                    changed += self.dialect.apply(body)
+        except TimeoutError:
+            raise ModelTimeoutError(
+                f"{self.model} did not reply within {seconds:g} s",
+                where=self.target.base,
+                hint="raise timeout under models:, or lower max_tokens",
+            ) from None
+
+    def _typed(self, error: Exception, body: Mapping[str, Any]) -> Exception | None:
+        """The tree's error for one of the SDK's; None where the body was adapted instead."""
+        import openai
+
+        where = self.target.base
+        if isinstance(error, openai.APIStatusError):
+            complaint = Complaint.read(error.response.content)
+            status = error.status_code
+            if status in {400, 404, 422, 501} and self._adapt(body, complaint):
+                return None
+            return self.refusal(status, complaint, error.response.headers)
+        if isinstance(error, openai.APITimeoutError):
+            return ModelTimeoutError(f"{self.model}: no connection in time", where=where)
+        if isinstance(error, openai.APIConnectionError):
+            cause = error.__cause__ or error
+            if "incomplete" in str(cause) or "without sending complete" in str(cause):
+                return bad_reply(self.model, where, "broke off in the middle of its reply")
+            return ModelUnavailableError(
+                f"{self.model} cannot be reached: {type(cause).__name__}: {cause}".rstrip(": "),
+                where=where,
+                hint="is the server running, and the base address right?",
+            )
+        if isinstance(error, openai.APIError) and error.body is not None:
+            return self.upstream({"error": error.body}, {})
+        if isinstance(error, openai.OpenAIError | json.JSONDecodeError):
+            return bad_reply(self.model, where, f"sent what cannot be read: {error}")
+        if isinstance(error, UnicodeEncodeError):
+            return ModelRefusedError(
+                f"text for {self.model} holds half of a surrogate pair, which UTF-8 cannot carry",
+                hint="normalise the source: ingest does so by default",
+            )
+        return error
+
+    def _adapt(self, body: Mapping[str, Any], complaint: Complaint) -> bool:
+        name = complaint.rejects([key for key in body if key not in _FIXED])
+        return name is not None and self.dialect.learn(name, complaint.message)
+
+    def upstream(self, data: Mapping[str, Any], headers: Mapping[str, str]) -> ModelError:
+        """The error for one that a gateway sent under status 200, or in a stream."""
+        error = data.get("error")
+        code = error.get("code") if isinstance(error, dict) else None
+        with suppress(TypeError, ValueError):
+            code = int(str(code))
+        status = code if isinstance(code, int) and 400 <= code < 600 else 502
+        return self.refusal(status, Complaint.of(data), headers)
+
+    def refusal(self, status: int, complaint: Complaint, headers: Mapping[str, str]) -> ModelError:
+        """The typed error for a status from 400 up, the key blotted out."""
+        key = self.target.key()
+        if key and key in complaint.message:
+            complaint = Complaint(
+                complaint.message.replace(key, "***"), complaint.code, complaint.param
+            )
+        return failure(
+            status,
+            complaint,
+            headers,
+            model=self.model,
+            where=self.target.base,
+            key_env=self.target.key_env,
+        )
+
+    def parse(self, raw: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
+        """The object in a body.
+
+        Raises:
+            ModelReplyError: Not a JSON object.
+            ModelError: An error that a gateway sent under status 200.
+        """
+        try:
+            data = json.loads(raw)
+        except ValueError:
+            shown = raw[:80].decode("utf-8", "replace").strip()
+            raise bad_reply(
+                self.model,
+                self.target.base,
+                f"sent a reply that is not JSON: {shown!r}" if shown else "sent an empty reply",
+                "check the base address (most end in /v1)" if shown.startswith("<") else "",
+            ) from None
+        if not isinstance(data, dict):
+            raise bad_reply(self.model, self.target.base, "sent JSON that is not an object")
+        error = data.get("error")
+        if error and not data.get("choices") and not data.get("data"):
+            raise self.upstream(data, headers)
+        return data
