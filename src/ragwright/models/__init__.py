@@ -10,9 +10,9 @@ from ._analysis import (
     detect_language,
     make_analyzer,
 )
-from ._names import PROVIDERS, Directory, ModelName, ModelSettings, Provider, Target
-from ._openai import OpenAIChat, OpenAIEmbeddings
 from ._extractive import ExtractiveReranker, pack_sentence
+from ._names import Directory, ModelName, ModelSettings, Provider, Target
+from ._openai import OpenAIChat, OpenAIEmbeddings
 from ._seams import ChatModel, Embedder, Reranker, Tokenizer
 from ._sentences import sentence_spans
 from ._transport import Connections
@@ -29,7 +29,6 @@ __all__ = [
     "ModelSettings",
     "OpenAIChat",
     "OpenAIEmbeddings",
-    "PROVIDERS",
     "Provider",
     "Reranker",
     "Target",
