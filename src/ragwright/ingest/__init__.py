@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._chunkers import ChunkOptions, make_chunker
 from ._chunks import check_spans
+from ._fetch import FetchHandler, FetchOptions
 from ._seams import Chunker, Failure, FetchBytes, Fetched, Reader
 
 __all__ = [
@@ -11,6 +12,8 @@ __all__ = [
     "Chunker",
     "Failure",
     "FetchBytes",
+    "FetchHandler",
+    "FetchOptions",
     "Fetched",
     "Reader",
     "check_spans",

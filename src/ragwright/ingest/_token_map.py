@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from ..models import Tokenizer
 from ._borders import line_borders, paragraph_borders, sentence_borders
 
 Positions = NDArray[np.int64]
+Bounds = tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]
 
 BLOCK = 1 << 18
 """Characters handed to a tokenizer at once, so that its spans of a long text never pile up."""
@@ -52,14 +54,16 @@ class TokenMap:
     def of(cls, text: str, tokenizer: Tokenizer) -> TokenMap:
         """Token borders of a text; memory is 16 bytes a token."""
         starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        # the word tokenizer has its borders as arrays already; records of them cost most
+        bounds: Callable[[str], Bounds] = getattr(tokenizer, "bounds", None) or _bounds(tokenizer)
         for begin, end in _blocks(text):
-            spans = tokenizer.spans(text[begin:end])
-            starts.append(np.fromiter(map(_START, spans), np.int64, len(spans)) + begin)
-            ends.append(np.fromiter(map(_END, spans), np.int64, len(spans)) + begin)
-        start = np.maximum.accumulate(np.concatenate(starts))
+            start, stop = bounds(text[begin:end])
+            starts.append(np.asarray(start, np.int64) + begin)
+            ends.append(np.asarray(stop, np.int64) + begin)
+        first = np.maximum.accumulate(np.concatenate(starts))
         reach = np.maximum.accumulate(np.concatenate(ends))
-        real = reach > start  # a token on no character cannot be cut around
-        return cls(text, start[real], reach[real])
+        real = reach > first  # a token on no character cannot be cut around
+        return cls(text, first[real], reach[real])
 
     def before(self, position: int) -> int:
         """Number of tokens that start before a character."""
@@ -175,6 +179,19 @@ class TokenMap:
 
 
 _START, _END = attrgetter("start"), attrgetter("end")
+
+
+def _bounds(tokenizer: Tokenizer) -> Callable[[str], Bounds]:
+    """Starts and ends of a tokenizer's spans as arrays."""
+
+    def bounds(text: str) -> Bounds:
+        spans = tokenizer.spans(text)
+        return (
+            np.fromiter(map(_START, spans), np.int64, len(spans)),
+            np.fromiter(map(_END, spans), np.int64, len(spans)),
+        )
+
+    return bounds
 
 
 def _up_to_last_space(text: str) -> str:

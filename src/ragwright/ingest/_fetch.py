@@ -1,0 +1,280 @@
+"""Fetching an address: every hop checked, the checked address connected to, size bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from ..core import FetchError, option
+from ..flow import Fetch, FetchReply, OnDelta, SendHandler
+from ._addresses import Resolve, check_addresses, networks, resolve
+
+if TYPE_CHECKING:
+    import httpx2
+
+_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+_MOVED = frozenset({301, 302, 303, 307, 308})
+_OWN = frozenset({"host", "connection", "content-length", "transfer-encoding", "accept-encoding"})
+_SECRET = frozenset({"authorization", "cookie", "proxy-authorization"})
+_ADDRESSES = 3
+"""Addresses of one host that are tried in turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOptions:
+    """How addresses are fetched."""
+
+    timeout: float = option(30.0, "Seconds for one fetch, redirects included.", gt=0)
+    max_redirects: int = option(5, "Most redirects followed.", ge=0)
+    per_host: int = option(4, "Most fetches from one host side by side.", ge=1)
+    open_networks: tuple[str, ...] = option(
+        (), "Private networks that may be fetched from all the same, as CIDR blocks."
+    )
+    user_agent: str = option("", "How we introduce ourselves; empty: name and version.")
+
+
+class FetchHandler(SendHandler[Fetch, FetchReply]):
+    """Carries out `Fetch` requests over HTTP and HTTPS.
+
+    Names are resolved here, all addresses of a host are checked, and the connection goes to
+    an address that was checked: a name that changes its answer between the check and the
+    connection (DNS rebinding) gains nothing. Each redirect is checked as the first address
+    is. Certificates are verified for the name. Proxies of the environment are not used, for
+    they would resolve names by themselves.
+
+    Args:
+        options: Limits.
+        resolver: Resolves names; the system's by default.
+    """
+
+    def __init__(self, options: FetchOptions | None = None, resolver: Resolve = resolve) -> None:
+        self.options = options or FetchOptions()
+        self._resolve = resolver
+        self._opened = networks(self.options.open_networks)
+        self._transport: httpx2.AsyncHTTPTransport | None = None
+
+    def lane(self, request: Fetch) -> str:
+        """The host: hosts do not slow each other down."""
+        import httpx2
+
+        try:
+            return f"fetch {httpx2.URL(request.url).host}"
+        except (httpx2.InvalidURL, TypeError):
+            return "fetch"
+
+    def limit(self, lane: str) -> int | None:
+        """Fetches from one host side by side."""
+        return self.options.per_host
+
+    async def send(self, request: Fetch, on_delta: OnDelta | None = None) -> FetchReply:
+        """Fetch an address.
+
+        Raises:
+            AddressRefusedError: The address, or a redirect, leads to a private network.
+            FetchError: No such host, no reply in time, a reply over ``max_bytes``, too many
+                redirects, or an HTTP error; ``retryable`` says whether to try again.
+        """
+        seconds = request.timeout or self.options.timeout
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._follow(request)
+        except TimeoutError as error:
+            raise FetchError(
+                f"no complete reply within {seconds:g} s", where=request.url, retryable=True
+            ) from error
+        except FetchError as error:
+            error.where = error.where or request.url
+            raise
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._transport is not None:
+            await self._transport.aclose()
+            self._transport = None
+
+    async def _follow(self, request: Fetch) -> FetchReply:
+        url = checked_url(request.url)
+        headers = {k: v for k, v in request.headers if k.lower() not in _OWN}
+        for _ in range(self.options.max_redirects + 1):
+            reply = await self._hop(url, headers, request)
+            if isinstance(reply, FetchReply):
+                return reply
+            target = checked_url(str(url.join(reply)), came_from=str(url))
+            if (target.scheme, target.host, target.port) != (url.scheme, url.host, url.port):
+                headers = {k: v for k, v in headers.items() if k.lower() not in _SECRET}
+            url = target
+        raise FetchError(f"more than {self.options.max_redirects} redirects", where=str(url))
+
+    async def _hop(
+        self, url: httpx2.URL, headers: dict[str, str], request: Fetch
+    ) -> FetchReply | str:
+        """The reply of one address, or where it redirects to."""
+        port = url.port or (443 if url.scheme == "https" else 80)
+        host = url.raw_host.decode("ascii")
+        addresses = await self._resolve(host, port)
+        if not request.allow_private:
+            check_addresses(host, addresses, self._opened)
+        response = await self._connect(url, addresses[:_ADDRESSES], headers)
+        try:
+            status = response.status_code
+            location = response.headers.get("location")
+            if status in _MOVED and location:
+                return str(location)
+            conditional = {"if-none-match", "if-modified-since"} & {k.lower() for k in headers}
+            if not 200 <= status < 300 and not (status == 304 and conditional):
+                raise _status_error(url, status, response.headers.get("retry-after"))
+            body = await _body(response, request.max_bytes)
+        except FetchError as error:
+            error.where = error.where or str(url)
+            raise
+        finally:
+            await response.aclose()
+        found = {name.lower(): value for name, value in response.headers.items()}
+        return FetchReply(str(url), status, found, body)
+
+    async def _connect(
+        self, url: httpx2.URL, addresses: list[str], headers: dict[str, str]
+    ) -> httpx2.Response:
+        """Response headers from the first address that takes the connection."""
+        import httpx2
+
+        transport = self._open()
+        last: Exception | None = None
+        for address in addresses:
+            request = httpx2.Request(
+                "GET",
+                url.copy_with(host=address),
+                headers={
+                    "accept": "*/*",
+                    "accept-encoding": "gzip, deflate",
+                    "user-agent": self.options.user_agent or f"ragwright/{version('ragwright')}",
+                    **headers,
+                    "host": url.netloc.decode("ascii"),
+                },
+                extensions={"sni_hostname": url.raw_host.decode("ascii"), "timeout": {"connect": 10.0}},
+            )
+            try:
+                response = await transport.handle_async_request(request)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+                last = error
+                continue
+            except (httpx2.TransportError, OSError) as error:
+                raise _transport_error(url, error) from error
+            response.request = request
+            return response
+        raise _transport_error(url, last)
+
+    def _open(self) -> httpx2.AsyncHTTPTransport:
+        if self._transport is None:
+            import httpx2
+
+            # Connections are pooled by address; kept open, one could serve another host of
+            # the same address whose certificate was never looked at.
+            limits = httpx2.Limits(max_connections=100, max_keepalive_connections=0)
+            self._transport = httpx2.AsyncHTTPTransport(limits=limits, trust_env=False)
+        return self._transport
+
+
+def checked_url(text: str, came_from: str = "") -> httpx2.URL:
+    """An address without fragment, that names a host over http or https and no user.
+
+    Raises:
+        FetchError: It is none.
+    """
+    import httpx2
+
+    where = came_from or text
+    try:
+        url = httpx2.URL(text.strip())
+    except (httpx2.InvalidURL, ValueError) as error:
+        raise FetchError(f"{text!r} is not an address: {error}", where=where) from error
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise FetchError(
+            f"{text!r} is not an http or https address",
+            where=where,
+            hint="only http:// and https:// are fetched",
+        )
+    if url.userinfo:
+        raise FetchError(
+            "an address with a user name or password in it is not fetched",
+            where=str(url.copy_with(userinfo=b"")),
+            hint="send credentials as a header",
+        )
+    return url.copy_with(fragment=None)
+
+
+def retry_after(text: str | None, now: datetime | None = None) -> float | None:
+    """Seconds of a Retry-After header, written as a number or as a date; None if neither."""
+    if not text:
+        return None
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        pass
+    try:
+        date = parsedate_to_datetime(text)
+    except (TypeError, ValueError):
+        return None
+    date = date if date.tzinfo else date.replace(tzinfo=UTC)
+    return max(0.0, (date - (now or datetime.now(UTC))).total_seconds())
+
+
+async def _body(response: httpx2.Response, most: int) -> bytes:
+    """The decoded body; reading stops where it grows past ``most`` bytes."""
+    import httpx2
+
+    stated = response.headers.get("content-length", "")
+    if stated.isdigit() and int(stated) > most:
+        raise _too_large(most)
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async for part in response.aiter_bytes():
+            size += len(part)
+            if size > most:
+                raise _too_large(most)
+            parts.append(part)
+    except httpx2.DecodingError as error:
+        raise FetchError(f"the reply is damaged: {error}") from error
+    except httpx2.TransportError as error:
+        raise FetchError(f"the reply broke off after {size} bytes", retryable=True) from error
+    return b"".join(parts)
+
+
+def _too_large(most: int) -> FetchError:
+    return FetchError(
+        f"the reply is larger than {most} bytes", hint="raise the limit if it is wanted"
+    )
+
+
+def _status_error(url: Any, status: int, wait: str | None) -> FetchError:
+    hints = {
+        401: "the page needs a login",
+        403: "the server refuses us; open the page in a browser to see why",
+        404: "check the address",
+        410: "the page is gone for good",
+        429: "fetch fewer pages at once from this host",
+    }
+    return FetchError(
+        f"the server answered {status}",
+        where=str(url),
+        hint=hints.get(status),
+        status=status,
+        retry_after=retry_after(wait),
+        retryable=status in _AGAIN,
+    )
+
+
+def _transport_error(url: Any, error: Exception | None) -> FetchError:
+    text = str(error) or type(error).__name__
+    certificate = "certificate" in text.lower()
+    return FetchError(
+        f"no connection: {text}" if error else "the host has no address",
+        where=str(url),
+        hint="the certificate is not trusted or not for this host" if certificate else None,
+        retryable=not certificate,
+    )
