@@ -1,5 +1,29 @@
-"""Testsets and evaluation runs."""
+"""Testsets, runs and what is concluded from them."""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from ._evaluate import (
+    Evaluation,
+    RowResult,
+    evaluate_retrieval,
+    retrieval_flows,
+    score_run,
+    summarise,
+)
+from ._rows import read_rows
+from ._testsets import Testset, load_testset
+from ._trec import read_qrels, read_run
+
+__all__ = [
+    "Evaluation",
+    "RowResult",
+    "Testset",
+    "evaluate_retrieval",
+    "load_testset",
+    "read_qrels",
+    "read_rows",
+    "read_run",
+    "retrieval_flows",
+    "score_run",
+    "summarise",
+]

@@ -2,4 +2,17 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from ._fusion import rrf
+from ._options import ChannelWeights, RetrieveOptions
+from ._search import Candidates, Retrieved, Target, candidates, retrieve
+
+__all__ = [
+    "Candidates",
+    "ChannelWeights",
+    "RetrieveOptions",
+    "Retrieved",
+    "Target",
+    "candidates",
+    "retrieve",
+    "rrf",
+]

@@ -1,0 +1,161 @@
+"""Evaluation of retrieval: a flow per row, and a pure function over what they return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..core import Row, Score, ScoreState, StoppedError, TestsetError
+from ..flow import Flow, gather
+from ..measure import Measure, Summary, aggregate, retrieval_scores
+from ._testsets import Testset
+from ._trec import Qrels, Run
+
+Search = Callable[[str], Flow[Sequence[str]]]
+"""A query's ranking of document ids, best first; an id may occur several times."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowResult:
+    """What came of one row: its ranking and one score per measure, whatever happened."""
+
+    row_id: str
+    ranking: tuple[str, ...]
+    scores: tuple[Score, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Results of every row in testset order, and their summary per measure."""
+
+    name: str
+    summaries: tuple[Summary, ...]
+    results: tuple[RowResult, ...]
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, measure: str) -> Summary:
+        """The summary of a measure by its text."""
+        for summary in self.summaries:
+            if summary.measure == measure:
+                return summary
+        raise KeyError(measure)
+
+
+def retrieval_flows(
+    testset: Testset, search: Search, measures: Sequence[Measure]
+) -> Iterator[Flow[RowResult]]:
+    """One flow per row, lazily and in order, for a runner to map."""
+    return (_retrieval_row(row, search, measures) for row in testset.rows)
+
+
+def evaluate_retrieval(
+    testset: Testset,
+    search: Search,
+    measures: Sequence[Measure],
+    *,
+    seed: int = 0,
+    limit: int | None = None,
+) -> Flow[Evaluation]:
+    """Search for every row, score the rankings, summarise.
+
+    Args:
+        testset: Rows with ``reference_ids``.
+        search: The retrieval to evaluate.
+        measures: Measures of rankings.
+        seed: Seed of the intervals.
+        limit: Most rows in work at once, None for the runner's default.
+    """
+    results = yield from gather(retrieval_flows(testset, search, measures), limit)
+    return summarise(testset, results, measures, seed=seed)
+
+
+def summarise(
+    testset: Testset,
+    results: Iterable[RowResult],
+    measures: Sequence[Measure],
+    *,
+    seed: int = 0,
+) -> Evaluation:
+    """Bring the results of a testset together; a row without a result counts as ``skipped``.
+
+    Raises:
+        TestsetError: A result belongs to no row of the testset, or a row has two.
+    """
+    known = {row.id for row in testset.rows}
+    by_id: dict[str, RowResult] = {}
+    for result in results:
+        if result.row_id not in known or result.row_id in by_id:
+            fault = "has two results" if result.row_id in by_id else "is not in the testset"
+            raise TestsetError(
+                f"row {result.row_id!r} {fault}",
+                where=testset.name,
+                hint="summarise the results of one run, with the testset it was made from",
+            )
+        by_id[result.row_id] = result
+    rows = [
+        by_id[row.id]
+        if row.id in by_id
+        else _without_value(row, measures, "skipped", "not evaluated")
+        for row in testset.rows
+    ]
+    return _evaluation(testset.name, rows, measures, seed, testset.notes)
+
+
+def score_run(
+    run: Run, qrels: Qrels, measures: Sequence[Measure], *, name: str = "", seed: int = 0
+) -> Evaluation:
+    """Score a stored run against judgments, one row per judged query.
+
+    A judged query that the run does not answer scores as an empty ranking (``trec_eval -c``),
+    so that leaving out hard queries does not pay; the notes count such queries.
+    """
+    results = []
+    for query, grades in qrels.items():
+        ranking = tuple(document for document, _ in run.get(query, ()))
+        results.append(RowResult(query, ranking, _scores(measures, ranking, grades)))
+    unanswered = sum(query not in run for query in qrels)
+    unjudged = sum(query not in qrels for query in run)
+    notes = []
+    if unanswered:
+        notes.append(f"{unanswered} of {len(qrels)} judged queries are not in the run: scored 0")
+    if unjudged:
+        notes.append(f"{unjudged} of {len(run)} queries of the run are not judged: left out")
+    return _evaluation(name, results, measures, seed, notes)
+
+
+def _retrieval_row(row: Row, search: Search, measures: Sequence[Measure]) -> Flow[RowResult]:
+    """One row; whatever its search raises becomes the state ``errored`` with the reason."""
+    try:
+        ranking = tuple((yield from search(row.user_input)))
+    except StoppedError:
+        raise
+    except Exception as error:
+        return _without_value(row, measures, "errored", f"{type(error).__name__}: {error}")
+    return RowResult(row.id, ranking, _scores(measures, ranking, row.reference_ids))
+
+
+def _scores(
+    measures: Sequence[Measure], ranking: Sequence[str], grades: Mapping[str, int]
+) -> tuple[Score, ...]:
+    return tuple(retrieval_scores(measure, ranking, grades) for measure in measures)
+
+
+def _without_value(
+    row: Row, measures: Sequence[Measure], state: ScoreState, reason: str
+) -> RowResult:
+    """A result that says why there is none."""
+    scores = tuple(Score(str(measure), state, reason=reason) for measure in measures)
+    return RowResult(row.id, (), scores)
+
+
+def _evaluation(
+    name: str,
+    results: Sequence[RowResult],
+    measures: Sequence[Measure],
+    seed: int,
+    notes: Sequence[str],
+) -> Evaluation:
+    summaries = tuple(
+        aggregate((result.scores[at] for result in results), seed) for at in range(len(measures))
+    )
+    return Evaluation(name, summaries, tuple(results), tuple(notes))

@@ -1,0 +1,121 @@
+"""A measure as a value: its text is its name in code, YAML, table header and run store."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..core import MeasureError
+from ._catalogue import Definition, definitions, find
+
+_TEXT = re.compile(r"([A-Za-z]\w*)(?:\(([^()]*)\))?(?:@(\d+))?")
+_COMMA = re.compile(r",(?![^(]*\))")  # not inside brackets
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Measure:
+    """A measure with its parameter in brackets and its cutoff after ``@``.
+
+    ``str(measure)`` parses back to an equal measure; a parameter that is the default is
+    dropped, so that one measure has one text.
+
+    Raises:
+        MeasureError: No such measure, parameter or cutoff.
+    """
+
+    name: str
+    parameter: str = ""
+    cutoff: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what does not exist, and bring the parameter to its one spelling."""
+        definition = find(self.name)
+        if definition is None:
+            raise _unknown(self.name)
+        parameter = _parameter(definition, self.parameter, str(self))
+        object.__setattr__(self, "parameter", parameter)
+        if self.cutoff is None:
+            wrong = definition.cutoff == "required"
+        else:
+            wrong = definition.cutoff == "none" or self.cutoff < 1
+        if wrong:
+            raise MeasureError(
+                f"{self} has a wrong cutoff"
+                if self.cutoff is not None
+                else f"{self} needs a cutoff",
+                hint=f"write {definition.form}, k from 1, for example "
+                f"{self.name}{'' if definition.cutoff == 'none' else '@10'}",
+            )
+
+    def __str__(self) -> str:
+        """The text that parses back."""
+        brackets = f"({self.parameter})" if self.parameter else ""
+        return f"{self.name}{brackets}" + ("" if self.cutoff is None else f"@{self.cutoff}")
+
+    __repr__ = __str__
+
+    @property
+    def definition(self) -> Definition:
+        """What it needs, its range, direction and source."""
+        definition = find(self.name)
+        assert definition is not None  # __post_init__ has looked
+        return definition
+
+
+def parse_measure(text: str) -> Measure:
+    """The measure that a text such as ``nDCG@10`` or ``Recall(rel=2)@100`` names.
+
+    Raises:
+        MeasureError: Not of that form, or unknown; the nearest known name is given.
+    """
+    match = _TEXT.fullmatch(text.strip())
+    if match is None:
+        raise MeasureError(
+            f"cannot read {text.strip()!r} as a measure",
+            hint="write Name, Name@k or Name(parameter)@k, for example nDCG@10",
+        )
+    name, parameter, cutoff = match.groups()
+    return Measure(name, parameter or "", None if cutoff is None else int(cutoff))
+
+
+def parse_measures(texts: str | Iterable[str | Measure]) -> tuple[Measure, ...]:
+    """Several measures, from a text with commas or from a list, in order.
+
+    Raises:
+        MeasureError: One is wrong or named twice, or there is none.
+    """
+    parts: Iterable[str | Measure] = _COMMA.split(texts) if isinstance(texts, str) else texts
+    found: list[Measure] = []
+    for part in parts:
+        measure = part if isinstance(part, Measure) else parse_measure(part)
+        if measure in found:
+            raise MeasureError(f"{measure} is named twice", hint="name each measure once")
+        found.append(measure)
+    if not found:
+        raise MeasureError("no measure is named", hint="for example nDCG@10, Recall@100")
+    return tuple(found)
+
+
+def _parameter(definition: Definition, given: str, text: str) -> str:
+    """The canonical parameter: spaces out, whole numbers bare, the default left out."""
+    parameter = re.sub(r"\d+", lambda m: str(int(m[0])), re.sub(r"\s", "", given))
+    if not parameter or parameter == definition.default:
+        return ""
+    for form in definition.parameters:
+        if re.fullmatch(re.escape(form).replace("N", "[1-9][0-9]*"), parameter):
+            return parameter
+    hint = f"write {definition.form}"
+    if not definition.parameters:
+        raise MeasureError(f"{definition.name} takes no parameter, given {text}", hint=hint)
+    raise MeasureError(f"unknown parameter {given!r} in {text}", hint=hint)
+
+
+def _unknown(name: str) -> MeasureError:
+    """The error for a name nobody knows, with the nearest known one."""
+    forms = {definition.name.lower(): definition for definition in definitions()}
+    near = difflib.get_close_matches(name.lower(), forms, n=1, cutoff=0.5)
+    known = ", ".join(definition.name for definition in definitions())
+    hint = f"did you mean {forms[near[0]].form}? " if near else ""
+    return MeasureError(f"unknown measure {name!r}", hint=f"{hint}known: {known}")

@@ -1,0 +1,91 @@
+"""Measures of a ranking of documents against graded judgments, as trec_eval defines them."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from ..core import MeasureError, Score
+from ._measure import Measure
+
+Formula = Callable[[Sequence[int], Sequence[int], int, int], float]
+"""(grades of the ranking in order, all judged grades, cutoff, lowest relevant grade)."""
+
+
+def retrieval_scores(measure: Measure, ranking: Sequence[str], qrels: Mapping[str, int]) -> Score:
+    """Score one ranking of document ids by one measure.
+
+    Args:
+        measure: A measure of kind ``retrieval``.
+        ranking: Document ids, best first; a document that occurs several times (several of
+            its chunks were found) counts once, at its best rank.
+        qrels: Document id -> grade; above 0 is relevant, unless ``rel=N`` says otherwise.
+
+    Returns:
+        A value from 0 to 1; the state ``not_applicable`` where no judged document is
+        relevant, for then every ranking is as good as another.
+
+    Raises:
+        MeasureError: The measure does not score rankings.
+    """
+    formula = _FORMULAS.get(measure.name)
+    if formula is None:
+        raise MeasureError(
+            f"{measure} does not score rankings", hint=f"one of {', '.join(sorted(_FORMULAS))}"
+        )
+    level = int(measure.parameter.partition("=")[2] or 1)
+    judged = list(qrels.values())
+    if not any(grade >= level for grade in judged):
+        wanted = "" if level == 1 else f" of grade {level} or more"
+        return Score(str(measure), "not_applicable", reason=f"no relevant document{wanted}")
+    grades = [qrels.get(document, 0) for document in dict.fromkeys(ranking)]
+    cutoff = sys.maxsize if measure.cutoff is None else measure.cutoff
+    return Score(str(measure), "scored", formula(grades, judged, cutoff, level))
+
+
+def _relevant(grades: Sequence[int], level: int) -> int:
+    return sum(grade >= level for grade in grades)
+
+
+def _precision(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
+    return _relevant(grades[:k], level) / k
+
+
+def _recall(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
+    return _relevant(grades[:k], level) / _relevant(judged, level)
+
+
+def _hit_rate(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
+    return float(_relevant(grades[:k], level) > 0)
+
+
+def _reciprocal_rank(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
+    ranks = (rank for rank, grade in enumerate(grades[:k], 1) if grade >= level)
+    first = next(ranks, None)
+    return 0.0 if first is None else 1 / first
+
+
+def _average_precision(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
+    ranks = [rank for rank, grade in enumerate(grades[:k], 1) if grade >= level]
+    return sum(found / rank for found, rank in enumerate(ranks, 1)) / _relevant(judged, level)
+
+
+def _dcg(grades: Sequence[int]) -> float:
+    return sum(g / math.log2(rank + 1) for rank, g in enumerate(grades, 1) if g > 0)
+
+
+def _ndcg(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
+    # The ideal ranks all judged documents: it must not shrink with what was returned.
+    ideal = sorted(judged, reverse=True)
+    return _dcg(grades[:k]) / _dcg(ideal[:k])
+
+
+_FORMULAS: dict[str, Formula] = {
+    "HitRate": _hit_rate,
+    "MAP": _average_precision,
+    "MRR": _reciprocal_rank,
+    "Precision": _precision,
+    "Recall": _recall,
+    "nDCG": _ndcg,
+}

@@ -1,0 +1,34 @@
+"""Settings of the section ``retrieve`` of a project file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..core import Filter, option
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelWeights:
+    """How much each search channel counts in the fusion; 0 leaves a channel out."""
+
+    keyword: float = option(1.0, "Weight of the keyword channel.", ge=0)
+    dense: float = option(1.0, "Weight of the vector channel.", ge=0)
+
+
+@dataclass(frozen=True, slots=True)
+class RetrieveOptions:
+    """How a query is answered with chunks; every key applies at query time."""
+
+    top_k: int = option(5, "Number of chunks to return.", ge=1)
+    search: Literal["auto", "keyword", "dense", "hybrid"] = option(
+        "auto", "Channels to search; auto is hybrid where the index has vectors, else keyword."
+    )
+    rrf_k: int = option(60, "Constant k of reciprocal rank fusion, w / (k + rank).", ge=0)
+    weights: ChannelWeights = option(ChannelWeights, "Weight of each channel in the fusion.")
+    pool: int = option(100, "Candidates taken from each channel before fusion.", ge=1)
+    filters: tuple[Filter, ...] = option((), "Hard metadata conditions; every hit meets all.")
+    max_query_chars: int = option(
+        10_000, "Longest query, in characters; a longer one is cut and the result says so.", ge=1
+    )
+    retriever: str = option("", "Own retriever as module:object, in place of all the above.")
