@@ -20,8 +20,8 @@ _SERVICES = {
     "fd00:ec2::254": "a cloud's metadata service",
     "100.100.100.200": "a cloud's metadata service",
 }
-_TRANSLATED = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("::/96"))
-"""IPv6 prefixes whose last 32 bits are an IPv4 address that a gateway connects to."""
+_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
+"""NAT64: stands for the IPv4 address in its last 32 bits and for nothing else."""
 _LOCAL_TRANSLATED = ipaddress.IPv6Network("64:ff9b:1::/48")
 
 
@@ -68,7 +68,7 @@ def refusal(text: str, opened: Iterable[Network] = ()) -> str:
     address: Address = ipaddress.ip_address(text.partition("%")[0])
     if any(address.version == n.version and address in n for n in opened):
         return ""
-    for inner in (address, *_wrapped(address)):
+    for inner in _meant(address):
         if str(inner) in _SERVICES:
             return _SERVICES[str(inner)]
         if inner.is_multicast:
@@ -102,12 +102,12 @@ def check_addresses(host: str, addresses: Iterable[str], opened: Iterable[Networ
             )
 
 
-def _wrapped(address: Address) -> list[Address]:
-    """IPv4 addresses that an IPv6 address stands for."""
+def _meant(address: Address) -> list[Address]:
+    """An address and the IPv4 addresses that it stands for."""
     if isinstance(address, ipaddress.IPv4Address):
-        return []
-    inner: list[Address | None] = [address.ipv4_mapped, address.sixtofour]
+        return [address]
+    if address in _TRANSLATED:
+        return [ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)]
+    inner: list[Address | None] = [address, address.ipv4_mapped, address.sixtofour]
     inner += address.teredo or ()
-    if any(address in network for network in _TRANSLATED):
-        inner.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
     return [found for found in inner if found is not None]
