@@ -88,7 +88,7 @@ def read_run(path: str | Path) -> Run:
     """
     found: dict[str, dict[str, float]] = {}
     for where, text in lines_of(Path(path)):
-        fields = text.split()
+        fields = text.split(maxsplit=5)  # the tag is the rest of the line
         if len(fields) != 6:
             raise TestsetError(
                 f"{len(fields)} columns where 6 are due",

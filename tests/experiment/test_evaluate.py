@@ -1,0 +1,125 @@
+"""Evaluation: a flow per row, no row lost, and a pure summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from ragwright.core import BudgetStopped, RetrieveError, Row, StoppedError, TestsetError
+from ragwright.experiment import Testset, evaluate_retrieval, retrieval_flows, summarise
+from ragwright.flow import BatchHandler, Flow, Runner, Search, SearchReply, search_keyword
+from ragwright.measure import parse_measures
+
+MEASURES = parse_measures("nDCG@10, MRR")
+
+TESTSET = Testset(
+    "test",
+    (
+        Row(id="1", user_input="first", reference_ids={"a": 1}),
+        Row(id="2", user_input="second", reference_ids={"a": 1}),
+        Row(id="3", user_input="broken", reference_ids={"a": 1}),
+        Row(id="4", user_input="first", reference_ids={}),
+    ),
+    ("a note",),
+)
+
+
+class Canned(BatchHandler[Search, SearchReply]):
+    def durable(self, request: Search) -> bool:
+        return False
+
+    def carry(self, requests: Sequence[Search]) -> Sequence[SearchReply | RetrieveError]:
+        return [self._one(request.text) for request in requests]
+
+    def _one(self, text: str) -> SearchReply | RetrieveError:
+        if text == "broken":
+            return RetrieveError("the index is gone")
+        order = ("a", "b") if text == "first" else ("b", "a")
+        return SearchReply(tuple((key, 1.0) for key in order))
+
+
+def search(query: str) -> Flow[Sequence[str]]:
+    found = yield from search_keyword("s", query, 10)
+    return [key for key, _ in found]
+
+
+@pytest.fixture
+def runner() -> Iterator[Runner]:
+    with Runner({Search: Canned()}) as runner:
+        yield runner
+
+
+def test_every_row_has_a_score_whatever_happened(runner: Runner) -> None:
+    found = runner.run(evaluate_retrieval(TESTSET, search, MEASURES))
+    states = {r.row_id: [s.state for s in r.scores] for r in found.results}
+    assert states == {
+        "1": ["scored"] * 2,
+        "2": ["scored"] * 2,
+        "3": ["errored"] * 2,
+        "4": ["not_applicable"] * 2,
+    }
+    assert "the index is gone" in found.results[2].scores[0].reason
+    assert found.results[1].ranking == ("b", "a")
+    summary = found["MRR"]
+    assert (summary.mean, summary.n, summary.coverage) == (0.75, 2, 0.5)
+    assert summary.states == {"scored": 2, "not_applicable": 1, "errored": 1}
+    assert found.notes == TESTSET.notes
+    with pytest.raises(KeyError):
+        found["MAP"]
+
+
+def test_mapping_the_flows_gives_the_same(runner: Runner) -> None:
+    whole = runner.run(evaluate_retrieval(TESTSET, search, MEASURES, seed=5))
+    results = list(runner.map(retrieval_flows(TESTSET, search, MEASURES)))
+    assert summarise(TESTSET, results, MEASURES, seed=5) == whole
+    assert summarise(TESTSET, results[::-1], MEASURES, seed=5) == whole
+
+
+def test_rows_without_a_result_are_skipped_not_lost(runner: Runner) -> None:
+    results = list(runner.map(retrieval_flows(TESTSET, search, MEASURES)))
+    found = summarise(TESTSET, results[:1], MEASURES)
+    assert [r.row_id for r in found.results] == ["1", "2", "3", "4"]
+    assert found["MRR"].states == {"scored": 1, "skipped": 3}
+    assert found["MRR"].coverage == 0.25
+
+
+def test_results_must_belong_to_the_testset(runner: Runner) -> None:
+    results = list(runner.map(retrieval_flows(TESTSET, search, MEASURES)))
+    with pytest.raises(TestsetError, match="not in the testset"):
+        summarise(Testset("other", TESTSET.rows[:1]), results, MEASURES)
+    with pytest.raises(TestsetError, match="two results"):
+        summarise(TESTSET, [*results, results[0]], MEASURES)
+
+
+def test_a_stop_is_not_a_failed_row() -> None:
+    """The runner must see a stop: a row that scored it would be wrong."""
+    flow = next(retrieval_flows(TESTSET, search, MEASURES))
+    next(flow)
+    with pytest.raises(StoppedError):
+        flow.throw(BudgetStopped("spent"))
+
+
+def test_an_own_search_that_is_wrong_fails_its_rows_only(runner: Runner) -> None:
+    def broken(query: str) -> Flow[Sequence[str]]:
+        found = yield from search(query)
+        if query == "second":
+            raise ValueError("a bug of theirs")
+        return found
+
+    found = runner.run(evaluate_retrieval(TESTSET, broken, MEASURES))
+    assert "ValueError: a bug of theirs" in found.results[1].scores[0].reason
+    assert found["MRR"].states["errored"] == 2
+    assert found["MRR"].mean == 1.0
+
+
+def test_flows_are_made_as_they_are_read() -> None:
+    asked: list[str] = []
+
+    def spy(query: str) -> Flow[Sequence[str]]:
+        asked.append(query)
+        return search(query)
+
+    flows = retrieval_flows(TESTSET, spy, MEASURES)
+    next(next(flows))
+    assert asked == ["first"]

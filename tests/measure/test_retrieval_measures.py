@@ -1,0 +1,206 @@
+"""Retrieval measures against trec_eval's own outputs, ir_measures, and what must hold."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import ir_measures
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragwright.core import MeasureError
+from ragwright.measure import definitions, parse_measure, parse_measures, retrieval_scores
+
+TREC = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "trec_eval_tests"
+
+needs_trec = pytest.mark.skipif(
+    not TREC.is_dir(), reason="trec_eval's test files are not beside the checkout"
+)
+
+CUTOFFS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
+THEIRS = {
+    "map": "MAP",
+    "recip_rank": "MRR",
+    "ndcg": "nDCG",
+    **{f"P_{k}": f"Precision@{k}" for k in CUTOFFS},
+    **{f"recall_{k}": f"Recall@{k}" for k in CUTOFFS},
+    **{f"ndcg_cut_{k}": f"nDCG@{k}" for k in CUTOFFS},
+    **{f"map_cut_{k}": f"MAP@{k}" for k in CUTOFFS},
+    **{f"success_{k}": f"HitRate@{k}" for k in (1, 5, 10)},
+}
+
+
+def trec_qrels(name: str) -> dict[str, dict[str, int]]:
+    qrels: dict[str, dict[str, int]] = {}
+    for line in (TREC / name).read_text().splitlines():
+        query, _, document, grade = line.split()
+        qrels.setdefault(query, {})[document] = int(grade)
+    return qrels
+
+
+def trec_rankings(name: str) -> dict[str, list[str]]:
+    """Rankings by trec_eval's rule: score falling, ties by document id falling."""
+    scored: dict[str, list[tuple[float, str]]] = {}
+    for line in (TREC / name).read_text().splitlines():
+        query, _, document, _, score, _ = line.split(maxsplit=5)
+        scored.setdefault(query, []).append((float(score), document))
+    return {q: [d for _, d in sorted(pairs, reverse=True)] for q, pairs in scored.items()}
+
+
+def expected(name: str) -> dict[tuple[str, str], float]:
+    found = {}
+    for line in (TREC / name).read_text().splitlines():
+        measure, query, value = line.split()
+        if measure in THEIRS:
+            found[query, measure] = float(value)
+    return found
+
+
+@needs_trec
+@pytest.mark.parametrize(
+    ("output", "qrels", "run", "level"),
+    [
+        ("out.test.aq", "qrels.test", "results.test", 1),
+        ("out.test.aqc", "qrels.test", "results.trunc", 1),
+        ("out.test.aql", "qrels.rel_level", "results.test", 2),
+    ],
+)
+def test_agrees_with_trec_eval_to_four_places(
+    output: str, qrels: str, run: str, level: int
+) -> None:
+    judged, rankings, due = trec_qrels(qrels), trec_rankings(run), expected(output)
+    assert len(due) > 100
+    for theirs, ours in THEIRS.items():
+        text = ours
+        if level > 1 and not ours.startswith("nDCG"):
+            name, at, cutoff = ours.partition("@")
+            text = f"{name}(rel={level}){at}{cutoff}"
+        values = []
+        for query, grades in judged.items():
+            score = retrieval_scores(parse_measure(text), rankings.get(query, []), grades)
+            assert score.value is not None
+            values.append(score.value)
+            assert score.value == pytest.approx(due[query, theirs], abs=5.1e-5), (text, query)
+        assert sum(values) / len(values) == pytest.approx(due["all", theirs], abs=5.1e-5), text
+
+
+DOCUMENTS = [f"d{n}" for n in range(30)]
+QRELS = st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(0, 4), min_size=1)
+RANKING = st.lists(st.sampled_from(DOCUMENTS), unique=True, min_size=1)
+PAIRS = {
+    "nDCG@10": "nDCG@10",
+    "nDCG": "nDCG",
+    "Recall@7": "R@7",
+    "Recall(rel=3)@7": "R(rel=3)@7",
+    "Precision@5": "P@5",
+    "Precision(rel=2)@5": "P(rel=2)@5",
+    "MRR": "RR",
+    "MRR@4": "RR@4",
+    "MRR(rel=2)": "RR(rel=2)",
+    "HitRate@3": "Success@3",
+    "HitRate(rel=2)@3": "Success(rel=2)@3",
+    "MAP": "AP",
+    "MAP@10": "AP@10",
+    "MAP(rel=2)@10": "AP(rel=2)@10",
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(QRELS, RANKING)
+def test_agrees_with_ir_measures(qrels: dict[str, int], ranking: list[str]) -> None:
+    run = {"q": {document: float(-rank) for rank, document in enumerate(ranking)}}
+    theirs = {ir_measures.parse_measure(text): ours for ours, text in PAIRS.items()}
+    found = {theirs[m.measure]: m.value for m in ir_measures.iter_calc(theirs, {"q": qrels}, run)}
+    for ours in PAIRS:
+        score = retrieval_scores(parse_measure(ours), ranking, qrels)
+        if score.state == "scored":
+            assert score.value == pytest.approx(found[ours], abs=1e-4), ours
+        else:
+            assert found[ours] == 0, ours  # where we say "undefined", others say 0
+
+
+MEASURES = parse_measures("nDCG@10, nDCG, Recall@7, Precision@5, MRR@4, HitRate@3, MAP, MAP@5")
+
+
+@given(QRELS, RANKING)
+def test_values_stay_in_the_declared_range(qrels: dict[str, int], ranking: list[str]) -> None:
+    for measure in MEASURES:
+        value = retrieval_scores(measure, ranking, qrels).value
+        high = measure.definition.high
+        assert high is not None
+        assert value is None or measure.definition.low <= value <= high
+
+
+@given(QRELS)
+def test_the_ideal_ranking_scores_one(qrels: dict[str, int]) -> None:
+    ideal = sorted(qrels, key=lambda d: -qrels[d])
+    for measure in parse_measures("nDCG@10, nDCG, Recall@30, MRR, HitRate@1, MAP"):
+        score = retrieval_scores(measure, ideal, qrels)
+        assert score.value is None or score.value == pytest.approx(1.0)
+
+
+@given(QRELS, RANKING)
+def test_undefined_exactly_where_nothing_is_relevant(
+    qrels: dict[str, int], ranking: list[str]
+) -> None:
+    for measure in MEASURES:
+        score = retrieval_scores(measure, ranking, qrels)
+        if any(grade > 0 for grade in qrels.values()):
+            assert score.value is not None
+            assert math.isfinite(score.value)
+        else:
+            assert score.state == "not_applicable"
+            assert score.reason
+
+
+def test_the_ideal_counts_all_judged_documents_not_the_returned_ones() -> None:
+    """One of three relevant documents returned, at rank 1: far from perfect."""
+    qrels = {"a": 1, "b": 1, "c": 1}
+    score = retrieval_scores(parse_measure("nDCG@10"), ["a"], qrels)
+    assert score.value == pytest.approx(1 / (1 + 1 / math.log2(3) + 1 / 2))
+    assert retrieval_scores(parse_measure("nDCG"), ["a"], qrels).value == score.value
+
+
+def test_several_chunks_of_a_document_count_once_at_the_best_rank() -> None:
+    qrels = {"a": 1, "b": 2, "c": 1}
+    with_repeats = ["x", "a", "a", "x", "b", "a"]
+    for measure in MEASURES:
+        repeated = retrieval_scores(measure, with_repeats, qrels)
+        assert repeated == retrieval_scores(measure, ["x", "a", "b"], qrels)
+
+
+def test_nothing_returned_scores_zero_where_something_was_due() -> None:
+    for measure in MEASURES:
+        assert retrieval_scores(measure, [], {"a": 1}).value == 0
+
+
+def test_nothing_judged_is_undefined() -> None:
+    for measure in MEASURES:
+        assert retrieval_scores(measure, ["a"], {}).state == "not_applicable"
+
+
+def test_grades_below_zero_are_not_relevant() -> None:
+    qrels = {"a": -1, "b": 1}
+    for measure in MEASURES:
+        negative = retrieval_scores(measure, ["a", "b"], qrels)
+        assert negative == retrieval_scores(measure, ["a", "b"], {"a": 0, "b": 1})
+
+
+def test_too_few_documents_do_not_raise_precision() -> None:
+    assert retrieval_scores(parse_measure("Precision@5"), ["a"], {"a": 1}).value == 1 / 5
+
+
+def test_every_retrieval_measure_has_a_formula() -> None:
+    for definition in definitions():
+        if definition.kind == "retrieval":
+            text = definition.name + ("@3" if definition.cutoff == "required" else "")
+            assert retrieval_scores(parse_measure(text), ["a"], {"a": 1}).state == "scored"
+
+
+def test_only_ranking_measures_score_rankings() -> None:
+    names = {d.name for d in definitions() if d.kind != "retrieval"}
+    for name in names:
+        with pytest.raises(MeasureError):
+            retrieval_scores(parse_measure(name), ["a"], {"a": 1})
