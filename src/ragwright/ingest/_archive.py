@@ -1,0 +1,126 @@
+"""Opening the zip files that office and book formats are, without being blown up by one."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from xml.parsers import expat
+
+from ..core import EncryptedSourceError, MalformedSourceError
+from ._extract import SourceOptions
+
+_RATIO_FLOOR = 20_000_000
+
+
+class Archive:
+    """A zip file whose declared size has been checked; members are read by name.
+
+    A member that unpacks to more than it declares is cut off by ``zipfile`` and fails its
+    checksum, so the check of the declared sizes bounds what can be read.
+
+    Raises:
+        EncryptedSourceError: Members are locked by a password.
+        MalformedSourceError: Truncated, damaged, or larger than the options allow.
+    """
+
+    def __init__(self, data: bytes, where: str, options: SourceOptions) -> None:
+        self.where = where
+        try:
+            self._zip = zipfile.ZipFile(io.BytesIO(data))
+        except (zipfile.BadZipFile, ValueError, OSError) as error:
+            raise MalformedSourceError(
+                f"the archive is truncated or damaged: {error}",
+                where=where,
+                hint="copy or download the file again",
+            ) from error
+        members = self._zip.infolist()
+        if any(m.flag_bits & 1 for m in members):
+            raise EncryptedSourceError(
+                "the archive is protected by a password",
+                where=where,
+                hint="save a copy without the password",
+            )
+        self._check_sizes(members, len(data), options)
+        self.names = tuple(m.filename for m in members)
+
+    def _check_sizes(
+        self, members: list[zipfile.ZipInfo], packed: int, options: SourceOptions
+    ) -> None:
+        unpacked = sum(m.file_size for m in members)
+        too_dense = unpacked > _RATIO_FLOOR and unpacked > options.max_ratio * max(packed, 1)
+        if unpacked > options.max_unpacked_bytes or too_dense:
+            raise MalformedSourceError(
+                f"the archive would unpack from {packed:,} to {unpacked:,} bytes (a zip bomb?)",
+                where=self.where,
+                hint="if the file is to be trusted, raise `max_unpacked_bytes` or `max_ratio`",
+            )
+
+    def __contains__(self, name: str) -> bool:
+        """True where the archive holds a member of this name."""
+        return name in self.names
+
+    def read(self, name: str) -> bytes:
+        """Bytes of one member.
+
+        Raises:
+            MalformedSourceError: No such member, or it is damaged.
+        """
+        try:
+            return self._zip.read(name)
+        except KeyError as error:
+            raise MalformedSourceError(
+                f"the archive holds no {name!r}",
+                where=self.where,
+                hint="the file is incomplete; save it again",
+            ) from error
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError) as error:
+            raise MalformedSourceError(
+                f"{name!r} in the archive is damaged: {error}",
+                where=self.where,
+                hint="copy or download the file again",
+            ) from error
+
+    def verify(self) -> None:
+        """Unpack every member once, so that a false size is found before a library meets it.
+
+        Raises:
+            MalformedSourceError: A member is damaged or larger than it declares.
+        """
+        for name in self.names:
+            try:
+                with self._zip.open(name) as member:
+                    while member.read(1 << 20):
+                        pass
+            except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+                raise MalformedSourceError(
+                    f"{name!r} in the archive is damaged: {error}",
+                    where=self.where,
+                    hint="copy or download the file again",
+                ) from error
+
+
+def safe_xml(data: bytes, where: str) -> bytes:
+    """The same bytes, once it is known that they are XML without entity declarations.
+
+    Raises:
+        MalformedSourceError: Not well formed, or declares entities (a bomb, or a way to
+            other files); no document format needs them.
+    """
+
+    def refuse(*_: object) -> None:
+        raise MalformedSourceError(
+            "the XML declares entities",
+            where=where,
+            hint="no document needs them: make sure that the file comes from a good place",
+        )
+
+    parser = expat.ParserCreate()
+    parser.EntityDeclHandler = refuse
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        raise MalformedSourceError(
+            f"the XML is damaged: {error}", where=where, hint="save the file again"
+        ) from error
+    return data

@@ -1,0 +1,234 @@
+"""What every file format is turned into, and the builder that gets its spans right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..core import Metadata, Page, RagwrightError, Section, Span, option
+from ._normalise import normalise
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """How local files are found and read."""
+
+    include: tuple[str, ...] = option(
+        (),
+        "Glob patterns a file of a folder must match, by name or path; empty: all.",
+        when="index",
+    )
+    exclude: tuple[str, ...] = option(
+        (), "Glob patterns of files and folders to leave out, by name or path.", when="index"
+    )
+    max_bytes: int = option(200_000_000, "Largest file read, in bytes.", when="index", ge=1)
+    max_unpacked_bytes: int = option(
+        1_000_000_000,
+        "Largest total of an unpacked document archive, in bytes.",
+        when="index",
+        ge=1,
+    )
+    max_ratio: int = option(
+        200, "Largest ratio of unpacked to packed bytes above 20 MB unpacked.", when="index", ge=2
+    )
+    tables: bool = option(
+        True, "Find ruled tables in PDF files and keep them as tables.", when="index"
+    )
+    encoding: str = option("", "Encoding of text files; empty: detected.", when="index")
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file inside another: its name and bytes."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """What a format reader finds in one file; text normalised, spans pointing into it.
+
+    ``faults`` name parts that were damaged although the rest could be read.
+    """
+
+    text: str
+    title: str = ""
+    language: str = ""
+    created: str = ""
+    modified: str = ""
+    media_type: str = "text/plain"
+    pages: tuple[Page, ...] = ()
+    sections: tuple[Section, ...] = ()
+    metadata: Metadata = field(default_factory=dict)
+    faults: tuple[RagwrightError, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+
+
+class TextBuilder:
+    """Collects blocks in reading order; pages and sections keep their exact spans.
+
+    Blocks are normalised here and nowhere else, and parted by one empty line.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._length = 0
+        self._pages: list[tuple[str, int]] = []
+        self._waiting: list[str] = []
+        self._headings: list[tuple[str, int, int]] = []
+
+    def add(self, text: str, separator: str = "\n\n") -> Span | None:
+        """Append a block; None where it holds nothing but white space."""
+        block = normalise(text).strip("\n").rstrip()
+        if not block.strip():
+            return None
+        if self._length:
+            self._parts.append(separator)
+            self._length += len(separator)
+        for label in self._waiting:
+            self._pages.append((label, self._length))
+        self._waiting.clear()
+        start = self._length
+        self._parts.append(block)
+        self._length += len(block)
+        return Span(start, self._length)
+
+    def heading(self, title: str, level: int, *, mark: bool = True) -> None:
+        """Append a heading of a level from 1; ``mark`` writes it as Markdown does."""
+        title = " ".join(normalise(title).split())
+        level = max(1, level)
+        span = self.add(f"{'#' * min(level, 6)} {title}" if mark and title else title)
+        if span is not None:
+            self._headings.append((title, level, span.start))
+
+    def markdown(self, text: str, shift: int = 0) -> None:
+        """Append Markdown; its headings become sections, ``shift`` levels deeper."""
+        span = self.add(text)
+        if span is not None:
+            for title, level, start in markdown_headings("".join(self._parts[-1:])):
+                self._headings.append((title, level + shift, span.start + start))
+
+    def table(self, rows: Sequence[Sequence[str]]) -> None:
+        """Append a table as Markdown; its first row is the header."""
+        self.add(markdown_table(rows))
+
+    def page(self, label: str = "") -> None:
+        """Start the next page, slide or sheet."""
+        self._waiting.append(normalise(label))
+
+    def text(self) -> str:
+        """All blocks so far."""
+        return "".join(self._parts)
+
+    def pages(self) -> tuple[Page, ...]:
+        """Pages in order; together they cover the text once."""
+        starts = [*self._pages, *((label, self._length) for label in self._waiting)]
+        ends = [*(start for _, start in starts[1:]), self._length]
+        return tuple(
+            Page(number, Span(start if number > 1 else 0, end), label)
+            for number, ((label, start), end) in enumerate(zip(starts, ends, strict=True), 1)
+        )
+
+    def sections(self) -> tuple[Section, ...]:
+        """Headings in order, each up to the next of its level or above."""
+        return sections_of(self._headings, self._length)
+
+
+def sections_of(headings: Iterable[tuple[str, int, int]], length: int) -> tuple[Section, ...]:
+    """Sections of (title, level, start) in order, for a text of ``length`` characters."""
+    ends: list[int] = []
+    found = list(headings)
+    open_: list[tuple[int, int]] = []  # (level, index), levels rising
+    for index, (_, level, start) in enumerate(found):
+        ends.append(length)
+        while open_ and open_[-1][0] >= level:
+            ends[open_.pop()[1]] = start
+        open_.append((level, index))
+    return tuple(
+        Section(title, level, Span(start, end))
+        for (title, level, start), end in zip(found, ends, strict=True)
+    )
+
+
+def markdown_headings(text: str) -> list[tuple[str, int, int]]:
+    """(title, level, position) of the ``#`` and underlined headings outside code fences."""
+    found: list[tuple[str, int, int]] = []
+    fence = ""
+    before, before_at = "", 0
+    at = 0
+    for line in text.split("\n"):
+        bare = line.strip() if len(line) < 2000 else line[:2000].strip()
+        indent = len(line) - len(line.lstrip(" ")) if len(line) < 2000 else 0
+        if fence:
+            if bare.startswith(fence) and not bare.strip(fence[0]):
+                fence = ""
+        elif indent < 4 and bare.startswith(("```", "~~~")):
+            mark = bare[0]
+            fence = mark * (len(bare) - len(bare.lstrip(mark)))
+        elif indent < 4 and bare.startswith("#"):
+            level = len(bare) - len(bare.lstrip("#"))
+            title = bare[level:].strip()
+            if level <= 6 and (not title or bare[level] in " \t"):
+                closed = title.rstrip("#")
+                title = closed.strip() if closed != title and closed[-1:] in " \t" else title
+                if title:
+                    found.append((plain_inline(title), level, at))
+        elif before and _underline(bare) and indent < 4:
+            found.append((plain_inline(before), 1 if bare[0] == "=" else 2, before_at))
+        before = bare if _may_be_title(bare) and not fence else ""
+        before_at = at
+        at += len(line) + 1
+    return found
+
+
+def _underline(line: str) -> bool:
+    return len(line) >= 2 and line.strip(line[0]) == "" and line[0] in "=-"
+
+
+def _may_be_title(line: str) -> bool:
+    return bool(line) and len(line) < 200 and line[0] not in "#>|-*+=`~<" and line.strip("-=") != ""
+
+
+def plain_inline(text: str) -> str:
+    """A heading without Markdown's inline marks: emphasis, code, links."""
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"(\*\*|__|`)(.+?)\1", r"\2", text)
+    text = re.sub(r"(?<!\w)([*_])(\S.*?)\1(?!\w)", r"\2", text)
+    return " ".join(re.sub(r"\\([\\`*_{}\[\]()#+.!-])", r"\1", text).split())
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as a Markdown table, padded to the widest row; empty where no cell holds text.
+
+    The first row is the header. Line breaks inside a cell become spaces, bars are escaped.
+    """
+    cells = [[table_cell(cell) for cell in row] for row in rows]
+    width = max((len(row) for row in cells), default=0)
+    if not any(cell for row in cells for cell in row):
+        return ""
+    lines = ["| " + " | ".join([*row, *[""] * (width - len(row))]) + " |" for row in cells]
+    lines.insert(1, "| " + " | ".join(["-"] * width) + " |")
+    return "\n".join(lines)
+
+
+def table_cell(text: str) -> str:
+    """One cell: a single line, bars escaped."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def first_line(text: str, limit: int = 200) -> str:
+    """First line that holds something, cut at ``limit`` characters."""
+    for line in text[:20_000].split("\n"):
+        if line.strip():
+            return line.strip()[:limit]
+    return ""
+
+
+def merged(*parts: Mapping[str, object]) -> dict[str, object]:
+    """Later mappings win, but never with nothing."""
+    result: dict[str, object] = {}
+    for part in parts:
+        result.update({k: v for k, v in part.items() if v not in (None, "", ())})
+    return result

@@ -1,0 +1,264 @@
+"""HTML to Markdown text: whole documents, or the main part of a web page."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..core import EmptySourceError, require
+from ._extract import Extract, SourceOptions, TextBuilder, markdown_table
+from ._language import guess_language
+from ._main_part import keep_main_part
+from ._normalise import clean_metadata, decode, iso_date
+
+_CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]+)""", re.I)
+_UNSEEN = (
+    "script, style, noscript, template, iframe, object, embed, svg, canvas, link, "
+    "input, select, button, textarea, [hidden], math annotation"
+)
+_NOT_SHOWN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.I)
+_BLOCK_TAGS = """
+address article aside blockquote br caption dd div dl dt figure figcaption footer form h1 h2 h3 h4
+h5 h6 header hr li main nav ol p pre section table tbody td tfoot th thead tr ul
+"""
+_BLOCKS = frozenset(_BLOCK_TAGS.split())
+_PLAIN_TAGS = ["a", "abbr", "b", "cite", "del", "em", "i", "kbd", "mark", "q", "s", "samp", "small",
+               "span", "strong", "sub", "sup", "u", "var"]  # fmt: skip
+_HOLD = re.compile("\\s*\ue000(\\d+)\ue001\\s*")
+_SPAN_LIMIT = 1000
+_CELL_LIMIT = 200_000
+
+
+def html_to_text(html: str, *, main_only: bool) -> str:
+    """Markdown of a page: headings, lists, code and tables kept; links and emphasis as text.
+
+    Args:
+        html: The page.
+        main_only: Keep the main part only: no navigation, header, footer, aside, cookie
+            notice or block that is mostly links.
+    """
+    return parse_html(html, main_only=main_only).text
+
+
+def read_html(data: bytes, where: str, options: SourceOptions) -> Extract:
+    """A local HTML file as a whole.
+
+    Raises:
+        EmptySourceError: The page shows no text.
+        UnsupportedSourceError: The bytes are no text.
+    """
+    extract = parse_html(decode_html(data, where, options.encoding), main_only=False)
+    if not extract.text:
+        raise EmptySourceError(
+            "the page shows no text",
+            where=where,
+            hint="a page that scripts fill must be saved from a browser, after it has loaded",
+        )
+    return extract
+
+
+def decode_html(data: bytes, where: str, encoding: str = "") -> str:
+    """Text of an HTML file: ``encoding``, a byte order mark, the page's own charset, a guess."""
+    declared = _CHARSET.search(data[:4096])
+    if (
+        not encoding
+        and declared
+        and not data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"))
+    ):
+        try:
+            return data.decode(declared[1].decode("ascii"))
+        except (LookupError, UnicodeDecodeError):
+            pass
+    return decode(data, where, encoding)[0]
+
+
+def parse_html(html: str, *, main_only: bool) -> Extract:
+    """As :func:`html_to_text`, with title, language, dates, sections and metadata."""
+    parser = require("selectolax.lexbor", "docs", "reading HTML")
+    tree = parser.LexborHTMLParser(html)
+    title, head = _head(tree)
+    root = tree.body
+    builder = TextBuilder()
+    if root is not None:
+        _drop_unseen(root)
+        if main_only:
+            root = keep_main_part(root)
+        try:
+            builder.markdown(_to_markdown(root))
+        except RecursionError:  # nested deeper than any real page: the words without structure
+            builder = TextBuilder()
+            builder.add(re.sub(r"\s*\n\s*", "\n", root.text(separator="\n")))
+    text, sections = builder.text(), builder.sections()
+    lang = str(head.pop("lang", ""))[:2].lower()
+    return Extract(
+        text=text,
+        title=title or (sections[0].title if sections else ""),
+        language=lang if lang.isalpha() and len(lang) == 2 else guess_language(text),
+        created=iso_date(head.pop("created", "")),
+        modified=iso_date(head.pop("modified", "")),
+        media_type="text/html",
+        sections=sections,
+        metadata=clean_metadata(head),
+    )
+
+
+_META = {
+    "author": "author", "article:author": "author", "dc.creator": "author",
+    "description": "description", "og:description": "description", "keywords": "keywords",
+    "og:site_name": "site",
+    "article:published_time": "created", "datepublished": "created", "date": "created",
+    "dc.date": "created", "dcterms.created": "created", "dc.date.issued": "created",
+    "article:modified_time": "modified", "datemodified": "modified",
+    "dcterms.modified": "modified", "last-modified": "modified",
+}  # fmt: skip
+
+
+def _head(tree: Any) -> tuple[str, dict[str, str]]:
+    found: dict[str, str] = {}
+    titles: dict[str, str] = {}
+    for node in tree.css("meta"):
+        attributes = node.attributes
+        name = attributes.get("name") or attributes.get("property") or attributes.get("itemprop")
+        value = (attributes.get("content") or "").strip()
+        key = _META.get((name or "").lower())
+        if key and value:
+            found.setdefault(key, value)
+        if (name or "").lower() == "og:title":
+            titles["og"] = value
+    html = tree.css_first("html")
+    if html is not None:
+        found["lang"] = html.attributes.get("lang") or html.attributes.get("xml:lang") or ""
+    node = tree.css_first("head > title") or tree.css_first("title")
+    title = " ".join(node.text().split()) if node is not None else ""
+    return title or titles.get("og", ""), found
+
+
+def _drop_unseen(root: Any) -> None:
+    # Backwards, children before parents: a removed parent frees its children.
+    for node in reversed(root.css(_UNSEEN)):
+        node.decompose()
+    for node in reversed(root.css("[style]")):
+        if _NOT_SHOWN.search(node.attributes.get("style") or ""):
+            node.decompose()
+    for node in root.css("img"):
+        alt = (node.attributes.get("alt") or "").strip()
+        node.replace_with(f" {alt} " if alt else " ")
+
+
+def _to_markdown(root: Any) -> str:
+    markdownify = require("markdownify", "docs", "reading HTML")
+    tables: list[str] = []
+    outer = [n for n in root.css("table") if not _is_layout(n) and not _inside_table(n)]
+    for node in outer:
+        tables.append(_table(node))
+        node.replace_with(f" \ue000{len(tables) - 1}\ue001 ")
+    _unwrap_layout(root)
+    text: str = markdownify.markdownify(
+        root.html or "",
+        heading_style="ATX",
+        bullets="-",
+        escape_asterisks=False,
+        escape_underscores=False,
+        escape_misc=False,
+        strip=_PLAIN_TAGS,
+    )
+    text = re.sub(r"[ \t]+\n", "\n", text)
+    text = re.sub(r"\n{3,}", "\n\n", text)
+    return _HOLD.sub(
+        lambda m: f"\n\n{tables[int(m[1])]}\n\n" if int(m[1]) < len(tables) else " ", text
+    )
+
+
+def _inside_table(node: Any) -> bool:
+    parent = node.parent
+    while parent is not None:
+        if parent.tag == "table" and not _is_layout(parent):
+            return True
+        parent = parent.parent
+    return False
+
+
+def _is_layout(table: Any) -> bool:
+    """A table that arranges a page rather than data: by role, by headings, by one cell."""
+    if (table.attributes.get("role") or "") in ("presentation", "none"):
+        return True
+    if table.css_first("td h1, td h2, td h3, td article, td main") is not None:
+        return True
+    return len(table.css("td, th")) == 1
+
+
+def _unwrap_layout(root: Any) -> None:
+    for tag in ("td", "th", "tr", "tbody", "thead", "tfoot", "table"):
+        for node in root.css(tag):
+            node.insert_before("\n")
+    names = ["table", "tbody", "thead", "tfoot", "tr", "td", "th"]
+    if root.css_first("table") is not None:
+        for node in root.css("td, th"):
+            node.insert_after(" \n ")
+        root.unwrap_tags(names)
+
+
+def _table(table: Any) -> str:
+    """Markdown of a table, caption first; a merged cell stands in every place it covers."""
+    grid: dict[tuple[int, int], str] = {}
+    row = -1
+    for tr in table.css("tr"):
+        if _nearest(tr, "table") != table.mem_id:
+            continue
+        row += 1
+        column = 0
+        for cell in tr.iter():
+            if cell.tag not in ("td", "th"):
+                continue
+            while (row, column) in grid:
+                column += 1
+            down, across = _extent(cell, "rowspan"), _extent(cell, "colspan")
+            text = cell_text(cell)
+            for r in range(row, row + down):
+                for c in range(column, column + across):
+                    if len(grid) < _CELL_LIMIT:
+                        grid[r, c] = text
+            column += across
+    height = row + 1
+    width = max((c for _, c in grid), default=-1) + 1
+    rows = [[grid.get((r, c), "") for c in range(width)] for r in range(height)]
+    caption = next(
+        (cell_text(c) for c in table.css("caption") if _nearest(c, "table") == table.mem_id), ""
+    )
+    return "\n\n".join(part for part in (caption, markdown_table(rows)) if part)
+
+
+def _nearest(node: Any, tag: str) -> int | None:
+    parent = node.parent
+    while parent is not None and parent.tag != tag:
+        parent = parent.parent
+    return parent.mem_id if parent is not None else None
+
+
+def _extent(cell: Any, name: str) -> int:
+    value = (cell.attributes.get(name) or "1").strip()
+    return max(1, min(int(value), _SPAN_LIMIT)) if value.isdecimal() else 1
+
+
+def cell_text(node: Any) -> str:
+    """Text of a table cell on one line: blocks parted by a space, list items marked."""
+    parts: list[str] = []
+    _collect(node, parts)
+    return " ".join("".join(parts).split())
+
+
+def _collect(node: Any, parts: list[str]) -> None:
+    number = 0
+    for child in node.iter(include_text=True):
+        if child.tag == "-text":
+            parts.append(child.text_content or "")
+            continue
+        block = child.tag in _BLOCKS
+        if block:
+            parts.append(" ")
+        if child.tag == "li":
+            number += 1
+            parts.append(f"{number}. " if node.tag == "ol" else "- ")
+        _collect(child, parts)
+        if block:
+            parts.append(" ")

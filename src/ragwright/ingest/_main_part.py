@@ -1,0 +1,75 @@
+"""The main part of a web page: what is left when furniture is taken out."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_FURNITURE = (
+    "nav, footer, aside, form, dialog, menu, [role=navigation], [role=banner], "
+    "[role=contentinfo], [role=complementary], [role=search], [role=dialog], [role=alertdialog], "
+    "[role=menu], [role=toolbar], [aria-modal=true]"
+)
+_NAMED = re.compile(
+    r"(?:^|[-_\s])(?:cookies?|consent|gdpr|ccpa|onetrust|newsletter|subscribe|signup|breadcrumbs?|"
+    r"sidebar|side-bar|navbar|navigation|nav|menu|footer|masthead|topbar|share|sharing|social|"
+    r"promo|advert|ads?|banner|popup|modal|related|recommended|skip-link|toc|pagination|"
+    r"comments?|disqus|noprint|navbox|editsection|catlinks)(?:$|[-_\s])",
+    re.I,
+)
+_BLOCKS = "div, section, ul, ol, table, p, dl, header"
+_LINKS_SHARE = 0.6
+_NAMED_SHARE = 0.5
+
+
+def keep_main_part(root: Any) -> Any:
+    """The element of a parsed page that holds its text, furniture removed from it.
+
+    Goes by the page's own marks first (``main``, ``article``, roles, tell-tale class names),
+    then by text density: a block most of whose characters are links is navigation. A block
+    that holds more than half of the page's text is never taken for furniture by its name.
+    """
+    for node in reversed(root.css(_FURNITURE)):
+        if not (node.tag == "form" and _size(node) > _NAMED_SHARE * _size(root)):
+            node.decompose()
+    for node in reversed(root.css("header")):
+        if node.css_first("h1") is None:
+            node.decompose()
+    total = max(1, _size(root))
+    for node in reversed(root.css("[class], [id]")):
+        name = f"{node.attributes.get('class') or ''} {node.attributes.get('id') or ''}"
+        if node.tag in ("html", "body", "main", "article") or not _NAMED.search(name):
+            continue
+        if _size(node) < _NAMED_SHARE * total and node.css_first("h1") is None:
+            node.decompose()
+    scope = _scope(root)
+    _drop_link_blocks(scope)
+    return scope
+
+
+def _scope(root: Any) -> Any:
+    """``main`` or the one ``article``, where it holds a good part of the text."""
+    total = max(1, _size(root))
+    for selector in ("main", "[role=main]", "article"):
+        nodes = root.css(selector)
+        if nodes:
+            best = max(nodes, key=_size)
+            if _size(best) >= 0.4 * total:
+                return best
+    return root
+
+
+def _drop_link_blocks(scope: Any) -> None:
+    for node in reversed(scope.css(_BLOCKS)):
+        size = _size(node)
+        if not size or node.css_first("h1, pre") is not None:
+            continue
+        links = node.css("a")
+        linked = sum(_size(a) for a in links)
+        if len(links) >= 3 and linked > _LINKS_SHARE * size and size / len(links) < 60:
+            node.decompose()
+
+
+def _size(node: Any) -> int:
+    """Characters shown, white space apart."""
+    return len("".join((node.text() or "").split()))

@@ -1,0 +1,255 @@
+"""OpenDocument text: headings, lists and tables in reading order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from xml.etree import ElementTree
+
+from ..core import EmptySourceError, EncryptedSourceError, MalformedSourceError
+from ._archive import Archive, safe_xml
+from ._extract import Extract, SourceOptions, TextBuilder
+from ._language import guess_language
+from ._normalise import clean_metadata, iso_date
+
+Element = ElementTree.Element
+
+_OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
+_TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
+_TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
+_STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
+_DC = "{http://purl.org/dc/elements/1.1/}"
+_META = "{urn:oasis:names:tc:opendocument:xmlns:meta:1.0}"
+_SKIPPED = frozenset(
+    {f"{_TEXT}tracked-changes", f"{_OFFICE}annotation", f"{_OFFICE}annotation-end",
+     f"{_OFFICE}forms", f"{_TEXT}sequence-decls", f"{_TEXT}variable-decls"}
+)  # fmt: skip
+_REPEAT_LIMIT = 1000
+
+
+def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
+    """An OpenDocument text; tracked deletions and comments are left out.
+
+    Raises:
+        EmptySourceError: No text.
+        EncryptedSourceError: Protected by a password.
+        MalformedSourceError: Truncated or damaged.
+    """
+    archive = Archive(data, where, options)
+    if "META-INF/manifest.xml" in archive and b"encryption-data" in archive.read(
+        "META-INF/manifest.xml"
+    ):
+        raise EncryptedSourceError(
+            "the document is protected by a password",
+            where=where,
+            hint="save a copy without the password",
+        )
+    root = _parse(archive.read("content.xml"), where)
+    styles = _parse(archive.read("styles.xml"), where) if "styles.xml" in archive else None
+    body = root.find(f"{_OFFICE}body/{_OFFICE}text")
+    if body is None:
+        raise MalformedSourceError(
+            "the document has no text body", where=where, hint="save it again"
+        )
+    builder = TextBuilder()
+    walk = _Walk(builder, _titles(root, styles), _ordered(root, styles))
+    walk.blocks(body)
+    text = builder.text()
+    if not text:
+        raise EmptySourceError("the document holds no text", where=where, hint="remove or fill it")
+    sections = builder.sections()
+    meta = _meta(archive, where)
+    return Extract(
+        text=text,
+        title=meta.pop("title", "") or (sections[0].title if sections else ""),
+        language=meta.pop("language", "")[:2].lower() or guess_language(text),
+        created=iso_date(meta.pop("created", "")),
+        modified=iso_date(meta.pop("modified", "")),
+        media_type="application/vnd.oasis.opendocument.text",
+        sections=sections,
+        metadata=clean_metadata(meta),
+    )
+
+
+def _parse(data: bytes, where: str) -> Element:
+    return ElementTree.fromstring(safe_xml(data, where))  # noqa: S314 - entities refused
+
+
+class _Walk:
+    def __init__(self, builder: TextBuilder, titles: dict[str, int], ordered: set[str]) -> None:
+        self._builder = builder
+        self._titles = titles
+        self._ordered = ordered
+        self._in_list = False
+
+    def blocks(self, parent: Element) -> None:
+        for child in parent:
+            if child.tag == f"{_TEXT}h":
+                level = int(child.get(f"{_TEXT}outline-level") or 1)
+                self._builder.heading(inline(child), level)
+            elif child.tag == f"{_TEXT}p":
+                self._paragraph(child)
+            elif child.tag == f"{_TEXT}list":
+                for line in self.items(child, 0, ""):
+                    self._builder.add(line, "\n" if self._in_list else "\n\n")
+                    self._in_list = True
+            elif child.tag == f"{_TABLE}table":
+                self._builder.table(self.grid(child))
+            elif child.tag not in _SKIPPED:
+                self.blocks(child)
+                continue
+            self._in_list = False
+
+    def _paragraph(self, paragraph: Element) -> None:
+        level = self._titles.get(paragraph.get(f"{_TEXT}style-name") or "", 0)
+        if level:
+            self._builder.heading(inline(paragraph), level)
+        else:
+            self._builder.add(inline(paragraph).strip())
+        for frame in frames(paragraph):
+            self.blocks(frame)
+
+    def items(self, parent: Element, depth: int, style: str) -> Iterator[str]:
+        """Lines of a list, nested ones indented; numbered where the style numbers."""
+        style = parent.get(f"{_TEXT}style-name") or style
+        number = 0
+        for item in parent:
+            if item.tag not in (f"{_TEXT}list-item", f"{_TEXT}list-header"):
+                continue
+            marked = False
+            for child in item:
+                if child.tag == f"{_TEXT}list":
+                    yield from self.items(child, depth + 1, style)
+                elif child.tag in (f"{_TEXT}p", f"{_TEXT}h"):
+                    text = inline(child).strip()
+                    if text and not marked:
+                        marked = True
+                        number += 1
+                        mark = f"{number}." if f"{style}/{depth + 1}" in self._ordered else "-"
+                        yield f"{'    ' * depth}{mark} {text}"
+                    elif text:
+                        yield f"{'    ' * (depth + 1)}{text}"
+
+    def grid(self, table: Element) -> list[list[str]]:
+        """Cells of a table; merged ones stand in every place they cover."""
+        cells: dict[tuple[int, int], str] = {}
+        height = width = 0
+        for row, line in enumerate(_rows(table)):
+            column = 0
+            for cell in line:
+                if cell.tag == f"{_TABLE}covered-table-cell":
+                    column += _count(cell, "number-columns-repeated")
+                    continue
+                if cell.tag != f"{_TABLE}table-cell":
+                    continue
+                text = self.cell(cell)
+                across = max(
+                    _count(cell, "number-columns-spanned"), _count(cell, "number-columns-repeated")
+                )
+                for r in range(row, row + _count(cell, "number-rows-spanned")):
+                    for c in range(column, column + across):
+                        cells[r, c] = text
+                column += max(1, _count(cell, "number-columns-repeated"))
+                width = max(width, column)
+            height = row + 1
+        return [[cells.get((r, c), "") for c in range(width)] for r in range(height)]
+
+    def cell(self, cell: Element) -> str:
+        parts: list[str] = []
+        for child in cell:
+            if child.tag == f"{_TEXT}list":
+                parts += [line.strip() for line in self.items(child, 0, "")]
+            elif child.tag == f"{_TABLE}table":
+                parts += [text for row in self.grid(child) for text in row]
+            elif child.tag not in _SKIPPED:
+                parts.append(inline(child).strip())
+        return " ".join(part for part in parts if part)
+
+
+def inline(element: Element) -> str:
+    """Text of a paragraph with its spaces, tabs and breaks; notes in brackets, frames out."""
+    parts: list[str] = []
+    _inline(element, parts)
+    return "".join(parts)
+
+
+def _inline(element: Element, parts: list[str]) -> None:
+    parts.append(" ".join((element.text or "").split("\n")))
+    for child in element:
+        name = child.tag.rpartition("}")[2]
+        if child.tag == f"{_TEXT}s":
+            parts.append(" " * min(int(child.get(f"{_TEXT}c") or 1), 100))
+        elif child.tag == f"{_TEXT}tab":
+            parts.append("\t")
+        elif child.tag == f"{_TEXT}line-break":
+            parts.append("\n")
+        elif child.tag == f"{_TEXT}note":
+            body = child.find(f"{_TEXT}note-body")
+            note = " ".join(inline(p) for p in body) if body is not None else ""
+            parts.append(f" ({note.strip()})" if note.strip() else "")
+        elif child.tag not in _SKIPPED and name not in ("text-box", "object", "desc", "title"):
+            _inline(child, parts)
+        parts.append(" ".join((child.tail or "").split("\n")))
+
+
+def frames(paragraph: Element) -> list[Element]:
+    """Text boxes anchored in a paragraph."""
+    return [e for e in paragraph.iter() if e.tag.rpartition("}")[2] == "text-box"]
+
+
+def _rows(table: Element) -> Iterator[Element]:
+    for child in table:
+        if child.tag == f"{_TABLE}table-row":
+            yield child
+        elif child.tag in (
+            f"{_TABLE}table-header-rows", f"{_TABLE}table-rows", f"{_TABLE}table-row-group"
+        ):  # fmt: skip
+            yield from _rows(child)
+
+
+def _count(cell: Element, name: str) -> int:
+    value = cell.get(f"{_TABLE}{name}") or "1"
+    return max(1, min(int(value), _REPEAT_LIMIT)) if value.isdecimal() else 1
+
+
+def _titles(*roots: Element | None) -> dict[str, int]:
+    """Paragraph styles that make titles and headings, with their level."""
+    levels = {"Title": 1, "Subtitle": 2}
+    for root in roots:
+        for style in root.iter(f"{_STYLE}style") if root is not None else ():
+            name = style.get(f"{_STYLE}name") or ""
+            parent = style.get(f"{_STYLE}parent-style-name") or ""
+            outline = style.get(f"{_STYLE}default-outline-level") or ""
+            if outline.isdecimal() and int(outline):
+                levels[name] = int(outline)
+            elif parent in levels:
+                levels[name] = levels[parent]
+    return levels
+
+
+def _ordered(*roots: Element | None) -> set[str]:
+    """``style/level`` of the list levels that count."""
+    return {
+        f"{style.get(f'{_STYLE}name')}/{level.get(f'{_TEXT}level')}"
+        for root in roots
+        if root is not None
+        for style in root.iter(f"{_TEXT}list-style")
+        for level in style.iter(f"{_TEXT}list-level-style-number")
+        if level.get(f"{_STYLE}num-format")
+    }
+
+
+def _meta(archive: Archive, where: str) -> dict[str, str]:
+    if "meta.xml" not in archive:
+        return {}
+    root = _parse(archive.read("meta.xml"), where)
+    names = {
+        f"{_DC}title": "title", f"{_DC}creator": "author", f"{_DC}date": "modified",
+        f"{_DC}language": "language", f"{_DC}subject": "subject",
+        f"{_DC}description": "description", f"{_META}keyword": "keywords",
+        f"{_META}creation-date": "created",
+    }  # fmt: skip
+    return {
+        names[e.tag]: e.text.split(".")[0] if "date" in e.tag else e.text
+        for e in root.iter()
+        if e.tag in names and e.text
+    }

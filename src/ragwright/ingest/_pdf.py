@@ -1,0 +1,183 @@
+"""PDF: text by page in reading order, ruled tables in place, headings by their size."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from ..core import EmptySourceError, EncryptedSourceError, MalformedSourceError, require
+from ._extract import Extract, SourceOptions, TextBuilder, markdown_table
+from ._language import guess_language
+from ._normalise import clean_metadata, iso_date
+from ._pdf_layout import Block, body_size, paragraphs, resolve_hyphens, split_lines
+from ._pdf_tables import PageTables
+
+_LOCK = threading.Lock()
+"""PDFium must not be entered by two threads at once."""
+
+_NO_TITLE = re.compile(
+    r"(?i)^(untitled|microsoft word|powerpoint|slide 1$|.*\.(docx?|pdf|tex|indd|dvi)$)"
+)
+_LAM_ALEF = re.compile("(?=([اأإآ])ل)")
+
+
+def read_pdf(data: bytes, where: str, options: SourceOptions) -> Extract:
+    """A PDF file with its pages; sections are lines set larger than the running text.
+
+    Raises:
+        EmptySourceError: No text layer: a scan.
+        EncryptedSourceError: A password is needed to open it.
+        MalformedSourceError: Truncated or damaged.
+    """
+    pdfium = require("pypdfium2", "docs", "reading PDF files")
+    with _LOCK:
+        document = _open(pdfium, data, where)
+        try:
+            tables = PageTables(pdfium, data) if options.tables else None
+            try:
+                pages = [_page(document, index, tables) for index in range(len(document))]
+            finally:
+                if tables is not None:
+                    tables.close()
+            meta = document.get_metadata_dict(skip_empty=True)
+            labels = [_label(document, index) for index in range(len(document))]
+            pictures = _empty_pages(pdfium, document, pages)
+        finally:
+            document.close()
+    builder = _build(pages, labels)
+    text = builder.text()
+    if not text:
+        raise EmptySourceError(
+            f"none of the {len(pages)} pages has a text layer"
+            + (": the file is a scan" if pictures else ""),
+            where=where,
+            hint="run text recognition (OCR) over it first, for example with ocrmypdf",
+        )
+    sections = builder.sections()
+    title = meta.get("Title", "").strip()
+    if _NO_TITLE.match(title):
+        title = ""
+    return Extract(
+        text=text,
+        title=title or (sections[0].title if sections and sections[0].span.start < 1000 else ""),
+        language=guess_language(text),
+        created=iso_date(meta.get("CreationDate")),
+        modified=iso_date(meta.get("ModDate")),
+        media_type="application/pdf",
+        pages=builder.pages(),
+        sections=sections,
+        metadata=clean_metadata(
+            {
+                "author": meta.get("Author"),
+                "subject": meta.get("Subject"),
+                "keywords": meta.get("Keywords"),
+                "pages_without_text": [str(n) for n in pictures],
+            }
+        ),
+    )
+
+
+def _open(pdfium: Any, data: bytes, where: str) -> Any:
+    try:
+        document = pdfium.PdfDocument(data)
+    except pdfium.PdfiumError as error:
+        if "password" in str(error).lower() or "security" in str(error).lower():
+            raise EncryptedSourceError(
+                "the PDF needs a password to open",
+                where=where,
+                hint="save a copy without the password, for example with qpdf --decrypt",
+            ) from error
+        raise MalformedSourceError(
+            f"the PDF is truncated or damaged: {error}",
+            where=where,
+            hint="copy or download it again, or repair it, for example with qpdf",
+        ) from error
+    if not len(document):
+        document.close()
+        raise MalformedSourceError("the PDF has no pages", where=where, hint="download it again")
+    return document
+
+
+def _label(document: Any, index: int) -> str:
+    label = document.get_page_label(index) or ""
+    return "" if label == str(index + 1) else label
+
+
+def _page(document: Any, index: int, tables: PageTables | None) -> list[Block]:
+    """Blocks of one page in reading order."""
+    page = document[index]
+    try:
+        text_page = page.get_textpage()
+        try:
+            text = text_page.get_text_range()
+            if len(text) != text_page.count_chars():  # characters outside the basic plane
+                return [Block(part) for part in re.split(r"(?:\r?\n){2,}", text)]
+            if _LAM_ALEF.search(text):
+                text = mend_lam_alef(text, text_page)
+            found = tables.find(page, text_page, text, index) if tables is not None else []
+            return _blocks(text, text_page, found)
+        finally:
+            text_page.close()
+    finally:
+        page.close()
+
+
+def _blocks(text: str, text_page: Any, tables: Sequence[Any]) -> list[Block]:
+    blocks: list[Block] = []
+    start = 0
+    for table in sorted(tables, key=lambda t: t.ranges[0][0]):
+        for number, (low, high) in enumerate(table.ranges):
+            blocks += paragraphs(split_lines(text, start, low, text_page))
+            if number == 0:
+                blocks.append(Block(markdown_table(table.rows), kind="table"))
+            start = max(start, high)
+    return [*blocks, *paragraphs(split_lines(text, start, len(text), text_page))]
+
+
+def mend_lam_alef(text: str, text_page: Any) -> str:
+    """Put back the order of lam and alef where one glyph stands for both.
+
+    PDFium turns right-to-left runs round letter by letter, also inside a ligature; its two
+    letters then share one box.
+    """
+    letters = list(text)
+    for match in _LAM_ALEF.finditer(text):
+        at = match.start()
+        if text_page.get_charbox(at) == text_page.get_charbox(at + 1):
+            letters[at], letters[at + 1] = letters[at + 1], letters[at]
+    return "".join(letters)
+
+
+def _empty_pages(pdfium: Any, document: Any, pages: list[list[Block]]) -> list[int]:
+    """Numbers of the pages that hold pictures but no text."""
+    found = []
+    for number, blocks in enumerate(pages, 1):
+        if any(block.text.strip() for block in blocks):
+            continue
+        page = document[number - 1]
+        try:
+            kinds = {o.type for o in page.get_objects(max_depth=3)}
+        finally:
+            page.close()
+        if pdfium.raw.FPDF_PAGEOBJ_IMAGE in kinds:
+            found.append(number)
+    return found
+
+
+def _build(pages: list[list[Block]], labels: list[str]) -> TextBuilder:
+    resolve_hyphens(pages)
+    size = body_size(pages)
+    sizes = sorted(
+        {round(b.size) for blocks in pages for b in blocks if b.is_heading(size)}, reverse=True
+    )
+    builder = TextBuilder()
+    for blocks, label in zip(pages, labels, strict=True):
+        builder.page(label)
+        for block in blocks:
+            if block.is_heading(size):
+                builder.heading(block.text, min(sizes.index(round(block.size)) + 1, 6), mark=False)
+            else:
+                builder.add(block.text)
+    return builder

@@ -1,0 +1,189 @@
+"""Tables of a PDF page that are drawn with rules: geometry by pdfplumber, text by PDFium."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..core import require
+
+Box = tuple[float, float, float, float]
+"""left, bottom, right, top in points, origin at the page's lower left."""
+
+_NEAR = 2.0
+_LONG = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class PageTable:
+    """A table's rows of cells, and the ranges of page characters it takes the place of."""
+
+    rows: list[list[str]]
+    ranges: list[tuple[int, int]]
+
+
+class PageTables:
+    """Finds ruled tables; pdfplumber is opened for the first page that has rules."""
+
+    def __init__(self, pdfium: Any, data: bytes) -> None:
+        self._raw = pdfium.raw
+        self._data = data
+        self._plumber: Any = None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._plumber is not None:
+            self._plumber.close()
+
+    def find(self, page: Any, text_page: Any, text: str, index: int) -> list[PageTable]:
+        """Tables of a page, none on pages without rules and on turned pages."""
+        if page.get_rotation() or not self._has_rules(page):
+            return []
+        cells = self._cells(page, index)
+        if not cells:
+            return []
+        boxes = [text_page.get_charbox(i) for i in range(len(text))]
+        found = []
+        for table in cells:
+            made = _fill(table, text, boxes)
+            if made is not None:
+                found.append(made)
+        return _apart(found)
+
+    def _has_rules(self, page: Any) -> bool:
+        """Enough long thin strokes, boxes or grids to draw a table."""
+        across = down = boxes = 0
+        for item in page.get_objects(filter=[self._raw.FPDF_PAGEOBJ_PATH], max_depth=5):
+            left, bottom, right, top = item.get_bounds()
+            width, height = right - left, top - bottom
+            if width > _LONG and height < _NEAR:
+                across += 1
+            elif height > 5 and width < _NEAR:
+                down += 1
+            elif width > _LONG and height > 5:
+                boxes += 1
+                if self._raw.FPDFPath_CountSegments(item.raw) >= 8:
+                    boxes += 3
+        return (across >= 2 and down >= 1) or boxes >= 4
+
+    def _cells(self, page: Any, index: int) -> list[list[Box]]:
+        """Cell boxes of each table, in PDFium's coordinates."""
+        if self._plumber is None:
+            plumber = require("pdfplumber", "docs", "tables in PDF files")
+            self._plumber = plumber.open(io.BytesIO(self._data))
+        there = self._plumber.pages[index]
+        try:
+            _, _, _, top = there.mediabox
+            tables = []
+            for table in there.find_tables():
+                tables.append([(x0, top - y1, x1, top - y0) for x0, y0, x1, y1 in table.cells])
+            return tables
+        finally:
+            there.close()
+
+
+def _fill(cells: Sequence[Box], text: str, boxes: Sequence[Box]) -> PageTable | None:
+    """The table with its text, None where the rules frame something else."""
+    xs = _edges([c[0] for c in cells] + [c[2] for c in cells])
+    ys = _edges([c[1] for c in cells] + [c[3] for c in cells])
+    if len(xs) < 3 or len(ys) < 3:
+        return None
+    outer = (xs[0] - 1, ys[0] - 1, xs[-1] + 1, ys[-1] + 1)
+    inside = [_holds(outer, box) for box in boxes]
+    parts: dict[int, list[str]] = {}
+    ranges: list[tuple[int, int]] = []
+    current = -1
+    for at, (char, box) in enumerate(zip(text, boxes, strict=True)):
+        if inside[at] is None:  # made up by PDFium: a space or a line end
+            if current >= 0 and ranges and ranges[-1][1] == at:
+                parts[current].append(char)
+                ranges[-1] = (ranges[-1][0], at + 1)
+            continue
+        if not inside[at]:
+            current = -1
+            continue
+        current = _cell_of(cells, box)
+        parts.setdefault(current, []).append(char)
+        if ranges and ranges[-1][1] == at:
+            ranges[-1] = (ranges[-1][0], at + 1)
+        else:
+            ranges.append((at, at + 1))
+            parts[current].insert(-1, " ")
+    texts = {k: " ".join("".join(v).split()) for k, v in parts.items()}
+    rows = []
+    for low, high in zip(ys[-2::-1], ys[:0:-1], strict=True):
+        rows.append(
+            [
+                texts.get(_cell_at(cells, (a + b) / 2, (low + high) / 2), "")
+                for a, b in itertools.pairwise(xs)
+            ]
+        )
+    return PageTable(rows, ranges) if ranges and _is_table(rows) else None
+
+
+def _is_table(rows: list[list[str]]) -> bool:
+    filled = [cell for row in rows for cell in row if cell]
+    columns = sum(any(row[c] for row in rows) for c in range(len(rows[0])))
+    return (
+        sum(any(row) for row in rows) >= 2
+        and columns >= 2
+        and len(set(filled)) >= 3
+        and len(filled) >= 0.25 * len(rows) * len(rows[0])
+    )
+
+
+def _edges(values: Sequence[float]) -> list[float]:
+    """Sorted edges, those nearer than two points taken for one."""
+    found: list[float] = []
+    for value in sorted(values):
+        if not found or value - found[-1] > _NEAR:
+            found.append(value)
+    return found
+
+
+def _holds(outer: Box, box: Box) -> bool | None:
+    """Whether a box's middle lies in another; None for characters without a box."""
+    left, bottom, right, top = box
+    if left == right and bottom == top:
+        return None
+    x, y = (left + right) / 2, (bottom + top) / 2
+    return outer[0] <= x <= outer[2] and outer[1] <= y <= outer[3]
+
+
+def _cell_at(cells: Sequence[Box], x: float, y: float) -> int:
+    for index, (left, bottom, right, top) in enumerate(cells):
+        if left <= x <= right and bottom <= y <= top:
+            return index
+    return -1
+
+
+def _cell_of(cells: Sequence[Box], box: Box) -> int:
+    """The cell under a character, else the nearest one, so that no character is lost."""
+    x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+    found = _cell_at(cells, x, y)
+    if found >= 0:
+        return found
+    return min(
+        range(len(cells)),
+        key=lambda i: (
+            max(cells[i][0] - x, 0, x - cells[i][2]) + max(cells[i][1] - y, 0, y - cells[i][3]),
+            i,
+        ),
+    )
+
+
+def _apart(tables: list[PageTable]) -> list[PageTable]:
+    """Tables that do not share characters: of two that do, the one with more cells stays."""
+    kept: list[PageTable] = []
+    for table in sorted(tables, key=lambda t: -len(t.rows) * len(t.rows[0])):
+        if not any(
+            low < other_high and other_low < high
+            for other in kept
+            for low, high in table.ranges
+            for other_low, other_high in other.ranges
+        ):
+            kept.append(table)
+    return kept

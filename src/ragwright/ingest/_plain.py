@@ -1,0 +1,61 @@
+"""Plain text, logs and source code."""
+
+from __future__ import annotations
+
+from ..core import EmptySourceError, Page, Span
+from ._extract import Extract, SourceOptions
+from ._language import guess_language
+from ._normalise import clean_metadata, decode, normalise
+
+CODE = {
+    ".bash": "bash", ".c": "c", ".cc": "cpp", ".cfg": "ini", ".clj": "clojure", ".cpp": "cpp",
+    ".cs": "csharp", ".css": "css", ".dart": "dart", ".ex": "elixir", ".f90": "fortran",
+    ".go": "go", ".h": "c", ".hpp": "cpp", ".hs": "haskell", ".ini": "ini", ".java": "java",
+    ".jl": "julia", ".js": "javascript", ".json": "json", ".jsonl": "json", ".jsx": "javascript",
+    ".kt": "kotlin", ".lua": "lua", ".m": "matlab", ".ml": "ocaml", ".php": "php", ".pl": "perl",
+    ".ps1": "powershell", ".py": "python", ".r": "r", ".rb": "ruby", ".rs": "rust",
+    ".scala": "scala", ".sh": "bash", ".sql": "sql", ".swift": "swift", ".tex": "latex",
+    ".toml": "toml", ".ts": "typescript", ".tsx": "typescript", ".vb": "vb", ".xml": "xml",
+    ".yaml": "yaml", ".yml": "yaml",
+}  # fmt: skip
+"""Suffix -> language of source code and data text, kept as metadata ``code_language``."""
+
+
+def read_plain(data: bytes, where: str, suffix: str, options: SourceOptions) -> Extract:
+    """Text as it stands; form feeds part pages. Linear in the size, whatever the line lengths.
+
+    Raises:
+        EmptySourceError: Nothing but white space.
+        UnsupportedSourceError: The bytes are no text.
+    """
+    raw, encoding = decode(data, where, options.encoding)
+    pieces = [normalise(piece) for piece in raw.split("\f")]
+    del raw
+    text = "\n".join(pieces) if len(pieces) > 1 else pieces[0]
+    if not text or text.isspace():
+        raise EmptySourceError(
+            "the file holds nothing but white space", where=where, hint="remove it or fill it"
+        )
+    code = CODE.get(suffix, "")
+    return Extract(
+        text=text,
+        language="" if code else guess_language(text),
+        pages=_pages([len(piece) for piece in pieces]),
+        metadata=clean_metadata(
+            {"encoding": "" if encoding == "utf-8" else encoding, "code_language": code}
+        ),
+    )
+
+
+def _pages(lengths: list[int]) -> tuple[Page, ...]:
+    if len(lengths) < 2:
+        return ()
+    if lengths[-1] == 0:  # a form feed that ends the file starts no page
+        lengths = [*lengths[:-2], lengths[-2] + 1]
+    pages = []
+    start = 0
+    for number, length in enumerate(lengths, 1):
+        end = start + length + (1 if number < len(lengths) else 0)
+        pages.append(Page(number, Span(start, end)))
+        start = end
+    return tuple(pages) if len(pages) > 1 else ()

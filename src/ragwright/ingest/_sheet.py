@@ -1,0 +1,109 @@
+"""Spreadsheets: a sheet is a page, each block of cells a table."""
+
+from __future__ import annotations
+
+import datetime
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from ..core import EmptySourceError, EncryptedSourceError, MalformedSourceError, require
+from ._archive import Archive
+from ._extract import Extract, SourceOptions, TextBuilder
+from ._language import guess_language
+
+Grid = list[list[str]]
+_TYPES = {
+    ".ods": "application/vnd.oasis.opendocument.spreadsheet",
+    ".xls": "application/vnd.ms-excel",
+}
+_XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+
+
+def read_sheet(data: bytes, where: str, suffix: str, options: SourceOptions) -> Extract:
+    """A workbook; tables apart by empty rows or columns become tables of their own.
+
+    Values are those last computed; merged cells stand in every place they cover.
+
+    Raises:
+        EmptySourceError: No cell holds a value.
+        EncryptedSourceError: Protected by a password.
+        MalformedSourceError: Truncated or damaged.
+    """
+    if data.startswith(b"PK"):
+        Archive(data, where, options).verify()
+    calamine = require("python_calamine", "docs", "reading spreadsheets")
+    builder = TextBuilder()
+    try:
+        workbook = calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
+        for name in workbook.sheet_names:
+            builder.page(name)
+            blocks = list(_blocks(_cells(workbook.get_sheet_by_name(name))))
+            if blocks:
+                builder.heading(name, 1)
+            for block in blocks:
+                if len(block) == 1 and len(block[0]) == 1:
+                    builder.add(block[0][0])
+                else:
+                    builder.table(block)
+    except calamine.PasswordError as error:
+        raise EncryptedSourceError(
+            "the workbook is protected by a password",
+            where=where,
+            hint="save a copy without the password",
+        ) from error
+    except calamine.CalamineError as error:
+        raise MalformedSourceError(
+            f"the workbook is damaged: {error}", where=where, hint="open it and save it again"
+        ) from error
+    text = builder.text()
+    if not text:
+        raise EmptySourceError("no cell holds a value", where=where, hint="remove or fill it")
+    return Extract(
+        text=text,
+        language=guess_language(text),
+        media_type=_TYPES.get(suffix, _XLSX),
+        pages=builder.pages(),
+        sections=builder.sections(),
+    )
+
+
+def _cells(sheet: Any) -> Grid:
+    grid = [[_spell(value) for value in row] for row in sheet.to_python(skip_empty_area=False)]
+    for (top, left), (bottom, right) in sheet.merged_cell_ranges or ():
+        if top < len(grid) and left < len(grid[top]) and grid[top][left]:
+            for r in range(top, min(bottom + 1, len(grid))):
+                for c in range(left, min(right + 1, len(grid[r]))):
+                    grid[r][c] = grid[top][left]
+    return grid
+
+
+def _spell(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    if isinstance(value, datetime.datetime) and value.time() == datetime.time():
+        return value.date().isoformat()
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    return str(value).strip()
+
+
+def _blocks(grid: Grid, by_rows: bool = True, settled: bool = False) -> Iterator[Grid]:
+    """Blocks of cells parted by empty rows and columns, top to bottom, left to right."""
+    lines = grid if by_rows else [list(column) for column in zip(*grid, strict=True)]
+    groups: list[Grid] = [[]]
+    for line in lines:
+        if any(line):
+            groups[-1].append(line)
+        elif groups[-1]:
+            groups.append([])
+    groups = [group for group in groups if group]
+    settled_now = settled and len(groups) == 1
+    for group in groups:
+        block = group if by_rows else [list(row) for row in zip(*group, strict=True)]
+        if settled_now:
+            yield block
+        else:
+            yield from _blocks(block, not by_rows, len(groups) == 1)

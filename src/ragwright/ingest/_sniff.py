@@ -1,0 +1,126 @@
+"""What a file is, by its bytes rather than its name."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+
+from ._normalise import is_binary
+
+SUFFIXES = {
+    ".pdf": "pdf",
+    ".docx": "docx", ".docm": "docx", ".dotx": "docx",
+    ".pptx": "pptx", ".pptm": "pptx", ".ppsx": "pptx",
+    ".xlsx": "sheet", ".xlsm": "sheet", ".xlsb": "sheet", ".xls": "sheet", ".ods": "sheet",
+    ".odt": "odt", ".ott": "odt",
+    ".epub": "epub",
+    ".html": "html", ".htm": "html", ".xhtml": "html",
+    ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown",
+    ".csv": "csv", ".tsv": "csv",
+    ".eml": "eml",
+}  # fmt: skip
+"""Suffix -> format; other names are judged by content alone."""
+
+NAMES = {
+    "pdf": "a PDF", "docx": "a Word document", "pptx": "a PowerPoint file",
+    "sheet": "a spreadsheet", "odt": "an OpenDocument text", "epub": "an EPUB book",
+    "html": "an HTML page", "markdown": "Markdown", "csv": "a CSV table", "eml": "a mail",
+    "text": "plain text", "locked": "an encrypted Office file",
+}  # fmt: skip
+
+BINARY = frozenset({"pdf", "docx", "pptx", "sheet", "odt", "epub"})
+"""Formats that cannot be plain text."""
+
+_MAGIC = (
+    (b"\x89PNG\r\n", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"II*\0", "a TIFF image"),
+    (b"MM\0*", "a TIFF image"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"7z\xbc\xaf", "a 7-Zip archive"),
+    (b"Rar!", "a RAR archive"),
+    (b"BZh", "a bzip2 archive"),
+    (b"\xfd7zXZ", "an xz archive"),
+    (b"\x28\xb5\x2f\xfd", "a zstd archive"),
+    (b"{\\rtf", "an RTF document"),
+    (b"SQLite format 3", "an SQLite database"),
+    (b"PAR1", "a Parquet table"),
+    (b"\x7fELF", "a program"),
+    (b"MZ\x90", "a program"),
+    (b"OggS", "an Ogg recording"),
+    (b"ID3", "an MP3 recording"),
+    (b"%!PS", "a PostScript file"),
+    (b"AT&TFORM", "a DjVu document"),
+)
+_HTML = re.compile(
+    rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*(<!doctype html|<html|<head|<body)", re.I | re.S
+)
+_ODF = {
+    b"application/vnd.oasis.opendocument.text": "odt",
+    b"application/vnd.oasis.opendocument.text-template": "odt",
+    b"application/vnd.oasis.opendocument.spreadsheet": "sheet",
+    b"application/epub+zip": "epub",
+}
+
+
+def sniff(data: bytes) -> str:
+    """Format of a file: a key of ``NAMES``, or a description of what no reader knows.
+
+    ``text`` is any text that is not HTML; ``""`` is binary data of no known kind.
+    """
+    head = data[:1024]
+    if b"%PDF-" in head:
+        return "pdf"
+    if head.startswith(b"PK\x03\x04"):
+        return _sniff_zip(data)
+    if head.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
+        return _sniff_ole(data)
+    for magic, name in _MAGIC:
+        if head.startswith(magic):
+            return name
+    if head.startswith(b"RIFF") and head[8:12] in (b"WEBP", b"WAVE", b"AVI "):
+        return "an image, sound or film"
+    if head[4:8] == b"ftyp":
+        return "an image, sound or film"
+    if is_binary(data):
+        return ""
+    start = head.removeprefix(b"\xef\xbb\xbf").replace(b"\0", b"")
+    return "html" if _HTML.match(start) else "text"
+
+
+def _sniff_zip(data: bytes) -> str:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            names = set(archive.namelist())
+            if "mimetype" in names and archive.getinfo("mimetype").file_size < 200:
+                return _ODF.get(archive.read("mimetype").strip(), "a zip archive")
+    except (zipfile.BadZipFile, ValueError, OSError, RuntimeError, NotImplementedError):
+        return "a damaged zip archive"
+    for member, kind in (
+        ("word/document.xml", "docx"),
+        ("ppt/presentation.xml", "pptx"),
+        ("xl/workbook.xml", "sheet"),
+        ("xl/workbook.bin", "sheet"),
+    ):
+        if member in names:
+            return kind
+    if "META-INF/container.xml" in names:
+        return "epub"
+    return "a zip archive"
+
+
+def _sniff_ole(data: bytes) -> str:
+    def named(name: str) -> bool:
+        return name.encode("utf-16-le") in data
+
+    if named("EncryptedPackage"):
+        return "locked"
+    if named("Workbook") or named("Book"):
+        return "sheet"
+    if named("WordDocument"):
+        return "an old Word document (.doc)"
+    if named("PowerPoint Document"):
+        return "an old PowerPoint file (.ppt)"
+    return "an old Office file"
