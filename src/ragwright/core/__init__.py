@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from ._build import (
+    build_options,
+    changed_options,
+    described_options,
+    overlaid,
+    unknown_key,
+)
 from ._errors import (
     AddressRefusedError,
     BudgetStopped,
@@ -64,6 +71,7 @@ from ._records import (
     Usage,
     ranked,
 )
+from ._yaml import Placed, parse_yaml, read_yaml, scalar
 
 __all__ = [
     "AddressRefusedError",
@@ -99,6 +107,7 @@ __all__ = [
     "ModelUnavailableError",
     "Page",
     "Persona",
+    "Placed",
     "PluginError",
     "PromptError",
     "RagwrightError",
@@ -120,12 +129,20 @@ __all__ = [
     "UnhandledRequestError",
     "UnsupportedSourceError",
     "Usage",
+    "build_options",
     "canonical_json",
+    "changed_options",
+    "described_options",
     "entry_point",
     "load_object",
     "option",
+    "overlaid",
+    "parse_yaml",
     "ranked",
+    "read_yaml",
     "require",
+    "scalar",
     "text_hash",
+    "unknown_key",
     "value_hash",
 ]

@@ -1,0 +1,150 @@
+"""From plain values to option records: unknown keys, types and bounds checked at the door."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from ._errors import ConfigError
+from ._yaml import Placed
+
+T = TypeVar("T")
+
+
+def build_options(kind: type[T], values: Any, placed: Placed, path: tuple[str, ...]) -> T:
+    """An option record from a mapping of plain values.
+
+    Args:
+        kind: A frozen dataclass; its fields are the keys.
+        values: What stands under ``path``; None means "all defaults".
+        placed: Where the values were written, for messages.
+        path: Keys that lead there.
+
+    Raises:
+        ConfigError: Unknown key (the nearest is named), wrong type or value out of bounds,
+            with file and line.
+    """
+    if values is None:
+        values = {}
+    if not isinstance(values, Mapping):
+        raise ConfigError(
+            f"{'.'.join(path)} must be a mapping of keys, not {_kind(values)}",
+            where=placed.where(*path),
+        )
+    fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    hints = typing.get_type_hints(kind)
+    arguments: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in fields:
+            raise unknown_key(key, fields, placed, (*path, key))
+        arguments[key] = _checked(fields[key], hints[key], value, placed, (*path, key))
+    try:
+        return kind(**arguments)
+    except ConfigError as error:
+        raise ConfigError(
+            error.what, where=error.where or placed.where(*path), hint=error.hint
+        ) from error
+
+
+def unknown_key(
+    key: str, known: typing.Iterable[str], placed: Placed, path: tuple[str, ...]
+) -> ConfigError:
+    """The error for a key nobody knows, with the nearest known ones."""
+    names = sorted(known)
+    near = difflib.get_close_matches(key, names, n=2, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known keys: {', '.join(names)}"
+    return ConfigError(f"unknown key {'.'.join(path)!r}", where=placed.where(*path), hint=hint)
+
+
+def overlaid(base: Any, path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    """A copy of nested mappings with one value set."""
+    copy = dict(base) if isinstance(base, Mapping) else {}
+    head, *rest = path
+    copy[head] = overlaid(copy.get(head), tuple(rest), value) if rest else value
+    return copy
+
+
+def described_options(
+    kind: type[Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[str, str, Any, str]]:
+    """(key, when, default, sentence) of every option, nested records included."""
+    hints = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        nested = hints[field.name]
+        key = (*path, field.name)
+        if dataclasses.is_dataclass(nested) and isinstance(nested, type):
+            yield from described_options(nested, key)
+            continue
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        else:
+            default = field.default
+        meta = field.metadata
+        yield ".".join(key), meta.get("when", "query"), default, meta.get("doc", "")
+
+
+def changed_options(record: Any) -> dict[str, Any]:
+    """An option record as plain values, only what differs from the defaults."""
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(record):
+        value = getattr(record, field.name)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            inner = changed_options(value)
+            if inner:
+                found[field.name] = inner
+            continue
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        else:
+            default = field.default
+        if value != default:
+            found[field.name] = list(value) if isinstance(value, tuple) else value
+    return found
+
+
+def _checked(
+    field: dataclasses.Field[Any], hint: Any, value: Any, placed: Placed, path: tuple[str, ...]
+) -> Any:
+    from pydantic import TypeAdapter, ValidationError
+
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return build_options(hint, value, placed, path)
+    limits = {k: v for k, v in field.metadata.get("limits", {}).items() if v is not None}
+    name = ".".join(path)
+    try:
+        checked = TypeAdapter(hint).validate_python(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(
+            f"{name}: {first['msg'].lower()}, not {_kind(value)}",
+            where=placed.where(*path),
+            hint=field.metadata.get("doc") or None,
+        ) from error
+    for bound, wrong in (
+        ("ge", lambda v, b: v < b),
+        ("gt", lambda v, b: v <= b),
+        ("le", lambda v, b: v > b),
+        ("lt", lambda v, b: v >= b),
+        ("min_length", lambda v, b: len(v) < b),
+    ):
+        if bound in limits and checked is not None and wrong(checked, limits[bound]):
+            words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+            raise ConfigError(
+                f"{name} must be {words.get(bound, 'of length at least')} {limits[bound]}, "
+                f"not {value!r}",
+                where=placed.where(*path),
+            )
+    return checked
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return repr(value)
