@@ -57,8 +57,8 @@ EXTRAS = {
 }
 """Optional dependencies: never imported at module level."""
 
-LATE = {"httpx2", "jinja2", "openai", "optuna", "Stemmer", "truststore", "yaml", "pydantic"}
-"""Core dependencies that functions may import, for start-up time."""
+LATE = {"httpx2", "importlib", "jinja2", "openai", "optuna", "pydantic", "Stemmer", "yaml"}
+"""What functions may import besides extras, for start-up time."""
 
 
 def modules() -> Iterator[tuple[str, Path, ast.Module]]:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import operator
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from ._errors import ConfigError
 from ._yaml import Placed
 
 T = TypeVar("T")
+
+_BOUNDS: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "ge": ("at least", operator.ge),
+    "gt": ("above", operator.gt),
+    "le": ("at most", operator.le),
+    "lt": ("below", operator.lt),
+    "min_length": ("of a length of at least", lambda value, limit: len(value) >= limit),
+}
+"""Words for each bound, and whether a value keeps it."""
 
 
 def build_options(kind: type[T], values: Any, placed: Placed, path: tuple[str, ...]) -> T:
@@ -123,19 +133,11 @@ def _checked(
             where=placed.where(*path),
             hint=field.metadata.get("doc") or None,
         ) from error
-    for bound, wrong in (
-        ("ge", lambda v, b: v < b),
-        ("gt", lambda v, b: v <= b),
-        ("le", lambda v, b: v > b),
-        ("lt", lambda v, b: v >= b),
-        ("min_length", lambda v, b: len(v) < b),
-    ):
-        if bound in limits and checked is not None and wrong(checked, limits[bound]):
-            words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+    for bound, limit in limits.items():
+        words, kept = _BOUNDS[bound]
+        if checked is not None and not kept(checked, limit):
             raise ConfigError(
-                f"{name} must be {words.get(bound, 'of length at least')} {limits[bound]}, "
-                f"not {value!r}",
-                where=placed.where(*path),
+                f"{name} must be {words} {limit}, not {value!r}", where=placed.where(*path)
             )
     return checked
 

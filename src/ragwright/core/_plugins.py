@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import entry_points
 from typing import Any
 
 from ._errors import MissingExtraError, PluginError
@@ -39,6 +38,8 @@ def load_object(address: str, *, where: str | None = None) -> Any:
 
 def entry_point(group: str, name: str) -> Any | None:
     """The object that an installed package offers under ``ragwright.<group>``, or None."""
+    from importlib.metadata import entry_points
+
     for point in entry_points(group=f"ragwright.{group}"):
         if point.name == name:
             return point.load()

@@ -107,9 +107,9 @@ def _plain(node: Any, placed: Placed) -> Any:
     try:
         loader = yaml.SafeLoader("")
         try:
-            return loader.construct_object(node, deep=True)  # type: ignore[no-untyped-call]
+            return loader.construct_object(node, deep=True)
         finally:
-            loader.dispose()  # type: ignore[no-untyped-call]
+            loader.dispose()
     except yaml.YAMLError as error:
         line = node.start_mark.line + 1
         raise ConfigError(f"not a plain value: {error}", where=f"{placed.file}:{line}") from error
