@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragwright.core import RetrieveError
+from ragwright.core import RetrieveError, ranked
 from ragwright.retrieve import rrf
 
 IDS = st.lists(st.sampled_from([f"d{n}" for n in range(40)]), unique=True, max_size=40)
@@ -48,6 +48,17 @@ def test_equals_the_slow_reference(lists: list[list[str]], k: int, data: st.Data
     for key, score in fused:
         assert abs(score - exact[key]) <= Fraction(1, 10**6)
     assert fused == sorted(fused, key=lambda pair: (-pair[1], pair[0]))
+
+
+@given(LISTS)
+def test_scores_are_as_the_ranking_rule_leaves_them(lists: list[list[str]]) -> None:
+    fused = rrf(lists)
+    assert ranked(fused, len(fused)) == fused
+
+
+@given(LISTS, st.integers(0, 50))
+def test_a_limit_cuts_the_whole_ranking(lists: list[list[str]], limit: int) -> None:
+    assert rrf(lists, limit=limit) == rrf(lists)[:limit]
 
 
 @given(LISTS)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from itertools import count
+from functools import lru_cache
 
-from ..core import RetrieveError, ranked
+from ..core import RetrieveError
 
 
 def rrf(
-    lists: Sequence[Sequence[str]], k: int = 60, weights: Sequence[float] | None = None
+    lists: Sequence[Sequence[str]],
+    k: int = 60,
+    weights: Sequence[float] | None = None,
+    *,
+    limit: int | None = None,
 ) -> list[tuple[str, float]]:
     """Reciprocal rank fusion: the sum over lists of ``weight / (k + rank)``, rank from 1.
 
@@ -20,25 +25,38 @@ def rrf(
         lists: Ids, best first; an id named twice in one list counts at its first rank.
         k: Constant that damps the first ranks, 0 or more.
         weights: One per list, 0 or more; 1 each where None.
+        limit: Most ids to return, None for all.
 
     Returns:
-        Every id of a list with a positive weight and its score, best first.
+        The ids of the lists with a positive weight, and their scores, best first.
 
     Raises:
         RetrieveError: The weights do not fit the lists, or one is negative; k is negative.
     """
     if weights is None:
         weights = (1.0,) * len(lists)
-    if len(weights) != len(lists) or any(not 0 <= w < float("inf") for w in weights) or k < 0:
+    if len(weights) != len(lists) or any(not 0 <= w < math.inf for w in weights) or k < 0:
         raise RetrieveError(
             f"cannot fuse {len(lists)} lists with weights {list(weights)} and k {k}",
             hint="give one weight of 0 or more to each list, and a k of 0 or more",
         )
-    scores: dict[str, float] = {}
+    millionths: dict[str, float] = {}
     for ids, weight in zip(lists, weights, strict=True):
         if not weight:
             continue
-        seen = ids if len(set(ids)) == len(ids) else dict.fromkeys(ids)
-        for key, rank in zip(seen, count(k + 1), strict=False):
-            scores[key] = scores.get(key, 0.0) + weight / rank
-    return ranked(scores.items(), len(scores))
+        seen = ids if len(set(ids)) == len(ids) else tuple(dict.fromkeys(ids))
+        for key, share in zip(seen, _shares(len(seen), k, weight), strict=True):
+            millionths[key] = millionths.get(key, 0.0) + share
+    least = -math.inf
+    if limit is not None and 0 < limit < len(millionths):
+        # Only what may reach the limit after rounding is rounded and sorted: fusion is most
+        # of what a hybrid query costs in Python.
+        least = sorted(millionths.values(), reverse=True)[limit - 1] - 1
+    best = sorted((-int(score + 0.5), key) for key, score in millionths.items() if score >= least)
+    return [(key, -whole / 1e6) for whole, key in best[:limit]]
+
+
+@lru_cache(maxsize=256)
+def _shares(length: int, k: int, weight: float) -> tuple[float, ...]:
+    """What each rank of a list adds to a score, in millionths."""
+    return tuple(weight * 1e6 / (k + rank) for rank in range(1, length + 1))

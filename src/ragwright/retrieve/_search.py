@@ -42,9 +42,9 @@ class Candidates:
     Attributes:
         query: Query as it was searched.
         mode: Channels that were searched.
-        ranking: (chunk id, score) over all channels, best first: BM25 scores for
+        ranking: The ``top_k`` best (chunk id, score) over all channels: BM25 scores for
             ``keyword``, similarities for ``dense``, fused scores for ``hybrid``.
-        channels: The same per channel, each by its own scores.
+        channels: All that each channel found, best first, by its own scores.
         notes: What the reader should know: a query cut, a channel that found nothing.
     """
 
@@ -84,7 +84,7 @@ def retrieve(query: str, target: Target, options: RetrieveOptions) -> Flow[Retri
     if options.retriever:
         return (yield from _own(query, target, options))
     found = yield from candidates(query, target, options)
-    best = found.ranking[: options.top_k]
+    best = found.ranking
     if not best:
         return Retrieved(found.query, (), found.mode, found.notes)
     stored = (yield from lookup(target.snapshot, [key for key, _ in best])).hits
@@ -192,13 +192,14 @@ def _query_vector(text: str, target: Target) -> Flow[Vector]:
 def _fused(lists: Mapping[str, Ranking], options: RetrieveOptions) -> Ranking:
     """One ranking of what the channels found."""
     if len(lists) == 1:
-        return next(iter(lists.values()))
+        return next(iter(lists.values()))[: options.top_k]
     weights = {"keyword": options.weights.keyword, "dense": options.weights.dense}
     return tuple(
         rrf(
             [[key for key, _ in found] for found in lists.values()],
             options.rrf_k,
             [weights[name] for name in lists],
+            limit=options.top_k,
         )
     )
 
