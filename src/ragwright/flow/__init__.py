@@ -5,6 +5,7 @@ from __future__ import annotations
 from ._context import Outcome, RunnerOptions, TraceEntry
 from ._forecast import Forecast, Range
 from ._handlers import AnyHandler, BatchHandler, Handler, OnDelta, Route, SendHandler
+from ._jobs import Job, RunSummary, run_job
 from ._lanes import RetryPolicy
 from ._progress import Progress
 from ._replies import Replies
@@ -69,6 +70,7 @@ __all__ = [
     "Forecast",
     "Gather",
     "Handler",
+    "Job",
     "Lookup",
     "LookupReply",
     "Message",
@@ -86,6 +88,7 @@ __all__ = [
     "Route",
     "Run",
     "RunRow",
+    "RunSummary",
     "Runner",
     "RunnerOptions",
     "Runs",
@@ -105,6 +108,7 @@ __all__ = [
     "gather",
     "lookup",
     "rerank",
+    "run_job",
     "search_dense",
     "search_keyword",
     "send",

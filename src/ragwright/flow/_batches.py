@@ -6,7 +6,7 @@ import asyncio
 from concurrent.futures import Executor
 from typing import Any
 
-from ..core import FlowError, RagwrightError
+from ..core import FlowError
 from ._handlers import BatchHandler
 
 
@@ -22,7 +22,7 @@ class Batcher:
         self._pool = pool
         self._queue: list[tuple[Any, asyncio.Future[Any]]] = []
         self._scheduled = False
-        self._busy = False
+        self.carried: asyncio.Future[Any] | None = None
 
     def put(self, request: Any) -> asyncio.Future[Any]:
         """Queue a request; the future ends with its reply, or raises its error."""
@@ -32,8 +32,14 @@ class Batcher:
         self._schedule(loop)
         return future
 
+    def drop(self) -> None:
+        """Give up what is queued; a batch under way goes on."""
+        waiting, self._queue = self._queue, []
+        for _, future in waiting:
+            future.cancel()
+
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
-        if not self._scheduled and not self._busy and self._queue:
+        if not self._scheduled and self.carried is None and self._queue:
             self._scheduled = True
             loop.call_soon(self._flush)
 
@@ -48,13 +54,18 @@ class Batcher:
             return
         requests = [request for request, _ in batch]
         loop = asyncio.get_running_loop()
-        if self._handler.quick(requests):
+        try:
+            quick = self._handler.quick(requests)
+        except Exception as error:
+            self._settle(batch, [], error)
+            self._schedule(loop)
+            return
+        if quick:
             self._settle(batch, *_carry(self._handler, requests))
             self._schedule(loop)
             return
-        self._busy = True
-        carried = loop.run_in_executor(self._pool, _carry, self._handler, requests)
-        carried.add_done_callback(lambda done: self._finished(loop, batch, done))
+        self.carried = loop.run_in_executor(self._pool, _carry, self._handler, requests)
+        self.carried.add_done_callback(lambda done: self._finished(loop, batch, done))
 
     def _finished(
         self,
@@ -62,7 +73,7 @@ class Batcher:
         batch: list[tuple[Any, asyncio.Future[Any]]],
         done: asyncio.Future[Any],
     ) -> None:
-        self._busy = False
+        self.carried = None
         if done.cancelled():
             self._settle(batch, [], FlowError("the runner was closed"))
         else:
@@ -83,29 +94,38 @@ class Batcher:
         for position, (_, future) in enumerate(batch):
             if future.done():
                 continue
-            if failure is not None:
-                future.set_exception(failure)
-            elif isinstance(replies[position], BaseException):
-                future.set_exception(replies[position])
+            reply = replies[position] if failure is None else failure
+            if isinstance(reply, BaseException):
+                future.set_exception(_raisable(reply))
             else:
-                future.set_result(replies[position])
+                future.set_result(reply)
 
 
 def _carry(
     handler: BatchHandler[Any, Any], requests: list[Any]
 ) -> tuple[list[Any], BaseException | None]:
-    """Replies, or the error of the whole batch as a value (a lone bad request is told apart)."""
+    """Replies, or the error of the whole batch as a value (a lone bad request is told apart).
+
+    Nothing is raised from here: on a worker's thread nobody would hear it.
+    """
     try:
         return list(handler.carry(requests)), None
-    except Exception as error:
-        if len(requests) == 1:
-            return [error], None
+    except BaseException as error:
+        if len(requests) == 1 or not isinstance(error, Exception):
+            return [error] * len(requests), None
     replies: list[Any] = []
     for request in requests:
         try:
             replies.extend(handler.carry([request]))
-        except RagwrightError as error:
-            replies.append(error)
-        except Exception as error:
+        except BaseException as error:
             replies.append(error)
     return replies, None
+
+
+def _raisable(error: BaseException) -> Exception:
+    """The error as one that a future can hold and that ends no thread."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    wrapped = FlowError(f"the handler raised {type(error).__name__}")
+    wrapped.__cause__ = error
+    return wrapped

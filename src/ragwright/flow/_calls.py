@@ -18,10 +18,20 @@ from ..core import (
     Usage,
 )
 from ._budget import Budget
-from ._codec import decode, encode, request_text, reusable, usage_of, with_usage
+from ._codec import (
+    conditional,
+    decode,
+    encode,
+    request_text,
+    reusable,
+    streamed,
+    unchanged,
+    usage_of,
+    with_usage,
+)
 from ._context import RunnerOptions, Stopping
 from ._handlers import AnyHandler, SendHandler
-from ._lanes import Lane, RetryPolicy
+from ._lanes import Lane, RetryPolicy, pushed_back
 from ._progress import Progress
 from ._replies import Claim, Entry, LaneFacts, Replies
 from ._requests import Chat, Complete, Embed, Reply, Request, Rerank
@@ -47,20 +57,46 @@ class Call:
     future: asyncio.Future[Reply]
     task: asyncio.Task[None] | None = None
     waiters: int = 0
+    sent: bool = False
+    known: Reply | None = None
     text: list[str] = field(default_factory=list)
-    sinks: list[Callable[[str], None]] = field(default_factory=list)
+    listeners: list[Listener] = field(default_factory=list)
 
     def delta(self, piece: str) -> None:
-        """Hand a piece of streamed text to every sink."""
+        """Hand a piece of streamed text to every listener."""
         self.text.append(piece)
-        for sink in self.sinks:
-            sink(piece)
+        for listener in list(self.listeners):
+            listener.hear(piece)
 
-    def listen(self, sink: Callable[[str], None]) -> None:
-        """Add a sink; what was streamed before it came is handed over first."""
+    def listen(self, listener: Listener) -> None:
+        """Add a listener; what was streamed before it came is handed over first."""
         if self.text:
-            sink("".join(self.text))
-        self.sinks.append(sink)
+            listener.hear("".join(self.text))
+        self.listeners.append(listener)
+
+    @property
+    def shown(self) -> bool:
+        """True once somebody was shown a piece of the reply: it cannot be taken back."""
+        return any(listener.heard for listener in self.listeners)
+
+
+@dataclass(slots=True, eq=False)
+class Listener:
+    """One flow's sink; its own failure is that flow's alone, not the shared call's."""
+
+    sink: Callable[[str], None]
+    heard: bool = False
+    error: Exception | None = None
+
+    def hear(self, piece: str) -> None:
+        """Hand over a piece, unless the sink has failed before."""
+        if self.error is not None:
+            return
+        self.heard = True
+        try:
+            self.sink(piece)
+        except Exception as error:
+            self.error = error
 
 
 class Caller:
@@ -141,18 +177,35 @@ class Caller:
             Stopping: The budget does not cover it.
         """
         lane = self.lane(handler, request)
+        if call.known is not None and key is not None:
+            return await self._revalidate(handler, request, key, call)
+        claim = Claim("ours")
         if key is not None and self.replies is not None:
-            known = await self._claim(key.text, request, lane)
-            if known is not None:
-                return known
+            claim = await self._claim(key.text, request, lane)
+            if claim.state == "known":
+                return decode(type(request), claim.body)
         try:
             reply, seconds = await self._attempts(handler, request, lane, call)
         except BaseException:
             if key is not None and self.replies is not None:
-                self.replies.release(key.text)
+                self.replies.release(key.text, claim.lease)
             raise
         if key is not None and self.replies is not None:
             await self._commit(key, request, lane.name, reply, seconds)
+        return reply
+
+    async def _revalidate(
+        self, handler: SendHandler[Any, Any], request: Request, key: Key, call: Call
+    ) -> Reply:
+        """Ask whether a stored reply still holds: 304 answers from the store."""
+        assert call.known is not None
+        lane = self.lane(handler, request)
+        asked = conditional(request, call.known)
+        reply, seconds = await self._attempts(handler, asked, lane, call)
+        if unchanged(reply):
+            self.progress.reused += 1
+            return call.known
+        await self._commit(key, request, lane.name, reply, seconds)
         return reply
 
     async def keep(self, handler: AnyHandler, request: Request, key: Key, reply: Reply) -> None:
@@ -169,61 +222,93 @@ class Caller:
             try:
                 return await self._once(handler, request, lane, call)
             except RagwrightError as error:
-                if isinstance(error, ModelUnavailableError):
-                    lane.overloaded(getattr(error, "retry_after", None))
                 wait = self.retry.pause(error, attempt, self._chance)
-                if wait is None or call.text:  # what was shown cannot be taken back
+                if wait is None or call.shown:  # what was shown cannot be taken back
                     raise
-                self.progress.retries += 1
-                await asyncio.sleep(wait)
+            call.sent = False
+            call.text.clear()
+            self.progress.retries += 1
+            await asyncio.sleep(wait)
 
     async def _once(
         self, handler: SendHandler[Any, Any], request: Request, lane: Lane, call: Call
     ) -> tuple[Reply, float]:
         await lane.acquire()
-        worst = 0.0
+        held = 0.0
         cost: float | None = 0.0
         loop = asyncio.get_running_loop()
         try:
             worst = self.worst_cost(handler, lane.name, request)
             await self._reserve(worst)
+            held = worst
             if self.reason is not None:  # stopped while waiting: nothing more is sent
                 raise Stopping(self.reason)
-            seconds = getattr(request, "timeout", None) or self.options.timeout
-            streamed = isinstance(request, Chat) and request.stream
-            self.progress.calls += 1
-            self.progress.in_flight += 1
             cost = worst  # until the reply says otherwise, the call may be billed in full
             started = loop.time()
             try:
-                async with asyncio.timeout(seconds):
-                    reply: Reply = await handler.send(request, call.delta if streamed else None)
-            except TimeoutError as error:
-                self.progress.possibly_billed += 1
-                raise ModelTimeoutError(
-                    f"no reply within {seconds:g} s",
-                    where=lane.name,
-                    hint="raise the time limit, or see whether the server is overloaded",
-                ) from error
-            except asyncio.CancelledError:
-                self.progress.possibly_billed += 1
-                raise
+                reply = await self._send(handler, request, lane, call)
             except RagwrightError as error:
-                if isinstance(error, ModelReplyError | ModelTimeoutError):
-                    self.progress.possibly_billed += 1
-                else:
+                if not isinstance(error, ModelReplyError | ModelTimeoutError):
                     cost = 0.0
+                if pushed_back(error):  # before the place is given on, or one more would go out
+                    lane.overloaded(getattr(error, "retry_after", None))
                 raise
-            finally:
-                self.progress.in_flight -= 1
             lane.succeeded()
             reply = self._priced(handler, request, reply)
+            self._learn(lane.name, request, reply, loop.time() - started)
             cost = usage_of(reply).cost if handler.paid(request) else 0.0
             return reply, loop.time() - started
         finally:
             lane.release()
-            self.budget.settle(worst, cost)
+            self.budget.settle(held, cost)
             self.progress.cost = self.budget.spent
+
+    async def _send(
+        self, handler: SendHandler[Any, Any], request: Request, lane: Lane, call: Call
+    ) -> Reply:
+        """One attempt within its time limit; what may have been billed is counted."""
+        seconds = getattr(request, "timeout", None) or self.options.timeout
+        self.progress.calls += 1
+        self.progress.in_flight += 1
+        call.sent = True
+        try:
+            async with asyncio.timeout(seconds):
+                reply: Reply = await handler.send(
+                    request, call.delta if streamed(request) else None
+                )
+                return reply
+        except TimeoutError as error:
+            self.progress.possibly_billed += 1
+            raise ModelTimeoutError(
+                f"no reply within {seconds:g} s",
+                where=lane.name,
+                hint="raise the time limit, or see whether the server is overloaded",
+            ) from error
+        except asyncio.CancelledError as error:
+            self.progress.possibly_billed += 1
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Not us: a client library cancelled its own work. A stop it is not.
+            raise ModelUnavailableError(
+                "the connection was given up by the client", where=lane.name
+            ) from error
+        except (ModelReplyError, ModelTimeoutError):
+            self.progress.possibly_billed += 1
+            raise
+        finally:
+            self.progress.in_flight -= 1
+
+    def _learn(self, lane: str, request: Request, reply: Reply, seconds: float) -> None:
+        """Add a call to what its lane teaches."""
+        facts, usage = self.facts(lane), usage_of(reply)
+        self._facts[lane] = LaneFacts(
+            facts.calls + 1,
+            facts.prompt_tokens + usage.prompt_tokens,
+            facts.completion_tokens + usage.completion_tokens,
+            facts.characters + (len(request_text(request)) if usage.prompt_tokens else 0),
+            facts.seconds + seconds,
+        )
 
     def _priced(self, handler: SendHandler[Any, Any], request: Request, reply: Reply) -> Reply:
         usage = usage_of(reply)
@@ -240,18 +325,20 @@ class Caller:
         except BudgetStopped as error:
             raise Stopping(error) from error
 
-    async def _claim(self, key: str, request: Request, lane: Lane) -> Reply | None:
-        """None once the right to call is ours; a reply where another process made the call."""
+    async def _claim(self, key: str, request: Request, lane: Lane) -> Claim:
+        """The right to call, or the reply of another process that made the call."""
         assert self.replies is not None
         while True:
             claimed, done = committed()
             self.replies.claim(key, type(request).__name__, lane.name, _LEASE_SECONDS, done)
             claim: Claim = await claimed
-            if claim.state == "known" and self.options.reuse:
+            if claim.state == "known":
+                if not self.options.reuse:
+                    return Claim("ours")
                 self.progress.reused += 1
-                return decode(type(request), claim.body)
-            if claim.state != "leased":
-                return None
+                return claim
+            if claim.state == "ours":
+                return claim
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _commit(
@@ -267,7 +354,7 @@ class Caller:
             body=encode(reply),
             reusable=reusable(reply),
             usage=usage_of(reply),
-            characters=len(request_text(request)),
+            characters=len(request_text(request)) if usage_of(reply).prompt_tokens else 0,
             seconds=seconds,
             sources=tuple(getattr(request, "sources", ())),
         )

@@ -63,7 +63,7 @@ def payload(request: Request) -> list[Any]:
     if isinstance(request, Rerank):
         return [request.model, request.query, request.passages]
     if isinstance(request, Fetch):
-        return [request.url, request.headers, request.max_bytes]
+        return [request.url, request.headers, request.max_bytes, request.allow_private]
     raise TypeError(f"{type(request).__name__} has no durable key")
 
 
@@ -112,9 +112,31 @@ def decode(kind: type[Request], data: bytes) -> Reply:
     return RerankReply(**(fields | {"scores": tuple(fields["scores"])}))
 
 
-def memo_key(request: Request) -> Request | None:
-    """Key of a reply that is remembered within the process: searches, by value."""
-    return request if type(request).__name__ == "Search" else None
+def streamed(request: Request) -> bool:
+    """True where deltas may be shown: marked so, and not still to be validated (rule 6)."""
+    return isinstance(request, Chat) and request.stream and not request.schema
+
+
+_VALIDATORS = {"etag": "If-None-Match", "last-modified": "If-Modified-Since"}
+
+
+def conditional(request: Request, known: Reply) -> Request:
+    """The same request, saying what is known; unchanged where the server named no validator."""
+    if not isinstance(request, Fetch) or not isinstance(known, FetchReply):
+        return request
+    own = {name.lower() for name, _ in request.headers}
+    found = {name.lower(): value for name, value in known.headers.items()}
+    added = tuple(
+        (header, found[name])
+        for name, header in _VALIDATORS.items()
+        if found.get(name) and header.lower() not in own
+    )
+    return replace(request, headers=request.headers + added)
+
+
+def unchanged(reply: Reply) -> bool:
+    """True where the server says that what is known still holds."""
+    return isinstance(reply, FetchReply) and reply.status == 304
 
 
 def usage_of(reply: Reply) -> Usage:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+import copy
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
@@ -16,16 +17,18 @@ from ..core import (
     UnhandledRequestError,
 )
 from ._batches import Batcher
-from ._calls import Call, Caller, Key
-from ._codec import cached, decode, durable, reply_key
+from ._calls import Call, Caller, Key, Listener
+from ._codec import cached, decode, durable, reply_key, streamed
 from ._context import Context, Memo, RunnerOptions, Stopping, TraceEntry
 from ._handlers import AnyHandler, BatchHandler, Handler, Route
 from ._lanes import RetryPolicy
 from ._replies import Replies
-from ._requests import Chat, ChatReply, Reply, Request, Search
+from ._requests import ChatReply, Fetch, Reply, Request, Search
 from ._verbs import Branch, Flow, Gather, Step
 
 T = TypeVar("T")
+
+_STEPS_A_TURN = 64
 
 
 class Engine:
@@ -43,9 +46,10 @@ class Engine:
         self._keeping = 0
         self._routes = dict(routes)
         self._replies = replies
+        self._handlers: dict[int, Handler[Any, Any]] = {}
         self._memo = Memo()
         self._calls: dict[Any, Call] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], Call] = {}
         self._drives: set[asyncio.Task[Any]] = set()
         self._pool = ThreadPoolExecutor(options.workers, thread_name_prefix="ragwright-batch")
         self._batchers: dict[int, Batcher] = {}
@@ -75,6 +79,7 @@ class Engine:
         """Step a flow until it returns; errors of requests are thrown at its yield."""
         advance: Callable[[Any], Step] = flow.send
         value: Any = None
+        steps = 0
         try:
             while True:
                 if self.reason is not None:
@@ -89,14 +94,24 @@ class Engine:
                 except Exception as error:
                     value = error
                     advance = flow.throw
+                steps += 1
+                if (
+                    steps % _STEPS_A_TURN == 0
+                ):  # known replies never wait: let others, and a stop, in
+                    await asyncio.sleep(0)
         except asyncio.CancelledError:
-            flow.close()
+            _close(flow)
             if self.reason is not None:
                 raise Stopping(self.reason) from None
             raise
         except Stopping:
-            flow.close()
+            _close(flow)
             raise
+        except (KeyboardInterrupt, SystemExit, GeneratorExit) as error:
+            # Raised by the flow itself; let through, it would end the runner's loop.
+            raise FlowError(f"the flow raised {type(error).__name__}") from error
+        finally:
+            value = None  # an error and its traceback hold each other otherwise
 
     async def _perform(self, step: Step, context: Context) -> Any:
         if isinstance(step, Gather):
@@ -136,7 +151,9 @@ class Engine:
                 f"this runner has no handler for {type(request).__name__} requests",
                 hint="open the flow's project with a Workbench, or pass a handler to the Runner",
             )
-        return route(request) if callable(route) else route
+        handler = route if isinstance(route, Handler) else route(request)
+        self._handlers[id(handler)] = handler
+        return handler
 
     async def _request(self, request: Request, context: Context) -> Reply:
         handler = self.handler(request)
@@ -149,19 +166,34 @@ class Engine:
             reply = await self._shared(memo_key, handler, request, None, context)
             self._memo.put(memo_key, reply)
             return reply
-        key = None
+        if streamed(request) and context.sink is not None:
+            if context.streamed:
+                raise FlowError(
+                    "a second request of one flow is marked stream",
+                    hint="stream only the request whose text the reader waits for",
+                )
+            context.streamed = True
+        key = known = None
         if durable(request) and handler.durable(request):
             text = reply_key(
                 request, handler.identity(request), context.scope, self.options.attempt
             )
             key = Key(text, context.scope)
             known = self._known(request, key)
-            if known is not None:
-                _replay(request, known, context)
+            if known is not None and (context.scenario is not None or not _stale(request)):
+                self._count_reuse(context)
+                if streamed(request) and context.sink is not None:
+                    context.sink(_text(known))  # a known reply replays as one delta
                 return known
         if context.scenario is not None and not isinstance(handler, BatchHandler):
             return context.scenario.forecast(self.caller, handler, request, key)
-        return await self._shared(key, handler, request, key, context)
+        return await self._shared(key, handler, request, key, context, known)
+
+    def _count_reuse(self, context: Context) -> None:
+        if context.scenario is None:
+            self.caller.progress.reused += 1
+        else:
+            context.scenario.reused += 1
 
     def _known(self, request: Request, key: Key) -> Reply | None:
         if not self.options.reuse or self._replies is None:
@@ -169,7 +201,6 @@ class Engine:
         data = self._replies.get(key.text)
         if data is None:
             return None
-        self.caller.progress.reused += 1
         return decode(type(request), data)
 
     async def _shared(
@@ -179,60 +210,90 @@ class Engine:
         request: Request,
         key: Key | None,
         context: Context,
+        known: Reply | None = None,
     ) -> Reply:
         call = self._calls.get(merge_key) if merge_key is not None else None
         if call is None:
-            call = self._start(merge_key, handler, request, key)
+            call = self._start(merge_key, handler, request, key, known)
         else:
             self.caller.progress.merged += 1
-        if isinstance(request, Chat) and request.stream and context.sink is not None:
-            if context.streamed:
-                raise FlowError("a second request of one flow is marked stream")
-            context.streamed = True
-            call.listen(context.sink)
+        listener = None
+        if streamed(request) and context.sink is not None:
+            listener = Listener(context.sink)
+            call.listen(listener)
         call.waiters += 1
         try:
-            if context.deadline is None:
-                return await asyncio.shield(call.future)
-            try:
-                async with asyncio.timeout_at(context.deadline):
-                    return await asyncio.shield(call.future)
-            except TimeoutError:
-                raise _too_late() from None
+            reply = await self._awaited(call, context)
         finally:
             call.waiters -= 1
+            if listener is not None:
+                call.listeners.remove(listener)
             wanted = call.waiters or self.reason is not None or self._keeping
             if not wanted and not call.future.done():
                 self._abandon(merge_key, call)
+        if listener is not None:
+            if not listener.heard:  # made by another process, or for a flow that did not stream
+                listener.hear(_text(reply))
+            if listener.error is not None:
+                raise FlowError("the sink of a streamed reply failed") from listener.error
+        return reply
+
+    async def _awaited(self, call: Call, context: Context) -> Reply:
+        """The reply of a shared call, or this flow's own copy of its error."""
+        try:
+            async with asyncio.timeout_at(context.deadline) as limit:
+                return await asyncio.shield(call.future)
+        except TimeoutError as error:
+            if limit.expired():
+                raise _too_late() from None
+            raise _own(error) from error.__cause__
+        except Exception as error:
+            raise _own(error) from error.__cause__
 
     def _start(
-        self, merge_key: Any, handler: AnyHandler, request: Request, key: Key | None
+        self,
+        merge_key: Any,
+        handler: AnyHandler,
+        request: Request,
+        key: Key | None,
+        known: Reply | None,
     ) -> Call:
         loop = asyncio.get_running_loop()
         if isinstance(handler, BatchHandler) and key is None:
             call = Call(self._batcher(handler).put(request))
         else:
-            call = Call(loop.create_future())
+            # what a batch holds is dropped by its batcher at a stop, not by cancelling
+            sent = isinstance(handler, BatchHandler)
+            call = Call(loop.create_future(), sent=sent, known=known)
             call.task = loop.create_task(self._carry(handler, request, key, call))
-            self._tasks.add(call.task)
-            call.task.add_done_callback(self._tasks.discard)
+            self._tasks[call.task] = call
+            call.task.add_done_callback(lambda task: self._tasks.pop(task, None))
         if merge_key is not None:
             self._calls[merge_key] = call
-            call.future.add_done_callback(lambda _: self._calls.pop(merge_key, None))
+            call.future.add_done_callback(lambda _: self._leave_out(merge_key, call))
         call.future.add_done_callback(_retrieved)
         return call
+
+    def _leave_out(self, merge_key: Any, call: Call) -> None:
+        """Newcomers no longer join a call; one that took its place is left alone."""
+        if self._calls.get(merge_key) is call:
+            del self._calls[merge_key]
 
     async def _carry(
         self, handler: AnyHandler, request: Request, key: Key | None, call: Call
     ) -> None:
         try:
             if isinstance(handler, BatchHandler):
+                if self.reason is not None:
+                    raise Stopping(self.reason)
                 reply: Reply = await self._batcher(handler).put(request)
                 if key is not None:
                     await self.caller.keep(handler, request, key, reply)
             else:
                 reply = await self.caller.call(handler, request, key, call)
         except asyncio.CancelledError:
+            if self.reason is not None:
+                _fail(call.future, Stopping(self.reason))
             call.future.cancel()
         except Stopping as stopping:
             self.stop(stopping.reason)
@@ -246,7 +307,7 @@ class Engine:
     def _abandon(self, merge_key: Any, call: Call) -> None:
         """Nobody waits any more: cancel, and let a newcomer start afresh."""
         if merge_key is not None:
-            self._calls.pop(merge_key, None)
+            self._leave_out(merge_key, call)
         if call.task is not None:
             call.task.cancel()
         else:
@@ -261,37 +322,65 @@ class Engine:
     # -- stopping --------------------------------------------------------------------------
 
     def stop(self, reason: RagwrightError) -> None:
-        """Close every flow at its yield; calls in flight go on and are committed."""
+        """Close every flow at its yield; calls in flight go on and are committed.
+
+        Calls that wait (for a place, for money, before another attempt) end at once.
+        """
         if self.reason is None:
             self.caller.reason = reason
-            for task in list(self._drives):
-                task.cancel()
+            current = asyncio.current_task()
+            for drive in list(self._drives):
+                drive.cancel()
+            for task, call in list(self._tasks.items()):
+                if not call.sent and task is not current:
+                    task.cancel()
+            for batcher in self._batchers.values():
+                batcher.drop()
 
     async def drain(self) -> None:
         """Wait for the calls in flight, then allow new work (a spent budget stays spent)."""
-        while self._tasks:
-            await asyncio.wait(list(self._tasks))
+        while True:
+            carried = [b.carried for b in self._batchers.values() if b.carried is not None]
+            waiting: list[asyncio.Future[Any]] = [*self._tasks, *self._drives, *carried]
+            if not waiting:
+                break
+            await asyncio.wait(waiting)
+            await asyncio.sleep(0)  # their callbacks take them off the lists
         self.caller.reason = None
 
-    async def leave(self, tasks: set[asyncio.Task[Any]]) -> None:
+    async def leave(self, tasks: Collection[asyncio.Task[Any]]) -> None:
         """Close flows nobody reads any more; what they had in flight is kept all the same."""
+        leaving = list(tasks)  # read here, on the loop that changes it
         self._keeping += 1
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-        self._keeping -= 1
+        try:
+            for task in leaving:
+                task.cancel()
+            if leaving:
+                await asyncio.wait(leaving)
+        finally:
+            self._keeping -= 1
 
     async def close(self) -> None:
-        """Stop, drain and release every handler."""
+        """Stop, drain and release every handler, those that a route picked included.
+
+        Raises:
+            Exception: The first failure of a handler to close; the others are closed first.
+        """
         self.stop(StoppedError("the runner was closed"))
         await self.drain()
-        closed = set()
         for route in self._routes.values():
-            if isinstance(route, Handler) and id(route) not in closed:
-                closed.add(id(route))
-                await route.aclose()
+            if isinstance(route, Handler):
+                self._handlers[id(route)] = route
+        failure = None
+        for handler in self._handlers.values():
+            try:
+                await handler.aclose()
+            except Exception as error:
+                failure = failure or error
         self._pool.shutdown(wait=False, cancel_futures=True)
+        await asyncio.get_running_loop().shutdown_asyncgens()
+        if failure is not None:
+            raise failure
 
 
 class _Gathering:
@@ -356,8 +445,8 @@ class _Gathering:
 
     def _child(self, position: int, task: asyncio.Task[Any]) -> None:
         self._open.discard(task)
-        if task.cancelled():
-            self._exhausted = True
+        if task.cancelled():  # by nobody here: the gather's own end does not look at results
+            self._failed[position] = FlowError("a child flow was cancelled from outside")
         elif (error := task.exception()) is None:
             self._results[position] = task.result()
         elif isinstance(error, Stopping):
@@ -371,16 +460,32 @@ class _Gathering:
         self._fill()
 
 
-def _replay(request: Request, reply: Reply, context: Context) -> None:
-    """A known reply reaches the sink as one delta."""
-    if (
-        isinstance(request, Chat)
-        and request.stream
-        and context.sink is not None
-        and isinstance(reply, ChatReply)
-    ):
-        context.streamed = True
-        context.sink(reply.text)
+def _stale(request: Request) -> bool:
+    """True for kinds whose known reply is used only after asking whether it still holds."""
+    return isinstance(request, Fetch)
+
+
+def _text(reply: Reply) -> str:
+    return reply.text if isinstance(reply, ChatReply) else ""
+
+
+def _close(flow: Flow[Any]) -> None:
+    """Close a flow; whatever it does about it, a stop stays a stop."""
+    try:
+        flow.close()
+    except (Exception, SystemExit, KeyboardInterrupt):  # noqa: S110
+        pass
+
+
+def _own(error: Exception) -> Exception:
+    """A copy for one flow: raised in several, one object would gather all their traces."""
+    try:
+        copied = copy.copy(error)
+    except Exception:  # an exception class with its own idea of arguments
+        return error
+    if type(copied) is not type(error):
+        return error
+    return copied.with_traceback(error.__traceback__)
 
 
 def _too_late() -> ModelTimeoutError:

@@ -89,12 +89,15 @@ class Scenario:
     planned: dict[Any, _Planned] = field(default_factory=dict)
     branched: bool = False
     uncertain: int = 0
+    reused: int = 0
+    _reused_before: int = 0
     _touched: list[Any] = field(default_factory=list)
 
     def begin(self) -> int:
         """Start the next flow."""
         self.branched = False
         self._touched = []
+        self._reused_before = self.reused
         return self.uncertain
 
     def branch(self, step: Branch) -> int:
@@ -108,6 +111,7 @@ class Scenario:
         for key in other._touched:
             self.planned[key] = other.planned[key]
         self.uncertain += other.uncertain - uncertain_before
+        self.reused += other.reused - other._reused_before
 
     def forecast(
         self, caller: Caller, handler: SendHandler[Any, Any], request: Request, key: Key | None
@@ -150,7 +154,7 @@ def forecast_of(scenarios: Mapping[str, Scenario], caller: Caller) -> Forecast:
     timed = all(s.timed for s in sums.values())
     return Forecast(
         calls=across("calls"),
-        reused=caller.progress.reused,
+        reused=scenarios["expected"].reused,
         prompt_tokens=across("prompt"),
         completion_tokens=across("completion"),
         cost=across("cost") if priced else None,

@@ -57,6 +57,11 @@ def retryable(error: RagwrightError) -> bool:
     )
 
 
+def pushed_back(error: RagwrightError) -> bool:
+    """True where a server could not keep up: a model's 429 or 5xx, any other's 429 or 503."""
+    return isinstance(error, ModelUnavailableError) or getattr(error, "status", 0) in {429, 503}
+
+
 class Lane:
     """The queue in front of one model.
 
@@ -109,6 +114,7 @@ class Lane:
             self.allowed = max(1.0, min(self.allowed, float(max(self.in_flight, 1))) / 2)
         if retry_after:
             self._not_before = max(self._not_before, now + retry_after)
+        self._pump()
 
     def _room(self, now: float) -> bool:
         return self.in_flight < int(self.allowed) and now >= self._not_before

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..core import Usage
-from ._writer import Database, Done, Writer
+from ._writer import Database, Done, Writer, one_of, scrub, translate
 
 _VERSION = 1
 _SCHEMA = (
@@ -67,6 +67,7 @@ class Claim:
 
     state: Literal["ours", "known", "leased"]
     body: bytes = b""
+    lease: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +101,12 @@ class Replies:
 
     def get(self, key: str) -> bytes | None:
         """Stored form of a reusable reply, None where there is none."""
-        row = self._reader.execute(
-            "SELECT body FROM replies WHERE key = ? AND state = 'done'", (key,)
-        ).fetchone()
+        try:
+            row = self._reader.execute(
+                "SELECT body FROM replies WHERE key = ? AND state = 'done'", (key,)
+            ).fetchone()
+        except sqlite3.Error as error:
+            raise translate(error, self._database.path) from error
         return None if row is None else row[0]
 
     def claim(self, key: str, kind: str, lane: str, lease: float, done: Done) -> None:
@@ -123,17 +127,22 @@ class Replies:
                 "state = 'pending', owner = excluded.owner, lease = excluded.lease",
                 (key, kind, lane, now, self._owner, now + lease),
             )
-            return Claim("ours")
+            return Claim("ours", lease=now + lease)
 
         self._writer.submit(work, done)
 
-    def release(self, key: str) -> None:
-        """Give a claim back after a failed call; waits for nothing."""
+    def release(self, key: str, lease: float) -> None:
+        """Give a claim back after a failed call; waits for nothing.
+
+        ``lease`` is the one of the claim: a call that was given up must not undo the claim
+        of the one that took its place.
+        """
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(
-                "DELETE FROM replies WHERE key = ? AND state = 'pending' AND owner = ?",
-                (key, self._owner),
+                "DELETE FROM replies WHERE key = ? AND state = 'pending' AND owner = ? "
+                "AND lease = ?",
+                (key, self._owner, lease),
             )
 
         self._writer.submit(work, _ignore)
@@ -179,7 +188,13 @@ class Replies:
         return LaneFacts(int(row[0]), int(row[1]), int(row[2]), int(row[3]), float(row[4]))
 
     def forget(self, *, source: str | None = None, scope: str | None = None) -> int:
-        """Purge the replies made of a document, or seen by a scope; how many there were."""
+        """Purge the replies made of a document, or seen by a scope; how many there were.
+
+        Raises:
+            StoreError: Neither or both are named, or the file is held by another process, so
+                that the text cannot be overwritten now.
+        """
+        one_of(source, scope)
 
         def work(connection: sqlite3.Connection) -> int:
             if source is not None:
@@ -195,7 +210,7 @@ class Replies:
             return len(keys)
 
         count = self._writer.call(work)
-        self._scrub()
+        scrub(self._reader, self._database.path)
         return count
 
     def clear(self) -> int:
@@ -208,7 +223,7 @@ class Replies:
             return int(count)
 
         count = self._writer.call(work)
-        self._scrub()
+        scrub(self._reader, self._database.path)
         return count
 
     def statistics(self) -> Sequence[tuple[str, str, int, int, int, float]]:
@@ -230,27 +245,21 @@ class Replies:
     def _free(self, owner: str, lease: float, now: float) -> bool:
         return owner == self._owner or now > lease or not alive(owner)
 
-    def _scrub(self) -> None:
-        """Overwrite what was deleted, so that forgotten text is gone from the file."""
-        self._reader.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._reader.execute("VACUUM")
-        self._reader.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
     def _evict(self, max_bytes: int) -> None:
-        if self.size() <= max_bytes:
-            return
+        """Drop the oldest quarter of the replies until the file is small enough."""
 
-        def work(connection: sqlite3.Connection) -> None:
-            connection.execute(
+        def work(connection: sqlite3.Connection) -> int:
+            gone = connection.execute(
                 "DELETE FROM replies WHERE key IN (SELECT key FROM replies WHERE state != "
                 "'pending' ORDER BY created LIMIT (SELECT count(*) / 4 + 1 FROM replies))"
-            )
+            ).rowcount
             connection.execute(
                 "DELETE FROM reply_sources WHERE key NOT IN (SELECT key FROM replies)"
             )
+            return gone
 
-        self._writer.call(work)
-        self._scrub()
+        while self.size() > max_bytes and self._writer.call(work):
+            scrub(self._reader, self._database.path)
 
 
 def _ignore(_result: Any, _error: BaseException | None) -> None:

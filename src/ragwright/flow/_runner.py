@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import copy
 import os
-import queue
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
+from contextlib import closing
 from typing import Any, TypeVar
 
 from ..core import FlowError, Interrupted
@@ -47,7 +48,7 @@ class Runner:
         self.options = options or RunnerOptions()
         self.replies = replies
         self._engine = Engine(routes, self.options, retry or RetryPolicy(), replies)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a collected generator may come back in while it is held
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
@@ -108,7 +109,7 @@ class Runner:
             raise
         except Stopping as stopping:
             self._drain()
-            raise stopping.reason from None
+            raise copy.copy(stopping.reason) from None
 
     async def arun(
         self,
@@ -124,7 +125,9 @@ class Runner:
         try:
             return await asyncio.wrap_future(future)
         except Stopping as stopping:
-            raise stopping.reason from None
+            if not self._closed:
+                await asyncio.wrap_future(self._submit(self._engine.drain()))
+            raise copy.copy(stopping.reason) from None
 
     def map(self, flows: Iterable[Flow[T]], *, limit: int | None = None) -> Iterator[T]:
         """Results of many flows in the order of the input, lazily.
@@ -135,21 +138,26 @@ class Runner:
             RagwrightError: The error of the first flow (in input order) that failed.
             StoppedError: The work was stopped.
         """
-        for outcome in self.outcomes(flows, limit=limit):
-            if outcome.state == "failed" and outcome.error is not None:
-                raise outcome.error
-            yield outcome.unwrap()
+        with closing(self.outcomes(flows, limit=limit)) as outcomes:
+            for outcome in outcomes:
+                yield outcome.unwrap()
 
     def outcomes(
-        self, flows: Iterable[Flow[T]], *, limit: int | None = None, scope: str = ""
-    ) -> Iterator[Outcome[T]]:
+        self,
+        flows: Iterable[Flow[T]],
+        *,
+        limit: int | None = None,
+        scope: str = "",
+        timeout: float | None = None,
+    ) -> Generator[Outcome[T], None, None]:
         """How each flow ended, in the order of the input; a failure stops no other flow.
 
-        After a stop (budget, Ctrl-C) the flows that had not ended are ``skipped`` with the
-        reason, none is lost, and no further flow is started; Ctrl-C is raised at the end.
+        ``timeout`` is in seconds, for each flow as a whole. After a stop (budget, Ctrl-C) the
+        flows that had not ended are ``skipped`` with the reason, none is lost, and no further
+        flow is started; Ctrl-C is raised at the end.
         """
         self._refuse_own_thread()
-        return _Mapping(self, limit or self.options.width, scope).run(iter(flows))
+        return _Mapping(self, limit or self.options.width, scope, timeout).run(iter(flows))
 
     def forecast(self, makers: Iterable[Callable[[], Flow[Any]]]) -> Forecast:
         """Dry run: what the flows would call, without calling any model.
@@ -186,26 +194,31 @@ class Runner:
 
     def interrupt(self) -> None:
         """Stop as Ctrl-C does: close flows, wait for calls in flight, keep their replies."""
-        if self._loop is not None:
+        self._refuse_own_thread()
+        if self._loop is not None and not self._closed:
             reason = Interrupted("stopped by the user", hint="run again with --resume")
             self._loop.call_soon_threadsafe(self._engine.stop, reason)
             self._drain()
 
     def close(self) -> None:
         """Stop, wait for calls in flight, release clients and threads; safe to call twice."""
+        self._refuse_own_thread()
         with self._lock:
             if self._closed:
                 return
             self._closed = True
             loop, thread = self._loop, self._thread
         if loop is not None and thread is not None and self._pid == os.getpid():
-            asyncio.run_coroutine_threadsafe(self._engine.close(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
+            try:
+                asyncio.run_coroutine_threadsafe(self._engine.close(), loop).result()
+            finally:
+                loop.call_soon_threadsafe(loop.stop)
+                thread.join()
+                loop.close()
 
     def _drain(self) -> None:
-        self._submit(self._engine.drain()).result()
+        if not self._closed:  # closing drains by itself
+            self._submit(self._engine.drain()).result()
 
     # -- the loop --------------------------------------------------------------------------
 
@@ -249,65 +262,85 @@ class Runner:
     def _refuse_own_thread(self) -> None:
         if threading.current_thread() is self._thread:
             raise FlowError(
-                "run was called from the runner's own thread and would wait for itself",
+                "the runner was driven from its own thread and would wait for itself",
                 hint="inside a flow say `yield from`; inside a handler do the work directly",
             )
 
 
 class _Mapping:
-    """One ``outcomes`` under way: the caller's thread feeds, the loop works, order is kept."""
+    """One ``outcomes`` under way: the caller's thread feeds, the loop works, order is kept.
 
-    def __init__(self, runner: Runner, limit: int, scope: str) -> None:
+    What has ended stands in ``_ended``, written by the loop alone, so that a Ctrl-C between
+    any two steps of the caller's thread loses nothing and leaves nobody waiting.
+    """
+
+    def __init__(self, runner: Runner, limit: int, scope: str, timeout: float | None) -> None:
         self._runner = runner
         self._limit = max(1, limit)
         self._scope = scope
-        self._done: queue.SimpleQueue[tuple[int, Outcome[Any]]] = queue.SimpleQueue()
-        self._ready: dict[int, Outcome[Any]] = {}
-        self._open = 0
+        self._timeout = timeout
+        self._ended: dict[int, Outcome[Any]] = {}
+        self._news = threading.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._given = 0
+        self._taken = 0
         self._stopped = False
 
-    def run(self, flows: Iterator[Flow[T]]) -> Iterator[Outcome[T]]:
-        given = taken = 0
+    def run(self, flows: Iterator[Flow[T]]) -> Generator[Outcome[T], None, None]:
         exhausted = False
         try:
             while True:
-                # finished rows waiting for a slow elder count too, so that memory is bounded
-                while (
-                    not exhausted
-                    and not self._stopped
-                    and self._open < self._limit
-                    and (given - taken < 4 * self._limit)
-                ):
+                while not exhausted and self._room():
                     flow = next(flows, None)
                     if flow is None:
                         exhausted = True
-                        break
-                    self._give(given, flow)
-                    given += 1
-                while taken in self._ready:
-                    yield self._ready.pop(taken)
-                    taken += 1
-                if taken == given and (exhausted or self._stopped):
+                    else:
+                        self._give(flow)
+                while self._taken in self._ended:
+                    yield self._take()
+                if self._taken == self._given and (exhausted or self._stopped):
                     break
-                if self._open:
-                    self._collect()
+                self._wait(exhausted)
         except KeyboardInterrupt:
-            yield from self._interrupted(given, taken)
+            self._runner.interrupt()
+            while self._taken < self._given:
+                yield self._take()
             raise
-        except GeneratorExit:
+        except BaseException:  # the caller stopped reading, or the iterable of flows broke
             self._abandon()
             raise
         if self._stopped:
             self._runner._drain()
 
-    def _give(self, position: int, flow: Flow[Any]) -> None:
-        self._open += 1
+    def _room(self) -> bool:
+        """True while another flow may be opened.
+
+        Ended rows that wait for a slow elder count too, so that memory is bounded.
+        """
+        unread = self._given - self._taken
+        return (
+            not self._stopped
+            and unread - len(self._ended) < self._limit
+            and unread < 4 * self._limit
+        )
+
+    def _take(self) -> Outcome[Any]:
+        position, self._taken = self._taken, self._taken + 1
+        return self._ended.pop(position, None) or Outcome("skipped")
+
+    def _wait(self, exhausted: bool) -> None:
+        """Wait for news, unless the next row has ended or another flow may be opened."""
+        self._news.clear()
+        if self._taken not in self._ended and (exhausted or not self._room()):
+            self._news.wait()
+
+    def _give(self, flow: Flow[Any]) -> None:
         loop = self._runner._started()
+        position, self._given = self._given, self._given + 1
         loop.call_soon_threadsafe(self._begin, loop, position, flow)
 
     def _begin(self, loop: asyncio.AbstractEventLoop, position: int, flow: Flow[Any]) -> None:
-        task = loop.create_task(self._runner._top(flow, self._scope, None, None, None))
+        task = loop.create_task(self._runner._top(flow, self._scope, self._timeout, None, None))
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._end(position, done))
 
@@ -316,42 +349,25 @@ class _Mapping:
         progress = self._runner.progress
         outcome: Outcome[Any]
         if task.cancelled():
-            progress.skipped += 1
             outcome = Outcome("skipped")
         elif (error := task.exception()) is None:
-            progress.finished += 1
             outcome = Outcome("done", task.result())
         elif isinstance(error, Stopping):
-            progress.skipped += 1
-            outcome = Outcome("skipped", error=error.reason)
+            outcome = Outcome("skipped", error=copy.copy(error.reason))
         elif isinstance(error, Exception):
-            progress.finished += 1
             progress.failed += 1
             outcome = Outcome("failed", error=error)
         else:
-            progress.skipped += 1
             outcome = Outcome("skipped")
-        self._done.put((position, outcome))
-
-    def _collect(self) -> None:
-        position, outcome = self._done.get()
-        while True:
-            self._open -= 1
-            self._ready[position] = outcome
-            self._stopped = self._stopped or outcome.state == "skipped"
-            try:
-                position, outcome = self._done.get_nowait()
-            except queue.Empty:
-                return
-
-    def _interrupted(self, given: int, taken: int) -> Iterator[Outcome[Any]]:
-        self._runner.interrupt()
-        while self._open:
-            self._collect()
-        for position in range(taken, given):
-            yield self._ready.pop(position)
+        if outcome.state == "skipped":
+            progress.skipped += 1
+            self._stopped = True
+        else:
+            progress.finished += 1
+        self._ended[position] = outcome
+        self._news.set()
 
     def _abandon(self) -> None:
-        """The caller stopped reading: close what is open, keep what was in flight."""
+        """Close what is open, keep what was in flight."""
         if not self._runner._closed:
-            self._runner._submit(self._runner._engine.leave(set(self._tasks)))
+            self._runner._submit(self._runner._engine.leave(self._tasks))

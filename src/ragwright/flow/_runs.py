@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core import StoreError, canonical_json, value_hash
-from ._writer import Database, Writer
+from ._writer import Database, Writer, one_of, scrub
 
 _VERSION = 1
 _SCHEMA = (
@@ -95,14 +95,32 @@ class Runs:
         self._writer.call(work)
         return run
 
-    def unfinished(self, kind: str, manifest: Mapping[str, Any]) -> str | None:
-        """The newest run of this very manifest that is not complete, None where there is none."""
+    def unfinished(
+        self,
+        kind: str,
+        manifest: Mapping[str, Any],
+        *,
+        scope: str = "",
+        errored: bool = False,
+    ) -> str | None:
+        """The newest run of this very manifest and scope that is not complete, else None.
+
+        ``errored`` counts a run that holds errored rows as not complete.
+        """
         row = self._reader.execute(
-            "SELECT run FROM runs WHERE kind = ? AND hash = ? AND state != 'complete' "
+            "SELECT run FROM runs WHERE kind = ? AND hash = ? AND scope = ? AND ("
+            "state != 'complete' OR (? AND EXISTS (SELECT 1 FROM rows "
+            "WHERE rows.run = runs.run AND rows.state = 'errored'))) "
             "ORDER BY started DESC LIMIT 1",
-            (kind, value_hash(manifest)),
+            (kind, value_hash(manifest), scope, errored),
         ).fetchone()
         return None if row is None else str(row[0])
+
+    def states(self, run: str) -> dict[str, str]:
+        """State of every row of a run, by row id; bodies are not read."""
+        return dict(
+            self._reader.execute("SELECT row, state FROM rows WHERE run = ?", (run,)).fetchall()
+        )
 
     def append(
         self,
@@ -172,14 +190,24 @@ class Runs:
         return [Run(r[0], r[1], json.loads(r[2]), r[3], r[4], r[5]) for r in rows]
 
     def rows(self, run: str) -> Iterator[RunRow]:
-        """Rows of a run in the order of their input."""
-        for row in self._reader.execute(
-            "SELECT ordinal, row, state, body FROM rows WHERE run = ? ORDER BY ordinal", (run,)
-        ):
-            yield RunRow(row[0], row[1], row[2], json.loads(row[3]))
+        """Rows of a run in the order of their input, as they stood when reading began."""
+        connection = self._database.connect()  # its own: a half-read cursor holds up no one else
+        try:
+            for row in connection.execute(
+                "SELECT ordinal, row, state, body FROM rows WHERE run = ? ORDER BY ordinal, row",
+                (run,),
+            ):
+                yield RunRow(row[0], row[1], row[2], json.loads(row[3]))
+        finally:
+            connection.close()
 
     def forget(self, *, source: str | None = None, scope: str | None = None) -> int:
-        """Purge the rows made of a document, or the runs of a scope; how many rows went."""
+        """Purge the rows made of a document, or the runs of a scope; how many rows went.
+
+        Raises:
+            StoreError: Neither or both are named, or the file is held by another process.
+        """
+        one_of(source, scope)
 
         def work(connection: sqlite3.Connection) -> int:
             if source is not None:
@@ -197,9 +225,7 @@ class Runs:
             return len(found)
 
         count = self._writer.call(work)
-        self._reader.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._reader.execute("VACUUM")
-        self._reader.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        scrub(self._reader, self._database.path)
         return count
 
     def close(self) -> None:

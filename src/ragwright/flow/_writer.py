@@ -7,6 +7,7 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -72,15 +73,18 @@ class Writer:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._queue: queue.SimpleQueue[tuple[Work, Done] | None] = queue.SimpleQueue()
+        self._connection = database.connect()  # here, so that its failure is the opener's
         self._thread = threading.Thread(target=self._run, name="ragwright-writer", daemon=True)
         self._closed = False
+        self._lock = threading.Lock()
         self._thread.start()
 
     def submit(self, work: Work, done: Done) -> None:
         """Queue work; ``done(result, error)`` is called on the writer's thread."""
-        if self._closed:
-            raise StoreError("the store is closed", where=str(self._database.path))
-        self._queue.put((work, done))
+        with self._lock:  # nothing is queued behind the end mark, where nobody would do it
+            if self._closed:
+                raise StoreError("the store is closed", where=str(self._database.path))
+            self._queue.put((work, done))
 
     def call(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do work and wait for its commit."""
@@ -100,13 +104,15 @@ class Writer:
 
     def close(self) -> None:
         """Finish what is queued and end the thread; safe to call twice."""
-        if not self._closed:
+        with self._lock:
+            if self._closed:
+                return
             self._closed = True
             self._queue.put(None)
-            self._thread.join()
+        self._thread.join()
 
     def _run(self) -> None:
-        connection = self._database.connect()
+        connection = self._connection
         closing = False
         while not closing:
             batch = []
@@ -144,12 +150,43 @@ class Writer:
                 connection.execute("ROLLBACK")
             results = [(done, None, self._typed(error)) for _, done in batch]
         for done, result, failure in results:
-            done(result, failure)
+            with suppress(Exception):  # a caller whose loop is gone must not end the thread
+                done(result, failure)
 
     def _typed(self, error: Exception) -> BaseException:
         if isinstance(error, sqlite3.Error):
             return translate(error, self._database.path)
         return error
+
+
+def one_of(source: str | None, scope: str | None) -> None:
+    """Refuse to forget everything, or two things at once.
+
+    Raises:
+        StoreError: Neither or both are named.
+    """
+    if (source is None) == (scope is None):
+        raise StoreError("name either a document or a scope to forget")
+
+
+def scrub(connection: sqlite3.Connection, path: Path) -> None:
+    """Overwrite what was deleted, so that forgotten text is gone from the file and its log.
+
+    Raises:
+        StoreBusyError: Another connection still reads what was deleted.
+    """
+    try:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("VACUUM")
+        busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    except sqlite3.Error as error:
+        raise translate(error, path) from error
+    if busy:
+        raise StoreBusyError(
+            "what was forgotten is deleted but not yet overwritten: the file is being read",
+            where=str(path),
+            hint="end other work on this project, then forget again",
+        )
 
 
 def translate(error: sqlite3.Error, path: Path) -> StoreError:
