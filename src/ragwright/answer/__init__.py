@@ -2,4 +2,50 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from ._citations import citation, cited_numbers, resolve_citations
+from ._condense import Condensed, condense, condense_by_rule
+from ._context import count_tokens, fit_hits, order_hits
+from ._extract import Selection, Sentence, select, split_sentences
+from ._flow import (
+    AnswerOptions,
+    AnswerSetup,
+    abstains,
+    answer,
+    avg_chunk_score,
+    extract,
+    write,
+)
+from ._personas import load_persona, load_personas, pick_persona, shipped_personas
+from ._prompt import PARTS, Prompt, PromptOptions, compose, presets
+
+__all__ = [
+    "PARTS",
+    "AnswerOptions",
+    "AnswerSetup",
+    "Condensed",
+    "Prompt",
+    "PromptOptions",
+    "Selection",
+    "Sentence",
+    "abstains",
+    "answer",
+    "avg_chunk_score",
+    "citation",
+    "cited_numbers",
+    "compose",
+    "condense",
+    "condense_by_rule",
+    "count_tokens",
+    "extract",
+    "fit_hits",
+    "load_persona",
+    "load_personas",
+    "order_hits",
+    "pick_persona",
+    "presets",
+    "resolve_citations",
+    "select",
+    "shipped_personas",
+    "split_sentences",
+    "write",
+]

@@ -9,12 +9,18 @@ from ._analysis import (
     WordTokenizer,
     detect_language,
     make_analyzer,
+    words,
 )
-from ._extractive import ExtractiveReranker, pack_sentence
+from ._embedding import EmbedOptions, Prefixes, VectorRule, embed_texts, family_prefixes
+from ._extractive import FEATURES, ExtractiveReranker, pack_sentence
+from ._hf_tokenizer import HFTokenizer
 from ._names import Directory, ModelName, ModelSettings, Provider, Target
+from ._onnx import OnnxEmbedder
 from ._openai import OpenAIChat, OpenAIEmbeddings
+from ._registry import Models
 from ._seams import ChatModel, Embedder, Reranker, Tokenizer
 from ._sentences import sentence_spans
+from ._st import SentenceTransformerEmbedder, export_onnx
 from ._transport import Connections
 
 __all__ = [
@@ -23,20 +29,32 @@ __all__ = [
     "ChatModel",
     "Connections",
     "Directory",
+    "EmbedOptions",
     "Embedder",
     "ExtractiveReranker",
+    "FEATURES",
+    "HFTokenizer",
     "ModelName",
     "ModelSettings",
+    "Models",
+    "OnnxEmbedder",
     "OpenAIChat",
     "OpenAIEmbeddings",
+    "Prefixes",
     "Provider",
     "Reranker",
+    "SentenceTransformerEmbedder",
     "Target",
     "TokenSource",
     "Tokenizer",
+    "VectorRule",
     "WordTokenizer",
     "detect_language",
+    "embed_texts",
+    "export_onnx",
+    "family_prefixes",
     "make_analyzer",
     "pack_sentence",
     "sentence_spans",
+    "words",
 ]

@@ -21,7 +21,7 @@ _SHORTENED = """
 _ABBREVIATIONS = frozenset(_SHORTENED.split())
 """Ends in a full stop that closes no sentence, casefolded, without the last stop."""
 
-_CLOSING = "etc usw ecc enz al jr sr inc ltd co corp a.m p.m u.s u.s.a b.c a.d"
+_CLOSING = "al jr sr inc ltd co corp a.m p.m u.s u.s.a b.c a.d"
 _MAY_END = frozenset(_CLOSING.split())
 """Abbreviations that may close a sentence as well; the next word decides."""
 
@@ -164,6 +164,8 @@ def _goes_on(text: str, begin: int, stop: re.Match[str], end: int) -> bool:
         return False
     if len(word) == 1 and word.isalpha() and word.isupper():
         return True
+    if plain in {"etc", "usw", "ecc", "enz"}:
+        return not first.isupper()
     if plain in _MAY_END or re.fullmatch(r"[A-Z](?:\.-?[A-Z])+", word):
         following = re.match(r"[\w'’]*", after)
         return not (first.isupper() and following and following[0].casefold() in _STARTERS)

@@ -1,0 +1,210 @@
+"""How good is the offline answerer? Answer-sentence hit rate and abstention, measured.
+
+    python -m benchmarks.extractive [--fit]
+
+Data: ``squad2_subset`` (unanswerable questions written by people) and ``piaf`` (French; a
+question is made unanswerable by removing its paragraph). Development: SQuAD's article
+Computational_complexity_theory and the half of PIAF's articles with an even title hash.
+Reported: SQuAD's Normans and Rhine, and PIAF's other half. ``--fit`` fits the weights on the
+development part and prints them; nothing is ever fitted on the reported part.
+
+Columns: ``hit@1`` the best sentence holds a gold answer; ``hit@60w`` one of the sentences that
+fit 60 words does; AUC tells answerable from unanswerable questions by the best score.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragwright.core import text_hash
+from ragwright.models import (
+    FEATURES,
+    Analyzer,
+    AnalyzerOptions,
+    ExtractiveReranker,
+    pack_sentence,
+    sentence_spans,
+)
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+Array = NDArray[np.float64]
+
+_FOR = {"coverage", "relative", "bm25", "pairs", "before", "heading", "definition", "rank"}
+EVIDENCE = [i for i, name in enumerate(FEATURES) if name in _FOR]
+"""Features that can only speak for a sentence; a small sample must not turn them round."""
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph with the title of its article."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, its paragraph's number, and its gold answers as (start, end) there."""
+
+    text: str
+    paragraph: int
+    answers: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A question with a context: paragraph numbers, and whether the context answers it."""
+
+    question: Question
+    context: tuple[int, ...]
+    answerable: bool
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """The sentences of a case: text, packed text, and whether each holds a gold answer."""
+
+    texts: list[str]
+    packed: list[str]
+    gold: list[bool]
+
+
+def load(path: Path, keep: Callable[[str], bool]) -> tuple[list[Paragraph], list[Question]]:
+    """Paragraphs and questions of the articles of a SQuAD-like file that ``keep`` accepts."""
+    paragraphs: list[Paragraph] = []
+    questions: list[Question] = []
+    for article in json.loads(path.read_text("utf-8"))["data"]:
+        if not keep(article["title"]):
+            continue
+        title = article["title"].replace("_", " ").replace("<i>", "").replace("</i>", "")
+        for paragraph in article["paragraphs"]:
+            paragraphs.append(Paragraph(title, paragraph["context"]))
+            for qa in paragraph["qas"]:
+                questions.append(
+                    Question(qa["question"], len(paragraphs) - 1, tuple(answers(qa, paragraph)))
+                )
+    return paragraphs, questions
+
+
+def answers(qa: Any, paragraph: Any) -> Iterator[tuple[int, int]]:
+    """Gold spans of a question; an offset that is wrong by one is mended by the text."""
+    if qa.get("is_impossible"):
+        return
+    for answer in qa["answers"]:
+        near = max(0, answer["answer_start"] - 2)
+        start = paragraph["context"].find(answer["text"], near)
+        if start >= 0:
+            yield start, start + len(answer["text"])
+
+
+class BM25:
+    """BM25 (Lucene's form, k1 1.2, b 0.75) in twenty lines."""
+
+    def __init__(self, texts: Iterable[str], analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+        counts = [Counter(analyzer.tokens(text)) for text in texts]
+        lengths = np.array([sum(c.values()) for c in counts], dtype=np.float64)
+        norm = 1.2 * (0.25 + 0.75 * lengths / max(lengths.mean(), 1.0))
+        self.size = len(counts)
+        postings: dict[str, list[tuple[int, int]]] = {}
+        for number, count in enumerate(counts):
+            for term, frequency in count.items():
+                postings.setdefault(term, []).append((number, frequency))
+        self.scored: dict[str, tuple[NDArray[np.int64], Array]] = {}
+        for term, pairs in postings.items():
+            rows = np.array([p[0] for p in pairs])
+            tf = np.array([p[1] for p in pairs], dtype=np.float64)
+            idf = np.log(1 + (self.size - len(pairs) + 0.5) / (len(pairs) + 0.5))
+            self.scored[term] = rows, idf * tf / (tf + norm[rows])
+
+    def scores(self, query: str) -> Array:
+        """Score of every text."""
+        total = np.zeros(self.size)
+        for term in self.analyzer.query_tokens(query):
+            if term in self.scored:
+                rows, values = self.scored[term]
+                total[rows] += values
+        return total
+
+
+def cases(
+    paragraphs: Sequence[Paragraph], questions: Sequence[Question], analyzer: Analyzer, k: int
+) -> tuple[list[Case], list[Case]]:
+    """Cases with the gold paragraph alone, and cases with the k best paragraphs by BM25.
+
+    Where the data has no unanswerable questions, every second question gets the context
+    without its own paragraph: the next best one for the first list, k others for the second.
+    """
+    index = BM25([f"{p.title}\n{p.text}" for p in paragraphs], analyzer)
+    written = any(not q.answers for q in questions)
+    alone, found = [], []
+    for number, question in enumerate(questions):
+        scores = index.scores(question.text)
+        order = [int(i) for i in np.argsort(-np.round(scores, 6), kind="stable")]
+        if not written and number % 2:
+            order.remove(question.paragraph)
+            alone.append(Case(question, (order[0],), False))
+        else:
+            alone.append(Case(question, (question.paragraph,), bool(question.answers)))
+        best = tuple(order[:k])
+        found.append(Case(question, best, bool(question.answers) and question.paragraph in best))
+    return alone, found
+
+
+def sentences(case: Case, paragraphs: Sequence[Paragraph]) -> Sentences:
+    """The sentences of a case's context in order."""
+    made = Sentences([], [], [])
+    for number in case.context:
+        paragraph = paragraphs[number]
+        spans = sentence_spans(paragraph.text)
+        texts = [paragraph.text[s.start : s.end] for s in spans]
+        for span, text in zip(spans, texts, strict=True):
+            made.texts.append(text)
+            made.packed.append(pack_sentence(text, heading=paragraph.title, chunk=str(number)))
+            made.gold.append(
+                number == case.question.paragraph
+                and any(span.start <= a and b <= span.end for a, b in case.question.answers)
+            )
+    return made
+
+
+def fit(rows: Sequence[tuple[Array, NDArray[np.bool_]]], l2: float = 1.0, steps: int = 400) -> Array:
+    """Weights of a softmax over the sentences of a case and "no answer" (score 0), by Adam."""
+    matrix = np.concatenate([f for f, _ in rows])
+    gold = np.concatenate([g for _, g in rows]).astype(float)
+    sizes = np.array([len(g) for _, g in rows])
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    case = np.repeat(np.arange(len(rows)), sizes)
+    any_gold = np.add.reduceat(gold, starts) > 0
+    weights = np.zeros(matrix.shape[1])
+    mean, spread = np.zeros_like(weights), np.zeros_like(weights)
+    for step in range(1, steps + 1):
+        exp = np.exp(np.clip(matrix @ weights, -30, 30))
+        total = 1.0 + np.add.reduceat(exp, starts)
+        right = np.add.reduceat(exp * gold, starts)
+        share = np.where(any_gold[case], exp * gold / np.maximum(right, 1e-12)[case], 0.0)
+        slope = matrix.T @ (exp / total[case] - share) / len(rows) + l2 * weights / len(rows)
+        mean = 0.9 * mean + 0.1 * slope
+        spread = 0.999 * spread + 0.001 * slope**2
+        weights -= 0.05 * (mean / (1 - 0.9**step)) / (np.sqrt(spread / (1 - 0.999**step)) + 1e-9)
+        weights[EVIDENCE] = np.maximum(weights[EVIDENCE], 0.0)
+    return weights
+
+
+def auc(scores: Sequence[float], labels: Sequence[bool]) -> float:
+    """Chance that an answerable question scores above an unanswerable one (ties half)."""
+    good = np.array([s for s, y in zip(scores, labels, strict=True) if y])
+    bad = np.array([s for s, y in zip(scores, labels, strict=True) if not y])
+    if not len(good) or not len(bad):
+        return float("nan")
+    wins = (good[:, None] > bad[None]).sum() + 0.5 * (good[:, None] == bad[None]).sum()
+    return float(wins / (len(good) * len(bad)))

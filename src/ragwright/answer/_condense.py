@@ -1,0 +1,109 @@
+"""Follow-up questions made to stand alone, by a model or, without one, by rule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from ..flow import Flow, Message, chat
+from ..models import Analyzer, words
+from ._prompt import render
+from ._yaml import Mapped, parse_mapping
+
+EXTRACTIVE = "extractive"
+"""Name of the offline model; it writes nothing, so it cannot rewrite either."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condensed:
+    """A question that stands alone.
+
+    Attributes:
+        text: The question to retrieve and answer with.
+        how: ``as asked``, ``rule`` (terms of an earlier question were added), or the model.
+    """
+
+    text: str
+    how: str
+
+
+_POINTING = re.compile(
+    r"\b(?:it|its|itself|they|them|their|theirs|he|him|his|she|her|hers|this|that|these|those"
+    r"|there|one|ones|both|former|latter|such|same"
+    r"|il|elle|ils|elles|lui|leur|leurs|celui|celle|ceux|celles|celui-ci|celle-ci|cela|ça|ceci"
+    r"|y|en|son|sa|ses|cette|cet|ces|ce dernier|cette dernière"
+    r"|er|sie|ihm|ihr|ihre|dessen|deren|diese[rsmn]?|dort|davon|dazu"
+    r"|ello|ella|ellos|ellas|esto|eso|ese|esa|allí)\b",
+    re.IGNORECASE,
+)
+_CONTINUING = re.compile(
+    r"^\W*(?:and|or|but|so|also|what about|how about|what else|why(?: not)?\W*$|et|mais|ou|alors"
+    r"|qu['’]en est-il|pourquoi\W*$|und|oder|aber|y|pero|e|ma)\b",
+    re.IGNORECASE,
+)
+_IMPERSONAL = re.compile(
+    r"\b(?:is it|was it|il y a|y a-t-il|il faut|faut-il|il est|est-il|existe-t-il|is there"
+    r"|are there|was there|were there|this (?:document|manual|page)|en \d+|qu['’]est-ce que)\b",
+    re.IGNORECASE,
+)
+
+
+def condense(question: str, history: Sequence[Message], model: str = "") -> Flow[Condensed]:
+    """A follow-up question rewritten so that it can be searched and answered by itself.
+
+    Args:
+        question: The last question.
+        history: Earlier turns, oldest first, roles ``user`` and ``assistant``.
+        model: Chat model; empty or ``extractive`` for the rule (:func:`condense_by_rule`).
+    """
+    if not history:
+        return Condensed(question, "as asked")
+    if model in {"", EXTRACTIVE}:
+        return condense_by_rule(question, history)
+    data = _template()
+    values = {"history": history, "question": question}
+    reply = yield from chat(
+        model,
+        [Message(role, render(data.text(role), values)) for role in ("system", "user")],
+        {"temperature": 0.0, "max_tokens": 200},
+    )
+    text = " ".join(reply.text.split()).strip("\"'«» ")
+    return Condensed(text, model) if text else Condensed(question, "as asked")
+
+
+def condense_by_rule(question: str, history: Sequence[Message]) -> Condensed:
+    """The question with the salient terms of the last one, where it points back at something.
+
+    A question points back where it holds a pronoun or a demonstrative, begins like a
+    continuation ("and", "what about", "et"), or has no content word but one. Salient terms are
+    the content words of the last user question that the new one lacks, in their order.
+    """
+    asked = [turn.content for turn in history if turn.role == "user"]
+    if not asked or not points_back(question):
+        return Condensed(question, "as asked")
+    analyzer = Analyzer()
+    own = set(analyzer.tokens(question))
+    terms: list[str] = []
+    for word in words(asked[-1]):
+        tokens = analyzer.tokens(word)
+        if tokens and not own.intersection(tokens) and word not in terms:
+            terms.append(word)
+    if not terms:
+        return Condensed(question, "as asked")
+    return Condensed(f"{question} ({' '.join(terms[:8])})", "rule")
+
+
+def points_back(question: str) -> bool:
+    """True where a question cannot be understood without the one before it."""
+    if _CONTINUING.search(question) or len(set(Analyzer().tokens(question))) < 2:
+        return True
+    return bool(_POINTING.search(_IMPERSONAL.sub(" ", question)))
+
+
+@cache
+def _template() -> Mapped:
+    path = files("ragwright.answer") / "data" / "prompts" / "condense.yaml"
+    return parse_mapping(path.read_text("utf-8"), "condense.yaml")

@@ -1,0 +1,229 @@
+"""The answering flow: a chat model writes from the context, or the offline model quotes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..core import Answer, Hit, ModelReplyError, Persona, option
+from ..flow import Flow, chat
+from ..models import Tokenizer, detect_language
+from ._citations import resolve_citations
+from ._condense import EXTRACTIVE
+from ._context import HitOrder, fit_hits, order_hits
+from ._extract import quoted, score_sentences, select, split_sentences
+from ._prompt import PromptOptions, compose
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOptions:
+    """How an answer is made from its passages."""
+
+    model: str = option(EXTRACTIVE, "Chat model, or extractive: quote sentences, offline.")
+    persona: str = option("", "Persona to answer for when none is asked for.")
+    max_tokens: int = option(700, "Most tokens a reply may have.", ge=1)
+    temperature: float = option(0.0, "Sampling temperature.", ge=0, le=2)
+    seed: int | None = option(None, "Seed sent to servers that know one.")
+    context_tokens: int = option(6000, "Most tokens of passages in the prompt.", ge=100)
+    hit_order: HitOrder = option(
+        "best_first", "Order of passages: best_first, best_last or best_at_ends."
+    )
+    stream: bool = option(False, "Show the reply while it is being written.")
+    threshold: float = option(0.25, "Score below which the extractive model abstains.", ge=0, le=1)
+    sentences: int = option(6, "Most sentences the extractive model quotes.", ge=1)
+    closed_book: bool = option(False, "Ask the model without any passages.")
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSetup:
+    """What the flow needs besides question, persona and hits.
+
+    ``tokenizer`` counts the tokens of the context; None for an estimate from words.
+    """
+
+    options: AnswerOptions = AnswerOptions()
+    prompt: PromptOptions = PromptOptions()
+    tokenizer: Tokenizer | None = None
+
+
+REFUSALS = {
+    "en": "The documents found do not answer this question.",
+    "fr": "Les documents trouvés ne répondent pas à cette question.",
+    "de": "Die gefundenen Dokumente beantworten diese Frage nicht.",
+    "es": "Los documentos encontrados no responden a esta pregunta.",
+    "it": "I documenti trovati non rispondono a questa domanda.",
+    "pt": "Os documentos encontrados não respondem a esta pergunta.",
+    "nl": "De gevonden documenten beantwoorden deze vraag niet.",
+}
+"""What an answer says when nothing in the context answers, by language."""
+
+QUOTED = "quoted offline: sentences of the sources, chosen by their words; no model wrote this"
+
+
+def answer(
+    question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSetup | None = None
+) -> Flow[Answer]:
+    """An answer for a persona from retrieved passages, with citations, or an abstention.
+
+    Args:
+        question: A question that stands alone (see :func:`condense`).
+        persona: Whom to write for; its ``model`` overrides the project's.
+        hits: Passages, best first.
+        setup: Settings.
+
+    Raises:
+        ModelReplyError: The chat model's reply is empty.
+        PromptError: The prompt cannot be put together.
+    """
+    chosen = setup or AnswerSetup()
+    model = persona.model or chosen.options.model
+    if model == EXTRACTIVE:
+        return (yield from extract(question, persona, hits, chosen.options))
+    return (yield from write(question, persona, hits, chosen))
+
+
+def extract(
+    question: str, persona: Persona, hits: Sequence[Hit], options: AnswerOptions
+) -> Flow[Answer]:
+    """An answer of quoted sentences, each cited with its exact span; one request, no server."""
+    sentences = split_sentences(hits)
+    made = Answer(question, "", persona.name, hits=tuple(hits), model=EXTRACTIVE)
+    if not sentences:
+        return _refused(made, "nothing was retrieved" if not hits else "no sentence to quote")
+    sources = list(dict.fromkeys(hit.document_id for hit in hits))
+    scores = yield from score_sentences(question, sentences, sources)
+    selection = select(
+        sentences,
+        scores,
+        threshold=options.threshold,
+        max_words=persona.max_words,
+        most=options.sentences,
+    )
+    if not selection.chosen and selection.best:
+        near = selection.best
+        return _refused(
+            made,
+            f"closest sentence, score {selection.score:.2f} of {options.threshold:.2f} needed: "
+            f"{near.text} [{near.number}]",
+        )
+    text, citations, notes = quoted(selection, hits, persona)
+    label = f"{QUOTED}; best score {selection.score:.2f}"
+    return Answer(
+        question,
+        text,
+        persona.name,
+        citations=citations,
+        hits=tuple(hits),
+        model=EXTRACTIVE,
+        notes=(label, *notes),
+    )
+
+
+def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSetup) -> Flow[Answer]:
+    """An answer written by a chat model from the passages that fit its context."""
+    options = setup.options
+    model = persona.model or options.model
+    if options.closed_book:
+        hits = ()
+    elif not hits:
+        return _refused(Answer(question, "", persona.name, model=model), "nothing was retrieved")
+    kept, notes = fit_hits(hits, options.context_tokens, setup.tokenizer)
+    kept = order_hits(kept, options.hit_order)
+    prompt = compose(question, persona, kept, _for_context(setup.prompt, options.closed_book))
+    reply = yield from chat(
+        model,
+        prompt.messages,
+        {
+            "max_tokens": options.max_tokens,
+            "temperature": options.temperature,
+            "seed": options.seed,
+        },
+        stream=options.stream,
+        sources=list(dict.fromkeys(hit.document_id for hit in kept)),
+    )
+    text = reply.text.strip()
+    if not text:
+        raise ModelReplyError(
+            f"{model} returned an empty answer",
+            hint="raise answer.max_tokens, or try the question again with --retry-errors",
+        )
+    citations, wrong = resolve_citations(text, kept)
+    if reply.finish == "length":
+        notes = (*notes, f"the reply was cut at {options.max_tokens} tokens")
+    if reply.finish == "content_filter":
+        notes = (*notes, "the server's content filter cut the reply")
+    if reply.dropped:
+        notes = (*notes, f"the server does not know {', '.join(reply.dropped)}; left out")
+    return Answer(
+        question,
+        text,
+        persona.name,
+        abstained=abstains(text, setup.prompt.cue),
+        citations=citations,
+        hits=kept,
+        model=model,
+        cached=reply.cached,
+        prompt=tuple((m.role, m.content) for m in prompt.messages),
+        usage=reply.usage,
+        notes=(*notes, *wrong),
+    )
+
+
+def abstains(text: str, cue: str) -> bool:
+    """True where a reply says, by the configured cue, that the context does not answer.
+
+    The cue is looked for in the first two sentences, whatever the case, spacing, quotes and
+    last stop.
+    """
+    wanted = _plain(cue)
+    opening = _plain(" ".join(re.split(r"(?<=[.!?…])\s+", text.strip())[:2]))
+    return bool(wanted) and wanted in opening
+
+
+def avg_chunk_score(made: Answer) -> float | None:
+    """Mean similarity of the passages of an answer to its question (dense channel).
+
+    None where no passage has a dense score: keyword scores are no similarities.
+    """
+    scores = [hit.channels["dense"].score for hit in made.hits if "dense" in hit.channels]
+    return sum(scores) / len(scores) if scores else None
+
+
+def refusal(question: str) -> str:
+    """The sentence that says nothing answers, in the question's language where it is known."""
+    return REFUSALS.get(detect_language([question], least=2), REFUSALS["en"])
+
+
+def _refused(made: Answer, note: str) -> Answer:
+    return Answer(
+        made.question,
+        refusal(made.question),
+        made.persona,
+        abstained=True,
+        hits=made.hits,
+        model=made.model,
+        notes=(note,),
+    )
+
+
+def _for_context(options: PromptOptions, closed_book: bool) -> PromptOptions:
+    """Prompt options without the parts that speak of passages, for a closed-book question."""
+    if not closed_book:
+        return options
+    about = ("context", "only_context", "ignore_debris", "key_information", "insufficient")
+    return PromptOptions(
+        options.template,
+        options.preset,
+        options.parts,
+        (*options.without, *about, "tailor"),
+        options.order,
+        options.swap,
+        options.replace,
+        options.company,
+        options.cue,
+    )
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.sub(r"[\W_]+", " ", text.casefold()).split())

@@ -1,0 +1,79 @@
+"""Personas are data: one YAML file each, in the project or shipped with the package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from importlib.resources import files
+from pathlib import Path
+
+from ..core import Persona, PromptError
+from ._yaml import Mapped, near, parse_mapping, read_mapping
+
+_SHIPPED = ("engineer", "marketing")
+
+
+def load_persona(path: str | Path) -> Persona:
+    """The persona of a YAML file; its name is the file's where no ``name`` is given.
+
+    Raises:
+        PromptError: An unknown key (the nearest is named), a value of the wrong kind, a tab,
+            or no YAML; with file and line.
+    """
+    return _persona(read_mapping(Path(path)), Path(path).stem)
+
+
+def load_personas(folder: str | Path) -> Mapping[str, Persona]:
+    """Personas of all YAML files of a folder by name, in order of their names.
+
+    Raises:
+        PromptError: A file is wrong (see :func:`load_persona`), or two claim one name.
+    """
+    found: dict[str, tuple[Persona, Path]] = {}
+    paths = [p for p in Path(folder).glob("*.y*ml") if p.suffix in {".yaml", ".yml"}]
+    for path in sorted(paths):
+        persona = load_persona(path)
+        if persona.name in found:
+            raise PromptError(
+                f"two personas are called {persona.name!r}",
+                where=str(path),
+                hint=f"the other is {found[persona.name][1]}; rename one",
+            )
+        found[persona.name] = persona, path
+    return {name: found[name][0] for name in sorted(found)}
+
+
+def shipped_personas() -> Mapping[str, Persona]:
+    """The personas that come with the package, by name."""
+    folder = files("ragwright.answer") / "data" / "personas"
+    texts = {name: (folder / f"{name}.yaml").read_text("utf-8") for name in _SHIPPED}
+    return {
+        name: _persona(parse_mapping(text, f"{name}.yaml"), name) for name, text in texts.items()
+    }
+
+
+def pick_persona(name: str, personas: Mapping[str, Persona]) -> Persona:
+    """The persona with a name; a neutral one without instructions for the empty name.
+
+    Raises:
+        PromptError: No such persona; the nearest is named.
+    """
+    if not name:
+        return Persona("")
+    if name not in personas:
+        raise PromptError(f"unknown persona {name!r}", hint=near(name, personas))
+    return personas[name]
+
+
+def _persona(data: Mapped, name: str) -> Persona:
+    known = [f.name for f in fields(Persona)]
+    data.check_keys(known, "a persona")
+    texts = {key: data.text(key) for key in known if key != "max_words"}
+    texts["name"] = texts["name"] or name
+    limit = data.values.get("max_words", Persona("").max_words)
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise PromptError(
+            f"'max_words' must be a whole number from 1, not {limit!r}",
+            where=data.place("max_words"),
+        )
+    return Persona(max_words=limit, **texts)

@@ -1,0 +1,271 @@
+r"""The answering prompt: thirteen named parts, each of which can be switched, swapped, replaced.
+
+Parts are jinja2 templates in a YAML file; they are rendered once, in a sandbox. Questions,
+personas and passages are values: nothing in them is ever rendered.
+
+A passage cannot pass for another one. Its text is neutralised before it enters the prompt:
+a number in square brackets becomes round (``[3]`` -> ``(3)``, which also keeps the stray
+footnotes of a source from being copied as citations), the title is one line, and the prompt's
+own turn markers and chat control tokens (``<|…|>``, ``[INST]``) are broken up. So the only
+``[n]`` at the start of a line are the ones written here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ..core import Hit, Persona, PromptError, option
+from ..flow import Message
+from ._yaml import Mapped, near, parse_mapping, read_mapping
+
+PARTS = (
+    "role",
+    "tailor",
+    "ignore_debris",
+    "only_context",
+    "key_information",
+    "insufficient",
+    "readable_sentences",
+    "persona_length",
+    "persona_style",
+    "no_extraneous",
+    "context",
+    "question",
+    "turn_markers",
+)
+"""The thirteen parts, in the order of the complete prompt."""
+
+MARKERS = ("instruction_tokens", "assistant_cue")
+"""The two halves of ``turn_markers``; each can be switched off alone."""
+
+DEFAULT_CUE = "The passages do not answer this question."
+
+
+@dataclass(frozen=True, slots=True)
+class PromptOptions:
+    """How the prompt is put together; presets and switches add up."""
+
+    template: str = option("", "YAML file with the parts; empty for the shipped one.")
+    preset: str = option("complete", "Ablation preset: a name for a set of switches.")
+    parts: tuple[str, ...] = option((), "Only these parts; empty for all.")
+    without: tuple[str, ...] = option((), "Parts left out.")
+    order: tuple[str, ...] = option((), "Parts to put first, in this order; the others follow.")
+    swap: tuple[tuple[str, str], ...] = option((), "Pairs of parts that change places.")
+    replace: Mapping[str, str] = option(dict, "Part -> its text or the name of a variant.")
+    company: str = option("", "The company, product or organisation the answers are for.")
+    cue: str = option(DEFAULT_CUE, "Words a reply begins with when the passages do not answer.")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A rendered prompt.
+
+    Attributes:
+        messages: The turns to send.
+        parts: (name, text) of each part that is in it, in order; empty ones are left out.
+        text: The whole prompt as one text, for models without turns.
+    """
+
+    messages: tuple[Message, ...]
+    parts: tuple[tuple[str, str], ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is rendered: part names in order, their templates, the markers switched on."""
+
+    names: tuple[str, ...]
+    texts: Mapping[str, str]
+    system: frozenset[str]
+    markers: Mapping[str, str]
+    where: str
+
+
+def compose(
+    question: str, persona: Persona, hits: Sequence[Hit], options: PromptOptions | None = None
+) -> Prompt:
+    """The prompt for a question, a persona and its passages, numbered from 1 in their order.
+
+    Raises:
+        PromptError: An unknown part, preset or variant; a template that fails, with its part.
+    """
+    chosen = options or PromptOptions()
+    plan = _plan(chosen)
+    guard = tuple(text for text in plan.markers.values() if text)
+    values = {
+        "question": question.strip(),
+        "persona": {k: v.strip() for k, v in asdict(persona).items() if isinstance(v, str)},
+        "passages": [_passage(number, hit, guard) for number, hit in enumerate(hits, 1)],
+        "company": chosen.company,
+        "cue": chosen.cue,
+    }
+    rendered = [(name, _render(plan, name, values)) for name in plan.names]
+    parts = [(name, text) for name, text in rendered if text]
+    system = [text for name, text in parts if name in plan.system]
+    user = [text for name, text in parts if name not in plan.system]
+    opened, closed = plan.markers["instruction_open"], plan.markers["instruction_close"]
+    cue = plan.markers["assistant_cue"]
+    first = system or user
+    if opened:
+        first.insert(0, opened)
+    user += [mark for mark in (closed, cue) if mark]
+    messages = [Message("system", _join(system))] if system else []
+    if user:
+        messages.append(Message("user", _join(user)))
+    body = [text for _, text in parts]
+    whole = [t for t in (opened, *body, closed, cue) if t]
+    marks = _join([t for t in (opened, closed, cue) if t])
+    if marks:
+        parts.append(("turn_markers", marks))
+    return Prompt(tuple(messages), tuple(parts), "\n\n".join(whole))
+
+
+def presets() -> Mapping[str, Mapping[str, Any]]:
+    """The ablation presets: name -> switches (``without``, ``swap``, ``replace``)."""
+    return dict(_shipped("presets").values)
+
+
+def _join(texts: Sequence[str]) -> str:
+    return "\n\n".join(texts)
+
+
+def _plan(options: PromptOptions) -> _Plan:
+    """Parts, order and markers that template, preset and switches come to."""
+    data = read_mapping(Path(options.template)) if options.template else _shipped("default")
+    data.check_keys(("order", "parts", "turn_markers", "system", "variants"), "a prompt file")
+    base = _shipped("default").values
+    texts = {**base["parts"], **_texts(data, "parts")}
+    variants = {**base["variants"], **_texts(data, "variants")}
+    markers = {**base["turn_markers"], **_texts(data, "turn_markers")}
+    known = (*texts, "turn_markers")
+    if options.preset not in presets():
+        raise PromptError(
+            f"unknown prompt preset {options.preset!r}", hint=near(options.preset, presets())
+        )
+    preset = presets()[options.preset]
+    without = {*preset.get("without", ()), *options.without}
+    swaps = [*preset.get("swap", ()), *options.swap]
+    replaced = {**preset.get("replace", {}), **options.replace}
+    _check([*without], (*known, *MARKERS), data.where)
+    listed = [*options.parts, *options.order, *(n for pair in swaps for n in pair), *replaced]
+    _check(listed, (*known, *markers), data.where)
+    for name, text in replaced.items():
+        (markers if name in markers else texts)[name] = variants.get(text, text)
+    order = list(data.values.get("order") or base["order"])
+    _check(order, known, data.place("order"))
+    order = [*options.order, *(n for n in order if n not in options.order)]
+    for one, other in swaps:
+        i, j = order.index(one), order.index(other)
+        order[i], order[j] = other, one
+    kept = [n for n in order if n not in without and (not options.parts or n in options.parts)]
+    if "turn_markers" not in kept:
+        without |= set(MARKERS)
+    off = {"assistant_cue"} & without
+    if "instruction_tokens" in without:
+        off |= {"instruction_open", "instruction_close"}
+    return _Plan(
+        tuple(n for n in kept if n != "turn_markers"),
+        texts,
+        frozenset(data.values.get("system") or base["system"]),
+        {name: "" if name in off else text.strip() for name, text in markers.items()},
+        data.where,
+    )
+
+
+def _texts(data: Mapped, key: str) -> dict[str, str]:
+    """A mapping of texts under a key."""
+    found = data.values.get(key, {})
+    if not isinstance(found, dict) or any(not isinstance(v, str) for v in found.values()):
+        raise PromptError(f"{key!r} must hold names and texts", where=data.place(key))
+    if key == "turn_markers":
+        _check(found, _shipped("default").values["turn_markers"], data.place(key))
+    return found
+
+
+def _check(names: Sequence[str] | Mapping[str, str], known: Sequence[str], where: str) -> None:
+    for name in names:
+        if name not in known:
+            raise PromptError(f"unknown prompt part {name!r}", where=where, hint=near(name, known))
+
+
+@cache
+def _shipped(name: str) -> Mapped:
+    path = files("ragwright.answer") / "data" / "prompts" / f"{name}.yaml"
+    return parse_mapping(path.read_text("utf-8"), f"{name}.yaml")
+
+
+def _render(plan: _Plan, name: str, values: Mapping[str, Any]) -> str:
+    try:
+        return render(plan.texts[name], values)
+    except PromptError as error:
+        raise PromptError(
+            f"prompt part {name!r}: {error.what}", where=plan.where, hint=error.hint
+        ) from error
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """A template rendered once in jinja2's sandbox, stripped; values are never rendered.
+
+    Raises:
+        PromptError: The template is malformed, names an unknown value, or does what the
+            sandbox forbids.
+    """
+    from jinja2 import TemplateError
+
+    try:
+        text: str = _environment().from_string(template).render(values)
+    except TemplateError as error:
+        raise PromptError(
+            f"the template fails: {error}", hint=f"values it may use: {', '.join(values)}"
+        ) from error
+    return text.strip()
+
+
+@cache
+def _environment() -> Any:
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    # No HTML is made here, so nothing is escaped: a model must see the text as it is.
+    return ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
+
+
+_NUMBERED = re.compile(r"[\[【]([\d\s,;–-]{1,40})[\]】]")
+_CONTROL = re.compile(r"<(\|[^|>]{0,40}\|)>|\[(/?INST)\]|<(/?s)>|<(</?SYS>)>")
+
+
+def _passage(number: int, hit: Hit, guard: Sequence[str]) -> dict[str, Any]:
+    title = " ".join((hit.title or hit.source).split())
+    return {
+        "number": number,
+        "title": neutral(title, guard),
+        "page": hit.page,
+        "text": neutral(hit.text.strip(), guard),
+    }
+
+
+def neutral(text: str, guard: Sequence[str] = ()) -> str:
+    """Document text that can forge neither a passage mark nor a turn.
+
+    Args:
+        text: Text of a passage or a title.
+        guard: Turn markers of the prompt; where the text holds one at the start of a line, a
+            word joiner (U+2060) parts its first character from the rest.
+    """
+    text = _NUMBERED.sub(r"(\1)", text)
+    text = _CONTROL.sub(lambda m: f"({next(g for g in m.groups() if g)})", text)
+    for mark in guard:
+        text = re.sub(
+            rf"^([ \t]*)({re.escape(mark[0])})({re.escape(mark[1:])})",
+            "\\1\\2\u2060\\3",
+            text,
+            flags=re.MULTILINE | re.IGNORECASE,
+        )
+    return text
