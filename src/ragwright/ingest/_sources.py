@@ -1,0 +1,128 @@
+"""From what the user names to documents: each source goes to the reader that accepts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from ..core import (
+    Document,
+    PluginError,
+    RagwrightError,
+    SourceError,
+    StoppedError,
+    UnsupportedSourceError,
+    load_object,
+)
+from ._arxiv import ArxivReader
+from ._beir import BeirReader
+from ._extract import SourceOptions
+from ._files import FileReader
+from ._seams import Failure, FetchBytes, Reader
+from ._web import WebReader
+from ._wikipedia import WikipediaReader
+
+_FORMS = (
+    "a file, folder or pattern (manuals/*.pdf)",
+    "https://…",
+    "wikipedia:Title or wikipedia:fr:Titre",
+    "arxiv:2401.01234 or arxiv:words?max=5",
+    "beir:FOLDER",
+)
+
+
+def default_readers(
+    options: SourceOptions | None = None, base: Path | None = None
+) -> tuple[Reader, ...]:
+    """Our own readers, in the order in which they are asked.
+
+    Args:
+        options: What to read and within which limits.
+        base: Folder that relative paths start from; the working directory by default.
+    """
+    return (
+        BeirReader(base),
+        WikipediaReader(),
+        ArxivReader(options),
+        WebReader(options),
+        FileReader(options, base),
+    )
+
+
+def load_reader(address: str) -> Reader:
+    """An own reader at ``module:object``: a `Reader`, or what makes one without arguments.
+
+    Raises:
+        PluginError: It cannot be loaded, or is no reader.
+    """
+    found = load_object(address, where="reader")
+    if callable(found) and not isinstance(found, Reader):
+        try:
+            found = found()
+        except Exception as error:
+            raise PluginError(f"{address!r} cannot be made: {error}", where="reader") from error
+    if not isinstance(found, Reader):
+        raise PluginError(
+            f"{address!r} is no reader", where="reader", hint="subclass ragwright.ingest.Reader"
+        )
+    return found
+
+
+def read_sources(
+    sources: Iterable[str],
+    readers: Sequence[Reader],
+    fetch: FetchBytes,
+    *,
+    reader: str = "",
+) -> Iterator[tuple[str, Document | Failure]]:
+    """Documents and failures of many sources, each with the source it came from.
+
+    Lazy: one document is in memory at a time. A source that cannot be read and a reader that
+    fails is a failure; what follows is read all the same.
+
+    Args:
+        sources: Paths and addresses as the user gave them.
+        readers: Asked in order; the first that accepts a source reads it.
+        fetch: The only way to the network.
+        reader: ``module:object`` of an own reader that reads them all instead.
+
+    Raises:
+        PluginError: ``reader`` cannot be loaded.
+    """
+    own = load_reader(reader) if reader else None
+    return _read(sources, readers, fetch, own)
+
+
+def _read(
+    sources: Iterable[str], readers: Sequence[Reader], fetch: FetchBytes, own: Reader | None
+) -> Iterator[tuple[str, Document | Failure]]:
+    for source in sources:
+        chosen = own or next((r for r in readers if r.accepts(source)), None)
+        if chosen is None:
+            yield source, Failure(source, _unknown(source))
+            continue
+        try:
+            for item in chosen.read(source, fetch):
+                yield source, item
+        except StoppedError:
+            raise
+        except RagwrightError as error:
+            yield source, Failure(source, error)
+        except Exception as error:  # a reader of anybody's must not cost the other sources
+            wrapped = SourceError(
+                f"the reader {chosen.name or type(chosen).__name__!r} failed: "
+                f"{type(error).__name__}: {error}",
+                where=source,
+                hint="this is a fault of the reader; the other sources were read",
+            )
+            wrapped.__cause__ = error
+            yield source, Failure(source, wrapped)
+
+
+def _unknown(source: str) -> UnsupportedSourceError:
+    scheme = source.partition(":")[0]
+    return UnsupportedSourceError(
+        f"no reader knows sources of the kind {scheme + ':'!r}",
+        where=source,
+        hint="known are " + "; ".join(_FORMS),
+    )

@@ -1,0 +1,160 @@
+"""Web pages: the main part of HTML; other types as the file readers read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from email.message import Message
+from pathlib import PurePosixPath
+from urllib.parse import unquote, urldefrag, urlsplit
+
+from ..core import Document, EmptySourceError, RagwrightError, StoppedError
+from ._extract import Extract, SourceOptions
+from ._files import extract_bytes
+from ._html import decode_html, parse_html
+from ._seams import Failure, FetchBytes, Fetched, Reader
+from ._sniff import sniff
+
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+_SUFFIX = {
+    "application/epub+zip": ".epub",
+    "application/json": ".json",
+    "application/pdf": ".pdf",
+    "application/vnd.ms-excel": ".xls",
+    "application/vnd.oasis.opendocument.spreadsheet": ".ods",
+    "application/vnd.oasis.opendocument.text": ".odt",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    "message/rfc822": ".eml",
+    "text/csv": ".csv",
+    "text/markdown": ".md",
+    "text/tab-separated-values": ".tsv",
+}
+_ONE_BYTE = frozenset(
+    {"ascii", "us-ascii", "iso-8859-1", "iso8859-1", "latin-1", "latin1", "cp1252"}
+)
+"""Charsets that servers state by default, whatever they send; cp1252 is what browsers read."""
+
+
+class WebReader(Reader):
+    """Reads ``http://`` and ``https://`` addresses.
+
+    Of an HTML page the main part is kept: no navigation, header, footer or cookie notice.
+    What else an address leads to (PDF, DOCX, CSV, …) is read as a file of that type. The
+    document's id is the address as given, without fragment; its source is the address after
+    redirects.
+    """
+
+    name = "web"
+
+    def __init__(self, options: SourceOptions | None = None) -> None:
+        self.options = options or SourceOptions()
+
+    def accepts(self, source: str) -> bool:
+        """True for http and https addresses."""
+        return source.strip().lower().startswith(("http://", "https://"))
+
+    def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
+        """The document at an address, or why there is none."""
+        address = urldefrag(source.strip()).url
+        try:
+            fetched = fetch(address)
+            extract = extract_page(fetched, self.options)
+        except StoppedError:
+            raise
+        except RagwrightError as error:
+            yield Failure(source, error)
+            return
+        yield made_document(extract, address, fetched.url)
+        for fault in extract.faults:
+            yield Failure(source, fault)
+
+
+def extract_page(fetched: Fetched, options: SourceOptions) -> Extract:
+    """Text and structure of what came from an address.
+
+    Raises:
+        EmptySourceError: Nothing to read on the page.
+        SourceError: As the reader of the type says.
+    """
+    kind, charset = content_type(fetched.content_type)
+    if kind in _HTML or (kind in {"", "text/plain"} and sniff(fetched.body) == "html"):
+        html = page_text(fetched.body, charset, fetched.url, options.encoding)
+        extract = parse_html(html, main_only=True)
+        if not extract.text.strip():
+            extract = parse_html(html, main_only=False)
+        if not extract.text.strip():
+            raise EmptySourceError(
+                "the page shows no text",
+                where=fetched.url,
+                hint="a page that scripts fill must be saved from a browser, after it has loaded",
+            )
+        return extract
+    text = kind.startswith("text/") or kind == "application/json"
+    chosen = options
+    if text and charset and not options.encoding and _decodes(fetched.body, charset):
+        chosen = replace(options, encoding=charset)
+    return extract_bytes(_name(fetched.url, kind), fetched.body, chosen)
+
+
+def _name(url: str, kind: str) -> str:
+    """An address as a file name whose suffix is the one of its media type."""
+    parts = urlsplit(url)
+    path = PurePosixPath(unquote(parts.path))
+    suffix = _SUFFIX.get(kind, "")
+    name = f"{parts.scheme}://{parts.netloc}{unquote(parts.path)}"
+    return name if not suffix or path.suffix.lower() == suffix else name + suffix
+
+
+def made_document(extract: Extract, identity: str, source: str, title: str = "") -> Document:
+    """A document of what was extracted; the address stands in for a missing title."""
+    return Document(
+        id=identity,
+        source=source,
+        text=extract.text,
+        title=title or extract.title or source,
+        language=extract.language,
+        created=extract.created,
+        modified=extract.modified,
+        media_type=extract.media_type,
+        pages=extract.pages,
+        sections=extract.sections,
+        metadata=extract.metadata,
+    )
+
+
+def content_type(header: str) -> tuple[str, str]:
+    """Media type and charset of a Content-Type header, in lower case; empty where unsaid."""
+    message = Message()
+    message["Content-Type"] = header or "unknown/unknown"
+    kind = message.get_content_type() if "/" in header else ""
+    return kind.lower(), str(message.get_param("charset") or "").strip("'\" ").lower()
+
+
+def page_text(body: bytes, charset: str, where: str, encoding: str = "") -> str:
+    """Text of an HTML page: the setting, the header's charset, the page's own, a guess.
+
+    A header that states a one-byte charset is believed only of bytes that are no UTF-8:
+    servers state one by default.
+    """
+    if (
+        charset
+        and not encoding
+        and not body.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"))
+    ):
+        if charset in _ONE_BYTE:
+            charset = "cp1252"
+            if not body.isascii() and _decodes(body, "utf-8"):
+                charset = "utf-8"
+        if _decodes(body, charset):
+            return body.decode(charset)
+    return decode_html(body, where, encoding)
+
+
+def _decodes(body: bytes, charset: str) -> bool:
+    try:
+        body.decode(charset)
+    except (LookupError, UnicodeDecodeError):
+        return False
+    return True
