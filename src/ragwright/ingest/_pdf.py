@@ -11,8 +11,9 @@ from ..core import EmptySourceError, EncryptedSourceError, MalformedSourceError,
 from ._extract import Extract, SourceOptions, TextBuilder, markdown_table
 from ._language import guess_language
 from ._normalise import clean_metadata, iso_date
-from ._pdf_layout import Block, body_size, paragraphs, resolve_hyphens, split_lines
-from ._pdf_tables import PageTables
+from ._pdf_layout import Block, body_size, paragraphs, place, resolve_hyphens
+from ._pdf_tables import PageTable, PageTables
+from ._pdf_text import PageText
 
 _LOCK = threading.Lock()
 """PDFium must not be entered by two threads at once."""
@@ -20,7 +21,6 @@ _LOCK = threading.Lock()
 _NO_TITLE = re.compile(
     r"(?i)^(untitled|microsoft word|powerpoint|slide 1$|.*\.(docx?|pdf|tex|indd|dvi)$)"
 )
-_LAM_ALEF = re.compile("(?=([اأإآ])ل)")
 
 
 def read_pdf(data: bytes, where: str, options: SourceOptions) -> Extract:
@@ -37,7 +37,7 @@ def read_pdf(data: bytes, where: str, options: SourceOptions) -> Extract:
         try:
             tables = PageTables(pdfium, data) if options.tables else None
             try:
-                pages = [_page(document, index, tables) for index in range(len(document))]
+                pages = [_page(pdfium, document, index, tables) for index in range(len(document))]
             finally:
                 if tables is not None:
                     tables.close()
@@ -105,49 +105,36 @@ def _label(document: Any, index: int) -> str:
     return "" if label == str(index + 1) else label
 
 
-def _page(document: Any, index: int, tables: PageTables | None) -> list[Block]:
+def _page(pdfium: Any, document: Any, index: int, tables: PageTables | None) -> list[Block]:
     """Blocks of one page in reading order."""
     page = document[index]
     try:
         text_page = page.get_textpage()
         try:
-            text = text_page.get_text_range()
-            if len(text) != text_page.count_chars():  # characters outside the basic plane
-                return [Block(part) for part in re.split(r"(?:\r?\n){2,}", text)]
-            if _LAM_ALEF.search(text):
-                text = mend_lam_alef(text, text_page)
-            found = tables.find(page, text_page, text, index) if tables is not None else []
-            return _blocks(text, text_page, found)
+            content = PageText(pdfium.raw, text_page)
+            found = tables.find(page, content, index) if tables is not None else []
+            return _blocks(content, found)
         finally:
             text_page.close()
     finally:
         page.close()
 
 
-def _blocks(text: str, text_page: Any, tables: Sequence[Any]) -> list[Block]:
+def _blocks(content: PageText, tables: Sequence[PageTable]) -> list[Block]:
     blocks: list[Block] = []
+    placed: list[tuple[int, Block]] = []
     start = 0
     for table in sorted(tables, key=lambda t: t.ranges[0][0]):
         for number, (low, high) in enumerate(table.ranges):
-            blocks += paragraphs(split_lines(text, start, low, text_page))
+            blocks += paragraphs(content.lines(start, low))
             if number == 0:
-                blocks.append(Block(markdown_table(table.rows), kind="table"))
+                block = Block(markdown_table(table.rows), kind="table", box=table.box)
+                placed.append((len(blocks), block))
             start = max(start, high)
-    return [*blocks, *paragraphs(split_lines(text, start, len(text), text_page))]
-
-
-def mend_lam_alef(text: str, text_page: Any) -> str:
-    """Put back the order of lam and alef where one glyph stands for both.
-
-    PDFium turns right-to-left runs round letter by letter, also inside a ligature; its two
-    letters then share one box.
-    """
-    letters = list(text)
-    for match in _LAM_ALEF.finditer(text):
-        at = match.start()
-        if text_page.get_charbox(at) == text_page.get_charbox(at + 1):
-            letters[at], letters[at + 1] = letters[at + 1], letters[at]
-    return "".join(letters)
+    blocks += paragraphs(content.lines(start, len(content.text)))
+    for at, block in reversed(placed):
+        blocks.insert(place(blocks, at, block), block)
+    return blocks
 
 
 def _empty_pages(pdfium: Any, document: Any, pages: list[list[Block]]) -> list[int]:
@@ -169,15 +156,13 @@ def _empty_pages(pdfium: Any, document: Any, pages: list[list[Block]]) -> list[i
 def _build(pages: list[list[Block]], labels: list[str]) -> TextBuilder:
     resolve_hyphens(pages)
     size = body_size(pages)
-    sizes = sorted(
-        {round(b.size) for blocks in pages for b in blocks if b.is_heading(size)}, reverse=True
-    )
+    ranks = sorted({b.rank for blocks in pages for b in blocks if b.is_heading(size)}, reverse=True)
     builder = TextBuilder()
     for blocks, label in zip(pages, labels, strict=True):
         builder.page(label)
         for block in blocks:
             if block.is_heading(size):
-                builder.heading(block.text, min(sizes.index(round(block.size)) + 1, 6), mark=False)
+                builder.heading(block.text, min(ranks.index(block.rank) + 1, 6), mark=False)
             else:
                 builder.add(block.text)
     return builder

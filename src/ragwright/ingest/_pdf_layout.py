@@ -7,13 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 _HYPHEN = "\ufffe"  # PDFium's mark for a hyphen at a line's end
 _BULLET = re.compile(
     "^\\s*(?:[•◦▪‣●○■□☐\x80-\x9f\uf000-\uf0ff]|[-–*](?=\\s)|\\(?\\d{1,3}[.)](?=\\s))"
 )
 _LEADER = re.compile(r"(?:\. ?){5,}|_{4,}")
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufefc]")
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _BROKEN = re.compile(f"([^\\W_]*){_HYPHEN}\\s*([^\\W_]*)")
 
@@ -27,6 +27,7 @@ class Line:
     right: float = 0.0
     bottom: float = 0.0
     top: float = 0.0
+    bold: bool = False
 
     @property
     def size(self) -> float:
@@ -36,43 +37,31 @@ class Line:
 
 @dataclass(slots=True)
 class Block:
-    """A paragraph, heading or table of a page."""
+    """A paragraph, heading or table of a page, with its box (left, bottom, right, top)."""
 
     text: str
     size: float = 0.0
     lines: int = 1
     kind: str = "text"
+    bold: bool = False
+    box: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+
+    @property
+    def rank(self) -> tuple[int, bool]:
+        """How much a heading stands out: larger first, then bold."""
+        return round(self.size), self.bold
 
     def is_heading(self, body: float) -> bool:
-        """True for one or two short lines set clearly larger than the running text."""
+        """True for one or two short lines set clearly larger than the running text, or bold."""
         return (
             self.kind == "text"
-            and self.size > 1.15 * body > 0
+            and (self.size > 1.15 * body > 0 or (self.bold and self.size > 0.95 * body))
             and self.lines <= 2
             and 2 < len(self.text) < 150
-            and not self.text.rstrip().endswith((".", ",", ";"))
-            and any(c.isalpha() for c in self.text)
+            and not self.text.rstrip().endswith((".", ",", ";", ":"))
+            and not _BULLET.match(self.text)
+            and sum(c.isalpha() for c in self.text) > 0.5 * len("".join(self.text.split()))
         )
-
-
-def split_lines(text: str, start: int, end: int, text_page: Any) -> list[Line]:
-    """Lines of ``text[start:end]``, each with the box of its visible characters.
-
-    Positions in ``text`` are PDFium's character indexes.
-    """
-    lines = []
-    at = start
-    for piece in text[start:end].splitlines(keepends=True):
-        bare = piece.rstrip()
-        first = at + len(piece) - len(piece.lstrip())
-        last = at + len(bare) - 1
-        at += len(piece)
-        if last < first:
-            continue
-        left, bottom, _, top = text_page.get_charbox(first, loose=True)
-        _, _, right, _ = text_page.get_charbox(last, loose=True)
-        lines.append(Line(bare.lstrip(), left, max(left, right), bottom, top))
-    return lines
 
 
 def paragraphs(lines: Sequence[Line]) -> list[Block]:
@@ -111,27 +100,47 @@ def _parts(before: Line, line: Line, pitch: float) -> bool:
 
 
 def _join(group: Sequence[Line]) -> Block:
-    """One block; lines that fill the width run on, the others keep their line ends."""
+    """One block; a line runs on where the next one's first word had no room on it."""
     right = max(line.right for line in group)
     left = min(line.left for line in group)
-    width = max(right - left, 1.0)
-    parts: list[str] = []
-    for number, line in enumerate(group):
-        text = _BULLET_MARK.sub("• ", line.text)
-        if number:
-            before = group[number - 1]
-            runs_on = (
-                before.right > right - 0.15 * width
-                and not _BULLET.match(line.text)
-                and not _LEADER.search(before.text)
-                and not _LEADER.search(line.text)
-            )
-            parts.append(" " if runs_on else "\n")
-        parts.append(text)
-    return Block("".join(parts), max(line.size for line in group), len(group))
+    parts = [group[0].text]
+    for before, line in itertools.pairwise(group):
+        parts.append(" " if _runs_on(before, line, left, right) else "\n")
+        parts.append(line.text)
+    return Block(
+        "".join(parts),
+        size=max(line.size for line in group),
+        lines=len(group),
+        bold=all(line.bold for line in group),
+        box=(left, group[-1].bottom, right, max(line.top for line in group)),
+    )
 
 
-_BULLET_MARK = re.compile("^[\x80-\x9f\uf000-\uf0ff]\\s*")
+def _runs_on(before: Line, line: Line, left: float, right: float) -> bool:
+    if _BULLET.match(line.text) or _LEADER.search(before.text) or _LEADER.search(line.text):
+        return False
+    letter = (line.right - line.left) / max(len(line.text), 1)
+    word = (len(line.text.split(maxsplit=1)[0]) + 1) * letter
+    if _RIGHT_TO_LEFT.search(line.text):
+        return before.left - word < left + letter
+    return before.right + word > right - letter
+
+
+def place(blocks: Sequence[Block], at: int, table: Block) -> int:
+    """Index where a table belongs among blocks that may have been drawn before or after it."""
+    while at > 0 and _over(table, blocks[at - 1]):
+        at -= 1
+    while at < len(blocks) and _over(blocks[at], table):
+        at += 1
+    return at
+
+
+def _over(upper: Block, lower: Block) -> bool:
+    """True where one block stands above another in the same column."""
+    left, bottom, right, _ = upper.box
+    other_left, _, other_right, other_top = lower.box
+    same_column = min(right, other_right) > max(left, other_left)
+    return same_column and bottom >= other_top - 2 and other_right > other_left
 
 
 def body_size(pages: Sequence[Sequence[Block]]) -> float:

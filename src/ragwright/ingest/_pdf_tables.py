@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core import require
+from ._pdf_text import PageText
 
 Box = tuple[float, float, float, float]
 """left, bottom, right, top in points, origin at the page's lower left."""
 
 _NEAR = 2.0
 _LONG = 20.0
+_GAP = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,7 @@ class PageTable:
 
     rows: list[list[str]]
     ranges: list[tuple[int, int]]
+    box: Box
 
 
 class PageTables:
@@ -38,17 +41,17 @@ class PageTables:
         if self._plumber is not None:
             self._plumber.close()
 
-    def find(self, page: Any, text_page: Any, text: str, index: int) -> list[PageTable]:
+    def find(self, page: Any, content: PageText, index: int) -> list[PageTable]:
         """Tables of a page, none on pages without rules and on turned pages."""
         if page.get_rotation() or not self._has_rules(page):
             return []
         cells = self._cells(page, index)
         if not cells:
             return []
-        boxes = [text_page.get_charbox(i) for i in range(len(text))]
+        boxes = [content.box(at) for at in range(len(content.text))]
         found = []
         for table in cells:
-            made = _fill(table, text, boxes)
+            made = _fill(table, content.text, boxes)
             if made is not None:
                 found.append(made)
         return _apart(found)
@@ -77,12 +80,35 @@ class PageTables:
         there = self._plumber.pages[index]
         try:
             _, _, _, top = there.mediabox
-            tables = []
-            for table in there.find_tables():
-                tables.append([(x0, top - y1, x1, top - y0) for x0, y0, x1, y1 in table.cells])
-            return tables
+            return [
+                [(x0, top - y1, x1, top - y0) for x0, y0, x1, y1 in table.cells]
+                for table in _find(there)
+            ]
         finally:
             there.close()
+
+
+def _find(page: Any) -> list[Any]:
+    """Tables by their rules; where rows are ruled further out than columns, the sides are closed.
+
+    Many tables in papers have rules between columns and none at the two sides.
+    """
+    tables = page.find_tables()
+    sides: set[float] = set()
+    for table in tables:
+        x0, y0, x1, y1 = table.bbox
+        rules = [
+            edge for edge in page.edges
+            if edge["orientation"] == "h" and y0 - 1 <= edge["top"] <= y1 + 1
+            and edge["x0"] <= x0 + 1 and edge["x1"] >= x1 - 1
+        ]  # fmt: skip
+        for side, inner in (("x0", x0), ("x1", x1)):
+            ends = [rule[side] for rule in rules]
+            if len(ends) >= 2 and max(ends) - min(ends) < _NEAR and abs(ends[0] - inner) > _GAP:
+                sides.add(ends[0])
+    if not sides:
+        return list(tables)
+    return list(page.find_tables({"explicit_vertical_lines": sorted(sides)}))
 
 
 def _fill(cells: Sequence[Box], text: str, boxes: Sequence[Box]) -> PageTable | None:
@@ -121,7 +147,7 @@ def _fill(cells: Sequence[Box], text: str, boxes: Sequence[Box]) -> PageTable | 
                 for a, b in itertools.pairwise(xs)
             ]
         )
-    return PageTable(rows, ranges) if ranges and _is_table(rows) else None
+    return PageTable(rows, ranges, outer) if ranges and _is_table(rows) else None
 
 
 def _is_table(rows: list[list[str]]) -> bool:

@@ -1,0 +1,115 @@
+"""The characters of a PDF page in reading order, mended where PDFium gets scripts wrong."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from statistics import median
+from typing import Any
+
+from ._pdf_layout import Line
+
+_LAM_ALEF = re.compile("(?=[اأإآ]ل)")
+_LATIN_ARABIC = re.compile("(?<=[A-Za-z0-9])(?=[\u0621-\u064a])")
+_STRAY_MARK = re.compile(" ([\u064b-\u0652])([\u0621-\u064a])")
+_BULLET = re.compile("^[\x01-\x08\x0e-\x1f\x80-\x9f\uf000-\uf0ff][ \t]*(?=\\S)")
+_UNMAPPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x80-\x9f]")
+_BOLD = re.compile(r"bold|black|heavy|demi|bx\d|-bd", re.I)
+
+
+class PageText:
+    """A page's text, where each position is PDFium's character index, with boxes.
+
+    Attributes:
+        text: One Python character per PDFium character.
+    """
+
+    def __init__(self, raw: Any, page: Any) -> None:
+        self._raw = raw
+        self._page = page
+        count = page.count_chars()
+        text = page.get_text_range() if count else ""
+        if len(text) != count:  # control characters left out, or halves of a pair joined
+            text = "".join(chr(raw.FPDFText_GetUnicode(page, at)) for at in range(count))
+        self._spaces: set[int] = set()
+        if _LATIN_ARABIC.search(text):
+            self._find_spaces(text)
+        self.text = self._mend_lam_alef(text) if _LAM_ALEF.search(text) else text
+
+    def box(self, at: int, *, loose: bool = False) -> tuple[float, float, float, float]:
+        """Left, bottom, right, top of a character in points; ``loose`` goes by the font."""
+        left, bottom, right, top = self._page.get_charbox(at, loose=loose)
+        return left, bottom, right, top
+
+    def lines(self, start: int, end: int) -> list[Line]:
+        """Lines of ``text[start:end]`` that show something."""
+        lines = []
+        at = start
+        for piece in re.split("(?<=\n)|(?<=\r)(?!\n)", self.text[start:end]):
+            bare = piece.rstrip()
+            first = at + len(piece) - len(piece.lstrip())
+            last = at + len(bare) - 1
+            at += len(piece)
+            if last >= first:
+                text = self._spell(first, last + 1)
+                if text:
+                    lines.append(self._line(text, first, last))
+        return lines
+
+    def _line(self, text: str, first: int, last: int) -> Line:
+        boxes = [self.box(at, loose=True) for at in (first, (first + last) // 2, last)]
+        boxes = [box for box in boxes if box[3] > box[1]] or boxes
+        return Line(
+            text,
+            left=min(box[0] for box in boxes),
+            right=max(box[2] for box in boxes),
+            bottom=median(box[1] for box in boxes),
+            top=median(box[3] for box in boxes),
+            bold=self._bold(first) and self._bold(last),
+        )
+
+    def _bold(self, at: int) -> bool:
+        name = ctypes.create_string_buffer(64)
+        self._raw.FPDFText_GetFontInfo(self._page, at, name, 64, ctypes.c_int())
+        return bool(_BOLD.search(name.value.decode("latin-1")))
+
+    def _spell(self, start: int, end: int) -> str:
+        """Text of a line as a reader sees it, empty where its glyphs have no letters."""
+        if self._spaces:
+            letters = (
+                (" " if at in self._spaces else "") + self.text[at] for at in range(start, end)
+            )
+            text = "".join(letters)
+        else:
+            text = self.text[start:end]
+        text = _BULLET.sub("• ", text)
+        if len(_UNMAPPED.findall(text)) > 0.3 * len(text):
+            return ""
+        if any("\ud800" <= c <= "\udfff" for c in text):
+            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return _STRAY_MARK.sub(r"\2\1", text)
+
+    def _mend_lam_alef(self, text: str) -> str:
+        """Put back the order of lam and alef where one glyph stands for both.
+
+        PDFium turns right-to-left runs round letter by letter, also inside a ligature; its
+        two letters then share one box.
+        """
+        letters = list(text)
+        for match in _LAM_ALEF.finditer(text):
+            at = match.start()
+            if self.box(at) == self.box(at + 1):
+                letters[at], letters[at + 1] = letters[at + 1], letters[at]
+        return "".join(letters)
+
+    def _find_spaces(self, text: str) -> None:
+        """Where Arabic follows a Latin run, their gap is left of the run: see whether it is one."""
+        for match in _LATIN_ARABIC.finditer(text):
+            at = match.start()
+            start = at
+            while start and text[start - 1].isascii() and text[start - 1].isalnum():
+                start -= 1
+            left, bottom, _, top = self.box(start, loose=True)
+            _, _, right, _ = self.box(at, loose=True)
+            if left - right > 0.08 * (top - bottom):
+                self._spaces.add(at)
