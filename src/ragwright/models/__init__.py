@@ -12,7 +12,7 @@ from ._analysis import (
     words,
 )
 from ._embedding import EmbedOptions, Prefixes, VectorRule, embed_texts, family_prefixes
-from ._extractive import FEATURES, ExtractiveReranker, pack_sentence
+from ._extractive import ExtractiveReranker, pack_sentence
 from ._hf_tokenizer import HFTokenizer
 from ._names import Directory, ModelName, ModelSettings, Provider, Target
 from ._onnx import OnnxEmbedder
@@ -32,7 +32,6 @@ __all__ = [
     "EmbedOptions",
     "Embedder",
     "ExtractiveReranker",
-    "FEATURES",
     "HFTokenizer",
     "ModelName",
     "ModelSettings",

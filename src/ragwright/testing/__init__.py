@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from ._chunker_suite import ChunkerSuite
+from ._embedder_suite import EmbedderSuite
 from ._server import Reply, Script, ScriptedServer, ServerRequest, SpawnedServer
 
-__all__ = ["ChunkerSuite", "Reply", "Script", "ScriptedServer", "ServerRequest", "SpawnedServer"]
+__all__ = [
+    "ChunkerSuite",
+    "EmbedderSuite",
+    "Reply",
+    "Script",
+    "ScriptedServer",
+    "ServerRequest",
+    "SpawnedServer",
+]

@@ -1,0 +1,269 @@
+"""From texts to vectors: prefixes, windows, similarity, for every embedder alike.
+
+Queries and passages may need different words in front; texts longer than a model's window
+are pooled over windows or refused, never cut in silence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from ..core import ModelRefusedError, RagwrightError, Span, option, value_hash
+from ._names import ModelSettings, Pooling, Similarity
+from ._seams import Embedder, Matrix, Tokenizer
+
+Role: TypeAlias = Literal["query", "passage"]
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedOptions:
+    """The ``embed`` section of a project: which model makes vectors, and how.
+
+    What is None is taken from the model's own entry under ``models:``, then from what is
+    known of its family, then from the files beside its weights.
+    """
+
+    model: str = option("", "Embedding model; empty for keyword search alone.", when="index")
+    query_prefix: str | None = option(None, "Text put before queries.", when="index")
+    passage_prefix: str | None = option(None, "Text put before passages.", when="index")
+    pooling: Pooling | None = option(None, "How token vectors become one vector.", when="index")
+    similarity: Similarity | None = option(None, "cosine, or dot product.", when="index")
+    long_texts: Literal["pool", "refuse"] = option(
+        "pool", "Texts longer than the window: mean over windows, or an error.", when="index"
+    )
+    batch_size: int = option(32, "Most texts that one call of a local model holds.", ge=1)
+    threads: int = option(1, "Threads of a local model; vectors do not depend on it.", ge=1)
+    dimensions: int | None = option(
+        None, "Length the vectors are cut to, for models trained for it.", when="index", ge=1
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Prefixes:
+    """What goes before a query and before a passage."""
+
+    query: str = ""
+    passage: str = ""
+
+    def of(self, role: Role) -> str:
+        """The prefix of a role."""
+        return self.query if role == "query" else self.passage
+
+
+_ASK = "Represent this sentence for searching relevant passages: "
+_INSTRUCT = (
+    "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: "
+)
+
+FAMILIES: tuple[tuple[str, Prefixes], ...] = (
+    (r"e5-[\w.-]*instruct|gte-qwen|qwen3-embedding", Prefixes(_INSTRUCT)),
+    (r"(?:^|[/_-])(?:multilingual-)?e5(?:-|_|$)", Prefixes("query: ", "passage: ")),
+    (r"bge-(?:small|base|large)-zh", Prefixes("为这个句子生成表示以用于检索相关文章：")),
+    (r"bge-(?:small|base|large)-en|bge-(?:small|base|large)$", Prefixes(_ASK)),
+    (r"mxbai-embed|arctic-embed-(?:xs|s|m|l)(?:-v1\.5|-long)?$", Prefixes(_ASK)),
+    (r"arctic-embed-[ml]-v2", Prefixes("query: ")),
+    (r"nomic-embed-text|modernbert-embed", Prefixes("search_query: ", "search_document: ")),
+    (r"embedding-?gemma", Prefixes("task: search result | query: ", "title: none | text: ")),
+)
+"""Prefixes that the makers of common model families state, by a pattern of the name.
+
+Models that match nothing (gte, all-MiniLM, all-mpnet, GIST, bge-m3) want none.
+"""
+
+
+def family_prefixes(name: str) -> Prefixes | None:
+    """Prefixes known for a model's name (without its provider), None where none are known."""
+    name = re.sub(r":[\w.-]+$", "", name.lower())  # Ollama's tag
+    for pattern, prefixes in FAMILIES:
+        if re.search(pattern, name):
+            return prefixes
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRule:
+    """All that decides how a text becomes a vector, besides weights and tokenizer."""
+
+    prefixes: Prefixes = Prefixes()
+    pooling: Pooling = "mean"
+    similarity: Similarity = "cosine"
+    dimensions: int | None = None
+
+    def identity(self) -> str:
+        """A short hash, part of every embedder's identity."""
+        return value_hash(
+            [
+                self.prefixes.query,
+                self.prefixes.passage,
+                self.pooling,
+                self.similarity,
+                self.dimensions,
+            ]
+        )[:16]
+
+    def shaped(self, vectors: Matrix) -> Matrix:
+        """Vectors cut to ``dimensions`` and, for cosine, brought to length 1."""
+        if self.dimensions is not None:
+            vectors = vectors[:, : self.dimensions]
+        if self.similarity == "cosine":
+            vectors = unit(vectors)
+        return np.ascontiguousarray(vectors, dtype=np.float32)
+
+
+def settle_rule(
+    options: EmbedOptions, settings: ModelSettings, names: Sequence[str], found: VectorRule
+) -> VectorRule:
+    """The rule of a model: options, else its settings, else its family, else its own files.
+
+    ``names`` are what the model is called, tried in order against the known families.
+    """
+    known = next((p for p in map(family_prefixes, names) if p is not None), None)
+    own = found.prefixes if found.prefixes != Prefixes() else known or Prefixes()
+    query = _first(options.query_prefix, settings.query_prefix, own.query)
+    passage = _first(options.passage_prefix, settings.passage_prefix, own.passage)
+    pooling: Pooling = options.pooling or settings.pooling or found.pooling
+    similarity: Similarity = options.similarity or settings.similarity or found.similarity
+    dimensions = options.dimensions or settings.dimensions or found.dimensions
+    return VectorRule(Prefixes(query, passage), pooling, similarity, dimensions)
+
+
+def _first(*values: str | None) -> str:
+    return next((v for v in values if v is not None), "")
+
+
+def unit(vectors: Matrix) -> Matrix:
+    """Rows brought to length 1; a row of zeros stays as it is."""
+    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+    return np.asarray(vectors / np.maximum(norms, 1e-12), dtype=np.float32)
+
+
+def embed_texts(
+    embedder: Embedder,
+    requests: Sequence[Sequence[str]],
+    prefix: str = "",
+    *,
+    long_texts: Literal["pool", "refuse"] = "pool",
+    normalise: bool = True,
+) -> list[Matrix | RagwrightError]:
+    """Vectors of several requests in one go: float32, shape (texts, dimensions) each.
+
+    A text of more tokens than the window holds (prefix included) is cut into windows of
+    equal length at token borders, and its vector is the mean of theirs, brought to length 1
+    where ``normalise`` says so; with ``refuse`` the request gets an error with the count.
+    """
+    pieces: list[str] = []
+    plans: list[list[int] | RagwrightError] = []
+    tokenizer = embedder.tokenizer()
+    room = _room(embedder, tokenizer, prefix)
+    for texts in requests:
+        mine: list[str] = []
+        counts: list[int] = []
+        try:
+            for text in texts:
+                windows = _windows(text, tokenizer, room, long_texts, embedder.identity)
+                mine += [prefix + window for window in windows]
+                counts.append(len(windows))
+        except RagwrightError as error:
+            plans.append(error)
+            continue
+        pieces += mine
+        plans.append(counts)
+    vectors = embedder.embed_batch(pieces) if pieces else np.zeros((0, embedder.dimensions))
+    return _pooled(np.asarray(vectors, np.float32), plans, embedder.dimensions, normalise)
+
+
+def _pooled(
+    vectors: Matrix, plans: Sequence[list[int] | RagwrightError], width: int, normalise: bool
+) -> list[Matrix | RagwrightError]:
+    done: list[Matrix | RagwrightError] = []
+    place = 0
+    for plan in plans:
+        if isinstance(plan, RagwrightError):
+            done.append(plan)
+            continue
+        rows = np.zeros((len(plan), width), np.float32)
+        for row, count in enumerate(plan):
+            part = vectors[place : place + count]
+            place += count
+            rows[row] = part[0] if count == 1 else _mean(part, normalise)
+        done.append(rows)
+    return done
+
+
+def _mean(part: Matrix, normalise: bool) -> Matrix:
+    mean = part.astype(np.float64).mean(axis=0, keepdims=True).astype(np.float32)
+    return np.asarray((unit(mean) if normalise else mean)[0], np.float32)
+
+
+def _room(embedder: Embedder, tokenizer: Tokenizer | None, prefix: str) -> int | None:
+    """Tokens that a text may have beside its prefix, None where there is no limit to know."""
+    if embedder.window is None or tokenizer is None:
+        return None
+    room = embedder.window - (tokenizer.count(prefix) if prefix else 0)
+    if room < 1:
+        raise ModelRefusedError(
+            f"the prefix fills the window of {embedder.window} tokens of {embedder.identity}",
+            hint="shorten query_prefix or passage_prefix",
+        )
+    return room
+
+
+def _windows(
+    text: str,
+    tokenizer: Tokenizer | None,
+    room: int | None,
+    long_texts: Literal["pool", "refuse"],
+    model: str,
+) -> list[str]:
+    if room is None or tokenizer is None or len(text.encode("utf-8", "replace")) <= room:
+        return [text]  # a token is at least one byte
+    spans = tokenizer.spans(text)
+    if len(spans) <= room:
+        return [text]
+    if long_texts == "refuse":
+        raise ModelRefusedError(
+            f"a text has {len(spans)} tokens; the window of {model} holds {room}",
+            hint="make chunks smaller, or set embed.long_texts: pool",
+        )
+    return _cut(text, spans, room, tokenizer)
+
+
+def _cut(text: str, spans: Sequence[Span], room: int, tokenizer: Tokenizer) -> list[str]:
+    """Pieces of about equal numbers of tokens, none above ``room``.
+
+    A piece read by itself may count a token more than within the text: then it is halved.
+    """
+    count = -(-len(spans) // room)
+    edges = [round(i * len(spans) / count) for i in range(count + 1)]
+    pieces = []
+    for first, last in pairwise(edges):
+        end = spans[last].start if last < len(spans) else len(text)
+        piece = text[spans[first].start : end]
+        own = tokenizer.spans(piece)
+        if len(own) > room and len(piece) > 1:
+            pieces += _cut(piece, own, room, tokenizer)
+        else:
+            pieces.append(piece)
+    return pieces
+
+
+_HASHES: dict[tuple[str, int, int], str] = {}
+
+
+def file_hash(path: Path) -> str:
+    """Hash of a file's bytes (BLAKE2b, 32 hexadecimal digits), read once per size and time."""
+    stat = path.stat()
+    key = (str(path.resolve()), stat.st_size, stat.st_mtime_ns)
+    if key not in _HASHES:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
+        _HASHES[key] = digest.hexdigest()
+    return _HASHES[key]

@@ -1,0 +1,121 @@
+"""A sentence-transformers folder as data: what lies beside the weights."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from ..core import ConfigError
+from ._embedding import Prefixes, VectorRule
+from ._names import Pooling
+
+_POOLING: dict[str, Pooling] = {
+    "cls": "cls",
+    "cls_token": "cls",
+    "lasttoken": "last",
+    "max": "max",
+    "max_tokens": "max",
+    "mean": "mean",
+    "mean_tokens": "mean",
+}
+
+_LAYERS = {"Transformer", "Pooling", "Normalize"}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    """What the files of a model's folder say.
+
+    Attributes:
+        path: The folder.
+        names: What the model calls itself and what its folder is called.
+        rule: Pooling, similarity and prefixes by its own files.
+        window: Most tokens, special ones included, by the smallest limit stated.
+        layers: Modules after the transformer that are neither pooling nor normalising.
+    """
+
+    path: Path
+    names: tuple[str, ...]
+    rule: VectorRule
+    window: int | None
+    layers: tuple[str, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> ModelFolder:
+        """Read a folder; missing files leave the usual values (mean, cosine, no prefix).
+
+        Raises:
+            ConfigError: No such folder, a damaged file, or a pooling we do not know.
+        """
+        if not path.is_dir():
+            raise ConfigError(
+                "no such model folder", where=str(path), hint="write onnx:FOLDER or st:FOLDER"
+            )
+        config = _json(path / "config.json")
+        modules = _json(path / "modules.json")
+        entries = modules if isinstance(modules, list) else []
+        kinds = [str(m.get("type", "")).rpartition(".")[2] for m in entries]
+        places = {kind: str(m.get("path", "")) for kind, m in zip(kinds, entries, strict=True)}
+        pooling = _json(path / places.get("Pooling", "1_Pooling") / "config.json")
+        settings = _json(path / "config_sentence_transformers.json")
+        rule = VectorRule(
+            _prompts(settings.get("prompts") or {}),
+            _pooling(pooling, path),
+            "dot" if settings.get("similarity_fn_name") == "dot" else "cosine",
+        )
+        names = (path.name, str(config.get("_name_or_path") or ""))
+        layers = tuple(kind for kind in kinds if kind not in _LAYERS)
+        return cls(path, names, rule, _window(path, config), layers)
+
+
+def _json(path: Path) -> Any:
+    if not path.is_file():
+        return {}
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"not readable as JSON: {error}", where=str(path)) from error
+
+
+def _prompts(prompts: dict[str, str]) -> Prefixes:
+    query = prompts.get("query") or prompts.get("search_query") or ""
+    passage = next(
+        (prompts[n] for n in ("passage", "document", "search_document") if prompts.get(n)), ""
+    )
+    return Prefixes(query, passage)
+
+
+def _pooling(config: dict[str, Any], path: Path) -> Pooling:
+    mode = config.get("pooling_mode")
+    if mode is None:
+        set_ = [
+            k.removeprefix("pooling_mode_")
+            for k, v in config.items()
+            if k.startswith("pooling_mode_") and v
+        ]
+        mode = set_ if len(set_) > 1 else (set_ or ["mean"])[0]
+    if isinstance(mode, str) and mode in _POOLING:
+        return _POOLING[mode]
+    raise ConfigError(
+        f"pooling {mode!r} is not known",
+        where=str(path / "1_Pooling"),
+        hint=f"known are {', '.join(sorted(set(_POOLING.values())))}; or open the model by st:",
+    )
+
+
+def _window(path: Path, config: dict[str, Any]) -> int | None:
+    limits = [
+        _json(path / "sentence_bert_config.json").get("max_seq_length"),
+        config.get("max_position_embeddings"),
+        _json(path / "tokenizer_config.json").get("model_max_length"),
+    ]
+    if limits[1] is not None and config.get("model_type") in {
+        "roberta",
+        "xlm-roberta",
+        "camembert",
+    }:
+        limits[1] -= int(config.get("pad_token_id") or 1) + 1  # positions start after padding
+    stated = [int(cast(int, n)) for n in limits if isinstance(n, int | float) and 0 < n < 1e9]
+    return min(stated) if stated else None

@@ -1,0 +1,65 @@
+"""A model's own tokenizer, from its ``tokenizer.json``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..core import ConfigError, Span, require
+from ._seams import Tokenizer
+
+
+class HFTokenizer(Tokenizer):
+    """A Hugging Face tokenizer as character spans, without special tokens or truncation.
+
+    Args:
+        source: A ``tokenizer.json``, the folder that holds one, or a ``tokenizers.Tokenizer``
+            (which is copied, so that its truncation and padding stay as they are).
+
+    A character that takes several tokens (byte-level vocabularies) gives spans that overlap.
+    """
+
+    def __init__(self, source: str | Path | Any) -> None:
+        tokenizers = require("tokenizers", "embed", "a model's own tokenizer")
+        if isinstance(source, str | Path):
+            path = Path(source)
+            path = path / "tokenizer.json" if path.is_dir() else path
+            if not path.is_file():
+                raise ConfigError(
+                    "no tokenizer.json", where=str(path), hint="point to a model's folder"
+                )
+            try:
+                self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
+            except Exception as error:
+                raise ConfigError(
+                    f"tokenizer.json cannot be read: {error}", where=str(path)
+                ) from error
+            self.name = path.parent.name
+        else:
+            self._tokenizer = tokenizers.Tokenizer.from_str(source.to_str())
+            self.name = "tokenizer"
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+
+    def spans(self, text: str) -> list[Span]:
+        """Character span of every token."""
+        return [Span(a, b) for a, b in self._encode(text, special=False).offsets]
+
+    def count(self, text: str) -> int:
+        """Number of tokens."""
+        return len(self._encode(text, special=False).ids)
+
+    def ids(self, text: str) -> tuple[list[int], list[int]]:
+        """Token ids and type ids as the model reads them, special tokens included."""
+        encoding = self._encode(text, special=True)
+        return encoding.ids, encoding.type_ids
+
+    @property
+    def specials(self) -> int:
+        """Number of special tokens that go around one text."""
+        return int(self._tokenizer.num_special_tokens_to_add(False))
+
+    def _encode(self, text: str, *, special: bool) -> Any:
+        # One text at a time: encode_batch would start threads of its own.
+        safe = text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate becomes "?"
+        return self._tokenizer.encode(safe, add_special_tokens=special)

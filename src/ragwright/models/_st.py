@@ -1,0 +1,244 @@
+"""``st:NAME_OR_FOLDER``: any model that sentence-transformers opens, and export to ONNX."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from ..core import ConfigError, ModelRefusedError, RagwrightError, require, text_hash
+from ._embedding import EmbedOptions, Prefixes, VectorRule, file_hash, settle_rule
+from ._hf_tokenizer import HFTokenizer
+from ._names import ModelSettings, Pooling
+from ._seams import Embedder, Matrix
+
+_POOLING: dict[str, Pooling] = {"cls": "cls", "lasttoken": "last", "max": "max", "mean": "mean"}
+_WORDS = {"last": "lasttoken"}
+
+
+class SentenceTransformerEmbedder(Embedder):
+    """An embedding model by sentence-transformers (torch, on the CPU unless told otherwise).
+
+    On the CPU texts are run one by one, so that a vector does not depend on what else is
+    embedded beside it, to the byte; this costs about a fifth of the speed of batches. On
+    another device they are batched and a vector may vary in the seventh digit.
+
+    The hub's own switches (``HF_HUB_OFFLINE``, ``HF_HOME``) are respected; no code from the
+    hub is run.
+
+    Args:
+        source: A folder, or a name on the hub.
+        options: Prefixes, pooling, similarity, dimensions, threads (of the whole process:
+            torch has one setting).
+        settings: The model's entry under ``models:``.
+        device: A torch device.
+
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+        ConfigError: No such model, or the pooling asked for is not one it can do.
+    """
+
+    def __init__(
+        self,
+        source: str | Path,
+        options: EmbedOptions | None = None,
+        settings: ModelSettings | None = None,
+        device: str = "cpu",
+    ) -> None:
+        options = options or EmbedOptions()
+        self._model = _load(str(source), device)
+        self._batch = 1 if device == "cpu" else options.batch_size
+        torch = require("torch", "torch", "an st: model")
+        torch.set_num_threads(options.threads)
+        prompts = self._model.prompts or {}
+        found = VectorRule(
+            Prefixes(prompts.get("query", ""), prompts.get("passage", prompts.get("document", ""))),
+            _pooling(self._model),
+            "dot" if self._model.similarity_fn_name == "dot" else "cosine",
+        )
+        names = (Path(source).name,)
+        self.rule = settle_rule(options, settings or ModelSettings(), names, found)
+        if self.rule.pooling != found.pooling:
+            _pooling_layer(self._model).pooling_mode = _WORDS.get(
+                self.rule.pooling, self.rule.pooling
+            )
+        fast = getattr(self._model.tokenizer, "backend_tokenizer", None)
+        self._tokenizer = HFTokenizer(fast) if fast is not None else None
+        window = self._model.max_seq_length
+        self._specials = self._model.tokenizer.num_special_tokens_to_add(False)
+        self.window = int(window) - self._specials if window and window < 1e9 else None
+        self.identity = (
+            f"st:{_weights(self._model)}:{_tokens(fast)}:{self.window}:{self.rule.identity()}"
+        )
+        self.dimensions = 0
+        self.dimensions = int(self.embed_batch(["a"]).shape[1])
+
+    def embed_batch(self, texts: Sequence[str]) -> Matrix:
+        """Vectors: float32, shape (texts, dimensions), of length 1 where similarity is cosine.
+
+        Raises:
+            ModelRefusedError: A text has more tokens than the window holds.
+        """
+        if not texts:
+            return np.zeros((0, self.dimensions), np.float32)
+        safe = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+        for text in safe:
+            self._check(text)
+        found = self._model.encode(
+            safe, prompt="", batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True
+        )
+        return self.rule.shaped(np.asarray(found, np.float32))
+
+    def tokenizer(self) -> HFTokenizer | None:
+        """The model's own tokenizer, None where it is one of the slow kind."""
+        return self._tokenizer
+
+    def _check(self, text: str) -> None:
+        if self.window is None or len(text.encode()) <= self.window:
+            return
+        if self._tokenizer is not None:
+            count = self._tokenizer.count(text)
+        else:
+            count = len(self._model.tokenizer(text, add_special_tokens=False)["input_ids"])
+        if count > self.window:
+            raise ModelRefusedError(
+                f"a text has {count} tokens; the window holds {self.window}",
+                where=self.identity,
+                hint="let embed_texts pool over windows, or make chunks smaller",
+            )
+
+
+def export_onnx(source: str | Path, folder: str | Path) -> Path:
+    """Write a sentence-transformers model as a folder that ``onnx:`` opens; returns it.
+
+    The file holds the transformer; pooling and normalising are read from the configuration
+    copied beside it. Models with further layers (Dense) are refused.
+
+    Args:
+        source: A folder or a name on the hub.
+        folder: Where to write; made if need be.
+
+    Raises:
+        MissingExtraError: sentence-transformers or onnx is not installed.
+        ConfigError: The model has layers that the file could not hold, or exporting fails.
+    """
+    require("onnx", "torch", "exporting to ONNX")
+    torch = require("torch", "torch", "exporting to ONNX")
+    model = _load(str(source), "cpu")
+    kinds = [type(layer).__name__ for layer in model]
+    further = set(kinds) - {"Transformer", "Pooling", "Normalize"}
+    if further:
+        raise ConfigError(
+            f"layers {', '.join(sorted(further))} cannot be exported",
+            where=str(source),
+            hint="use the model by st:",
+        )
+    out = Path(folder).expanduser()
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        saved = Path(temporary) / "model"
+        with warnings.catch_warnings(), _quiet():
+            warnings.simplefilter("ignore")
+            model.save(str(saved), create_model_card=False)
+            _write(torch, model, Path(temporary) / "model.onnx")
+        for path in sorted(saved.rglob("*")):
+            if path.is_file() and path.suffix not in {".safetensors", ".bin", ".md"}:
+                target = out / path.relative_to(saved)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, target)
+        shutil.move(Path(temporary) / "model.onnx", out / "model.onnx")
+    return out
+
+
+def _write(torch: Any, model: Any, path: Path) -> None:
+    network = model[0].auto_model.eval()
+    tokens = model.tokenizer(["a text", "another text, longer"], padding=True, return_tensors="pt")
+    names = [n for n in ("input_ids", "attention_mask", "token_type_ids") if n in tokens]
+
+    class Encoder(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = network
+
+        def forward(self, *given: Any) -> Any:
+            return self.network(**dict(zip(names, given, strict=True))).last_hidden_state
+
+    axes = {name: {0: "texts", 1: "tokens"} for name in (*names, "last_hidden_state")}
+    try:
+        torch.onnx.export(
+            Encoder(),
+            tuple(tokens[name] for name in names),
+            str(path),
+            input_names=names,
+            output_names=["last_hidden_state"],
+            dynamic_axes=axes,
+            opset_version=17,
+            dynamo=False,  # the older exporter's graph runs 5 to 20 % faster
+        )
+    except Exception as error:
+        raise ConfigError(f"exporting failed: {error}", hint="use the model by st:") from error
+
+
+def _load(source: str, device: str) -> Any:
+    st = require("sentence_transformers", "torch", "an st: model")
+    home = Path(source).expanduser()
+    try:
+        with _quiet():
+            return st.SentenceTransformer(
+                str(home) if home.is_dir() else source, device=device, trust_remote_code=False
+            )
+    except RagwrightError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"sentence-transformers cannot open {source!r}: {str(error)[:300]}",
+            hint="name a folder that holds the model, or one that the hub (or its cache) has",
+        ) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No progress bars of others: ours are the only ones on the screen."""
+    logging = require("transformers.utils.logging", "torch", "an st: model")
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _pooling_layer(model: Any) -> Any:
+    for layer in model:
+        if type(layer).__name__ == "Pooling":
+            return layer
+    raise ConfigError("the model has no pooling layer to set", hint="leave pooling unset")
+
+
+def _pooling(model: Any) -> Pooling:
+    modes = [layer.pooling_mode for layer in model if type(layer).__name__ == "Pooling"]
+    return _POOLING.get(modes[0], "mean") if modes and isinstance(modes[0], str) else "mean"
+
+
+def _weights(model: Any) -> str:
+    """Hash of the weights: of their files where they lie in a folder, else of the tensors."""
+    folder = Path(str(getattr(model[0].auto_model.config, "_name_or_path", "") or ""))
+    files = sorted([*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")])
+    if folder.is_absolute() and files and len(list(model)) <= 3:
+        return text_hash("+".join(file_hash(f) for f in files))[:16]
+    parts = []
+    for name, tensor in sorted(model.state_dict().items()):
+        data = tensor.detach().cpu().float().numpy()
+        parts.append(f"{name}:{text_hash(data.tobytes().decode('latin-1'))}")
+    return text_hash("+".join(parts))[:16]
+
+
+def _tokens(fast: Any) -> str:
+    return text_hash(cast(str, fast.to_str()))[:16] if fast is not None else "slow"
