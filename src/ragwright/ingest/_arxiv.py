@@ -21,6 +21,7 @@ from ._archive import safe_xml
 from ._extract import SourceOptions
 from ._files import extract_bytes
 from ._seams import Failure, FetchBytes, Reader
+from ._sniff import sniff
 from ._web import made_document
 
 _ID = re.compile(r"^(\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})(v\d+)?$")
@@ -129,6 +130,12 @@ class ArxivReader(Reader):
                     hint="withdrawn papers and some old ones have none",
                 ) from error
             raise
+        if sniff(fetched.body) != "pdf":  # a page that asks for patience is no paper
+            raise MalformedSourceError(
+                "arXiv sent something else than a PDF",
+                where=fetched.url,
+                hint="it may ask for a pause: try again later, with fewer papers",
+            )
         extract = extract_bytes(f"{self.site}/pdf/{name}.pdf", fetched.body, self.options)
         metadata: dict[str, MetaValue] = {
             **extract.metadata,
