@@ -19,15 +19,16 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragwright.answer import AnswerOptions
 from ragwright.core import text_hash
 from ragwright.models import (
-    FEATURES,
     Analyzer,
     AnalyzerOptions,
     ExtractiveReranker,
@@ -39,7 +40,7 @@ DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 Array = NDArray[np.float64]
 
 _FOR = {"coverage", "relative", "bm25", "pairs", "before", "heading", "definition", "rank"}
-EVIDENCE = [i for i, name in enumerate(FEATURES) if name in _FOR]
+EVIDENCE = [i for i, name in enumerate(ExtractiveReranker.columns) if name in _FOR]
 """Features that can only speak for a sentence; a small sample must not turn them round."""
 
 
@@ -177,7 +178,9 @@ def sentences(case: Case, paragraphs: Sequence[Paragraph]) -> Sentences:
     return made
 
 
-def fit(rows: Sequence[tuple[Array, NDArray[np.bool_]]], l2: float = 1.0, steps: int = 400) -> Array:
+def fit(
+    rows: Sequence[tuple[Array, NDArray[np.bool_]]], l2: float = 1.0, steps: int = 400
+) -> Array:
     """Weights of a softmax over the sentences of a case and "no answer" (score 0), by Adam."""
     matrix = np.concatenate([f for f, _ in rows])
     gold = np.concatenate([g for _, g in rows]).astype(float)
@@ -208,3 +211,138 @@ def auc(scores: Sequence[float], labels: Sequence[bool]) -> float:
         return float("nan")
     wins = (good[:, None] > bad[None]).sum() + 0.5 * (good[:, None] == bad[None]).sum()
     return float(wins / (len(good) * len(bad)))
+
+
+SPLITS: tuple[tuple[str, str, str, str], ...] = (
+    ("squad2 dev", "squad2_subset/train-v2.0.json", "en", "develop"),
+    ("piaf dev", "piaf/piaf-v1.0.json", "fr", "develop"),
+    ("squad2", "squad2_subset/dev-v2.0.json", "en", "report"),
+    ("piaf", "piaf/piaf-v1.0.json", "fr", "report"),
+)
+
+
+def develops(name: str, title: str) -> bool:
+    """True where an article belongs to the part that weights are fitted on."""
+    if name.startswith("squad2"):
+        return title.startswith("Computational_complexity")
+    return int(text_hash(title)[0], 16) % 2 == 0
+
+
+def build(part: str) -> dict[tuple[str, str], list[tuple[Case, Sentences]]]:
+    """Cases of one part (``develop`` or ``report``) by data set and kind of context."""
+    made: dict[tuple[str, str], list[tuple[Case, Sentences]]] = {}
+    for name, path, language, belongs in SPLITS:
+        if belongs != part:
+            continue
+
+        def keep(title: str, name: str = name) -> bool:
+            return develops(name, title) == (part == "develop")
+
+        paragraphs, questions = load(DATA / path, keep)
+        analyzer = analyzer_for(language)
+        both = cases(paragraphs, questions, analyzer, k=6)
+        for context, chosen in zip(("gold paragraph", "BM25, 6 paragraphs"), both, strict=True):
+            made[name, context] = [(case, sentences(case, paragraphs)) for case in chosen]
+    return made
+
+
+def within(order: Iterable[int], case: Sentences, limit: int) -> bool:
+    """True where a gold sentence is among the first in an order that fit a word limit.
+
+    The first sentence counts whatever its length; longer ones further down are passed over.
+    """
+    used = 0
+    for place, i in enumerate(order):
+        size = len(case.texts[i].split())
+        if place and used + size > limit:
+            continue
+        if case.gold[i]:
+            return True
+        used += size
+    return False
+
+
+@cache
+def analyzer_for(language: str) -> Analyzer:
+    """One analyzer a language, so that words are worked out once."""
+    return Analyzer(AnalyzerOptions(language=language))
+
+
+def rankings(
+    model: ExtractiveReranker, case: Case, units: Sentences, language: str
+) -> dict[str, Array]:
+    """Scores of the sentences by the model and by the baselines, which know the language."""
+    plain = BM25(units.texts, analyzer_for(language))
+    count = len(units.texts)
+    return {
+        "extractive": np.array(model.score(case.question.text, units.packed)),
+        "best BM25 sentence": plain.scores(case.question.text),
+        "first sentence": -np.arange(count, dtype=np.float64),
+    }
+
+
+def measure(model: ExtractiveReranker, threshold: float) -> None:
+    """Print the table for the reported part."""
+    print(
+        f"{'data':8} {'context':20} {'method':20} {'n':>5} {'hit@1':>6} {'hit@60w':>8} {'AUC':>6}"
+    )
+    for (name, context), rows in build("report").items():
+        hits: dict[str, list[tuple[bool, bool]]] = {}
+        best: dict[str, list[float]] = {}
+        for case, units in rows:
+            for method, scores in rankings(
+                model, case, units, "en" if name == "squad2" else "fr"
+            ).items():
+                order = [int(i) for i in np.argsort(-np.round(scores, 6), kind="stable")]
+                best.setdefault(method, []).append(float(scores.max()))
+                if any(units.gold):
+                    pair = units.gold[order[0]], within(order, units, 60)
+                    hits.setdefault(method, []).append(pair)
+        labels = [case.answerable for case, _ in rows]
+        for method, pairs in hits.items():
+            one, many = np.mean(np.array(pairs, dtype=np.float64), axis=0)
+            value = auc(best[method], labels) if method != "first sentence" else float("nan")
+            print(
+                f"{name:8} {context:20} {method:20} {len(pairs):5} {one:6.3f} {many:8.3f} "
+                f"{value:6.3f}"
+            )
+        scores = np.array(best["extractive"])
+        yes = np.array(labels)
+        print(
+            f"{'':29} at threshold {threshold}: answers {(scores[yes] >= threshold).mean():.2f} of "
+            f"{yes.sum()} answerable, refuses {(scores[~yes] < threshold).mean():.2f} of "
+            f"{(~yes).sum()} unanswerable"
+        )
+
+
+def refit(model: ExtractiveReranker) -> None:
+    """Fit the weights on the development part and print them with the threshold's effect."""
+    rows, labels = [], []
+    for (name, _), found in build("develop").items():
+        for case, units in found:
+            pair = model.features(case.question.text, units.packed), np.array(units.gold)
+            # SQuAD's part is a fifth of PIAF's; three times its weight brings them nearer.
+            rows += [pair] * (3 if name.startswith("squad2") else 1)
+            labels += [case.answerable] * (3 if name.startswith("squad2") else 1)
+    weights = np.round(fit(rows, l2=2.0, steps=600), 2)
+    print(dict(zip(model.columns, (float(w) for w in weights), strict=True)))
+    best = np.array([1 / (1 + np.exp(-(f @ weights).max())) for f, _ in rows])
+    yes = np.array(labels)
+    for threshold in np.arange(0.1, 0.55, 0.05):
+        print(
+            f"threshold {threshold:.2f}: answers {(best[yes] >= threshold).mean():.3f}, "
+            f"refuses {(best[~yes] < threshold).mean():.3f}"
+        )
+
+
+def main() -> None:
+    """Report, or with ``--fit`` fit."""
+    model = ExtractiveReranker()
+    if "--fit" in sys.argv[1:]:
+        refit(model)
+    else:
+        measure(model, AnswerOptions().threshold)
+
+
+if __name__ == "__main__":
+    main()

@@ -16,10 +16,9 @@ from ._flow import (
     write,
 )
 from ._personas import load_persona, load_personas, pick_persona, shipped_personas
-from ._prompt import PARTS, Prompt, PromptOptions, compose, presets
+from ._prompt import Prompt, PromptOptions, compose, part_names, presets
 
 __all__ = [
-    "PARTS",
     "AnswerOptions",
     "AnswerSetup",
     "Condensed",
@@ -41,6 +40,7 @@ __all__ = [
     "load_persona",
     "load_personas",
     "order_hits",
+    "part_names",
     "pick_persona",
     "presets",
     "resolve_citations",

@@ -127,6 +127,11 @@ def compose(
     return Prompt(tuple(messages), tuple(parts), "\n\n".join(whole))
 
 
+def part_names() -> tuple[str, ...]:
+    """Names of the thirteen parts, in the order of the complete prompt."""
+    return PARTS
+
+
 def presets() -> Mapping[str, Mapping[str, Any]]:
     """The ablation presets: name -> switches (``without``, ``swap``, ``replace``)."""
     return dict(_shipped("presets").values)
