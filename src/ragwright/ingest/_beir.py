@@ -48,20 +48,31 @@ class BeirReader(Reader):
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
         """Documents in the order of the file."""
+        for path in self.files(source):
+            if isinstance(path, Failure):
+                yield path
+            else:
+                yield from self.read_file(path)
+
+    def files(self, source: str) -> Iterator[Path | Failure]:
+        """The corpus file of the folder."""
         folder = self.base / Path(source.partition(":")[2]).expanduser()
         path = next(
             (p for p in (folder / "corpus.jsonl", folder / "corpus.jsonl.gz") if p.is_file()), None
         )
-        if path is None:
-            yield Failure(
-                source,
-                UnsupportedSourceError(
-                    "the folder holds no corpus.jsonl or corpus.jsonl.gz",
-                    where=str(folder),
-                    hint="name the folder that a BEIR data set was unpacked to",
-                ),
-            )
+        if path is not None:
+            yield path
             return
+        error = UnsupportedSourceError(
+            "the folder holds no corpus.jsonl or corpus.jsonl.gz",
+            where=str(folder),
+            hint="name the folder that a BEIR data set was unpacked to",
+        )
+        yield Failure(source, error)
+
+    def read_file(self, path: Path) -> Iterator[Document | Failure]:
+        """Documents of a corpus file, in its order."""
+        source = f"beir:{path.parent}"
         records = self._records(path, source)
         first = list(islice(records, _SAMPLE))
         texts = (r[1]["text"][:400] for r in first if not isinstance(r, Failure))

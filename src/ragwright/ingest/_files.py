@@ -16,7 +16,6 @@ from ..core import (
     Document,
     EncryptedSourceError,
     MalformedSourceError,
-    MissingExtraError,
     RagwrightError,
     SourceError,
     UnsupportedSourceError,
@@ -74,34 +73,38 @@ class FileReader(Reader):
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
         """Documents of a path in sorted order; what cannot be read becomes a Failure."""
+        for path in self.files(source):
+            if isinstance(path, Failure):
+                yield path
+            else:
+                yield from self.read_file(path)
+
+    def files(self, source: str) -> Iterator[Path | Failure]:
+        """Files of a path, folder or pattern, in sorted order."""
         path = self._path(source)
-        if not os.path.lexists(path):
-            matches = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 - absolute patterns
-            if not matches:
-                error = SourceError(
-                    "no such file or folder",
-                    where=str(path),
-                    hint="check the spelling; relative paths start from " + str(self.base),
-                )
-                yield Failure(source, error)
-                return
-            for match in matches:
-                yield from self._one(Path(match))
+        if os.path.lexists(path):
+            yield from self._below(path)
             return
-        yield from self._one(path)
+        matches = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 - absolute patterns
+        if not matches:
+            error = SourceError(
+                "no such file or folder",
+                where=str(path),
+                hint="check the spelling; relative paths start from " + str(self.base),
+            )
+            yield Failure(source, error)
+        for match in matches:
+            yield from self._below(Path(match))
 
     def _path(self, source: str) -> Path:
         if source.startswith("file://"):
             source = unquote(source[len("file://") :].removeprefix("localhost"))
         return self.base / Path(source).expanduser()
 
-    def _one(self, path: Path) -> Iterator[Document | Failure]:
-        if path.is_dir():
-            yield from self._folder(path)
-        else:
-            yield from self._file(path)
-
-    def _folder(self, root: Path) -> Iterator[Document | Failure]:
+    def _below(self, root: Path) -> Iterator[Path | Failure]:
+        if not root.is_dir():
+            yield root
+            return
         found = False
         for item in walk(root, self.options):
             found = True
@@ -109,7 +112,7 @@ class FileReader(Reader):
                 where = str(item.filename or root)
                 yield Failure(self._id(Path(where)), _unreadable(item, where))
             else:
-                yield from self._file(item)
+                yield item
         if not found:
             yield Failure(
                 self._id(root),
@@ -120,13 +123,12 @@ class FileReader(Reader):
                 ),
             )
 
-    def _file(self, path: Path) -> Iterator[Document | Failure]:
+    def read_file(self, path: Path) -> Iterator[Document | Failure]:
+        """Documents of one file: itself, and what it holds (attachments of an e-mail)."""
         name = self._id(path)
         try:
             data = read_bytes(path, name, self.options)
             yield from documents(name, data, self.options)
-        except MissingExtraError as error:
-            yield Failure(name, error)
         except RagwrightError as error:
             yield Failure(name, error)
         except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..core import Chunk, Document, RagwrightError, Span
 from ._chunks import make_chunks
@@ -52,6 +53,18 @@ class Reader(ABC):
             source: Path or address as the user gave it.
             fetch: The only way to the network.
         """
+
+    def files(self, source: str) -> Iterator[Path | Failure] | None:
+        """Local files that a source is made of, so that unchanged ones need not be read.
+
+        None where there are none; else reading each with :meth:`read_file`, in this order,
+        gives what :meth:`read` gives.
+        """
+        return None
+
+    def read_file(self, path: Path) -> Iterator[Document | Failure]:
+        """Documents of one of the :meth:`files`."""
+        raise NotImplementedError(f"{type(self).__name__} reads no single files")
 
 
 class Chunker(ABC):
