@@ -6,10 +6,26 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from ragwright.core import BudgetStopped, RetrieveError, Row, StoppedError, TestsetError
-from ragwright.experiment import Testset, evaluate_retrieval, retrieval_flows, summarise
-from ragwright.flow import BatchHandler, Flow, Runner, Search, SearchReply, search_keyword
+from ragwright.core import BudgetStopped, Hit, RetrieveError, Row, StoppedError, TestsetError
+from ragwright.experiment import (
+    Testset,
+    evaluate_retrieval,
+    ranking_search,
+    retrieval_flows,
+    summarise,
+)
+from ragwright.flow import (
+    BatchHandler,
+    Flow,
+    Lookup,
+    LookupReply,
+    Runner,
+    Search,
+    SearchReply,
+    search_keyword,
+)
 from ragwright.measure import parse_measures
+from ragwright.retrieve import RetrieveOptions, Target
 
 MEASURES = parse_measures("nDCG@10, MRR")
 
@@ -123,3 +139,33 @@ def test_flows_are_made_as_they_are_read() -> None:
     flows = retrieval_flows(TESTSET, spy, MEASURES)
     next(next(flows))
     assert asked == ["first"]
+
+
+class Chunks(BatchHandler[Search | Lookup, SearchReply | LookupReply]):
+    """Thirty chunks, three a document, best first by number."""
+
+    def durable(self, request: Search | Lookup) -> bool:
+        return False
+
+    def carry(self, requests: Sequence[Search | Lookup]) -> Sequence[SearchReply | LookupReply]:
+        return [self._one(request) for request in requests]
+
+    def _one(self, request: Search | Lookup) -> SearchReply | LookupReply:
+        if isinstance(request, Search):
+            return SearchReply(tuple((f"c{n:02}", 99.0 - n) for n in range(min(30, request.k))))
+        return LookupReply(
+            tuple(
+                Hit(0, 0.0, f"d{int(key[1:]) // 3}", key, "s", "", None, 0, 1, "t")
+                for key in request.chunk_ids
+            )
+        )
+
+
+def test_a_ranking_is_as_deep_as_the_measures_look() -> None:
+    handler = Chunks()
+    target, shallow = Target("s"), RetrieveOptions(top_k=2, pool=4)
+    with Runner({Search: handler, Lookup: handler}) as runner:
+        few = runner.run(ranking_search(target, shallow)("why"))
+        many = runner.run(ranking_search(target, shallow, parse_measures("nDCG@30"))("why"))
+    assert list(few) == ["d0", "d1"]  # the documents of all four candidates
+    assert list(many) == [f"d{n}" for n in range(10)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..core import Row, Score, ScoreState, StoppedError, TestsetError
 from ..flow import Flow, gather
 from ..measure import Measure, Summary, aggregate, retrieval_scores
+from ..retrieve import RetrieveOptions, Target, retrieve
 from ._testsets import Testset
 from ._trec import Qrels, Run
 
@@ -39,6 +40,24 @@ class Evaluation:
             if summary.measure == measure:
                 return summary
         raise KeyError(measure)
+
+
+def ranking_search(
+    target: Target, options: RetrieveOptions, measures: Sequence[Measure] = ()
+) -> Search:
+    """A search that ranks documents as deep as the measures look.
+
+    Fetches ``pool`` chunks, not only ``top_k`` of them; the pool is raised to the largest
+    cutoff where it is smaller. Documents of several chunks make the ranking shorter than that.
+    """
+    depth = max((measure.cutoff or 1 for measure in measures), default=1)
+    pool = max(options.pool, options.top_k, depth)
+    deep = replace(options, pool=pool, top_k=pool)
+
+    def search(query: str) -> Flow[Sequence[str]]:
+        return (yield from retrieve(query, target, deep)).document_ids
+
+    return search
 
 
 def retrieval_flows(
