@@ -1,0 +1,200 @@
+"""Words for the keyword index: codes whole and in pieces, languages, spans."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from ragwright.core import ConfigError, Span
+from ragwright.models import (
+    Analyzer,
+    AnalyzerOptions,
+    WordTokenizer,
+    detect_language,
+    make_analyzer,
+    words,
+)
+
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "pieces"),
+    [
+        ("Fault APP_w304.", "app_w304", {"app", "w304", "304"}),
+        ("(LNK2019)", "lnk2019", {"lnk", "2019"}),
+        ("error C2065, undeclared", "c2065", {"2065"}),
+        ("see XX-31201!", "xx-31201", {"xx", "31201"}),
+        ("since v2.3.1.", "v2.3.1", {"2.3.1"}),
+        ("call std::move(x)", "std::move", {"std", "move"}),
+        ("the snake_case name", "snake_case", {"snake", "case"}),
+        ("the camelCase name", "camelcas", {"camel", "case"}),
+        ("an HTTPServer", "httpserver", {"http", "server"}),
+        ("mail john.doe@example.com.", "john.doe@example.com", {"john", "doe", "example.com"}),
+        ("at https://example.org/a/b?x=1.", "example.org/a/b?x=1", {"example.org"}),
+        ("open report_final.pdf", "report_final.pdf", {"report", "final", "pdf"}),
+        ("a 230V supply", "230v", {"230", "v"}),
+        ("3.5mm", "3.5mm", {"3.5", "mm"}),
+        ("in C++ code", "c++", set()),
+        ("in C# code", "c#", set()),
+        ("on .NET 8", ".net", {"net"}),
+        ("ASP.NET pages", "asp.net", {"asp", "net"}),
+        ("R&D budget", "r&d", set()),
+    ],
+)
+def test_codes_stay_whole_and_are_found_by_their_pieces(
+    text: str, whole: str, pieces: set[str]
+) -> None:
+    tokens = Analyzer(AnalyzerOptions(language="en")).tokens(text)
+    assert whole in tokens
+    assert pieces <= set(tokens)
+
+
+@pytest.mark.parametrize(
+    ("query", "document"),
+    [
+        ("what does app_w304 mean", "APP_w304: replace the pump"),
+        ("w304", "APP_w304: replace the pump"),
+        ("camel case", "camelCase"),
+        ("1000000", "1,000,000"),
+        ("USA", "the U.S.A. today"),
+        ("élèves", "Eleve"),
+        ("eau", "L’eau"),
+        ("l'eau", "de l'eau"),
+        ("Straße", "STRASSE"),
+        ("œuvre", "oeuvres"),
+        ("John", "John's house"),
+        ("ＡＢＣ", "abc"),
+        ("北京", "我住在北京市"),
+        ("running", "runs"),
+    ],
+)
+def test_query_and_document_meet(query: str, document: str) -> None:
+    analyzer = Analyzer()
+    assert set(analyzer.query_tokens(query)) & set(analyzer.tokens(document))
+
+
+def test_elisions_and_stop_words_of_french_leave_only_content() -> None:
+    analyzer = make_analyzer(AnalyzerOptions(language="fr", stem=False))
+    assert analyzer.tokens("L'état d'urgence qu’il a déclaré") == ["etat", "urgence", "declare"]
+    assert analyzer.tokens("dans les avec pour qui") == []
+
+
+def test_contractions_leave_no_debris() -> None:
+    assert Analyzer().tokens("don't isn't they're") == []
+
+
+def test_stems_meet_within_a_language() -> None:
+    french = Analyzer(AnalyzerOptions(language="fr"))
+    assert french.tokens("nationales") == french.tokens("national")
+    german = Analyzer(AnalyzerOptions(language="de"))
+    assert german.tokens("Häuser") == german.tokens("Hauses")
+
+
+def test_switches_do_what_they_say() -> None:
+    bare = Analyzer(AnalyzerOptions(language="en", stem=False, stop_words=False, fold=False))
+    assert bare.tokens("The cafés") == ["the", "cafés"]
+    assert Analyzer(AnalyzerOptions(language="none")).tokens("The cafés") == ["the", "cafes"]
+
+
+def test_a_word_becomes_the_same_whatever_stands_around_it() -> None:
+    """Short and long texts take different roads through the code; tokens must agree."""
+    analyzer = Analyzer()
+    text = "In C++ and .NET, APP_w304 (see https://a.example/x_y) costs 1,000.50 € à l'été. 東京都 "
+    assert analyzer.tokens(text * 40) == analyzer.tokens(text) * 40
+
+
+def test_spec_names_every_setting_and_is_stable() -> None:
+    assert Analyzer().spec == Analyzer().spec
+    specs = {
+        Analyzer(AnalyzerOptions(**change)).spec
+        for change in ({}, {"language": "fr"}, {"stem": False}, {"fold": False})
+    }
+    assert len(specs) == 4
+
+
+def test_unknown_language_is_refused() -> None:
+    with pytest.raises(ConfigError, match="klingon"):
+        AnalyzerOptions(language="klingon")
+
+
+def test_analyzer_may_be_shared_between_threads() -> None:
+    analyzer = Analyzer()
+    texts = [f"running{i} stations nationalities {i}" for i in range(300)]
+    alone = [Analyzer().tokens(t) for t in texts]
+    results: dict[int, list[list[str]]] = {}
+
+    def work(number: int) -> None:
+        results[number] = [analyzer.tokens(t) for t in texts]
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(results[n] == alone for n in range(4))
+
+
+def test_language_of_a_corpus_is_read_off_a_sample() -> None:
+    english = "The pump is replaced when the lamp on the panel is red and it does not go out. " * 4
+    french = "La pompe est remplacée quand le voyant du tableau est rouge et ne s'éteint pas. " * 4
+    assert detect_language([english]) == "en"
+    assert detect_language([french]) == "fr"
+    assert detect_language(["APP_w304"]) == "auto"
+    assert make_analyzer(language="fr").options.language == "fr"
+    assert make_analyzer(AnalyzerOptions(language="en"), language="fr").options.language == "en"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "   ", "\n", "...", "a", "é", "😀", "\ud800", "東", "a\u0301"]
+)
+def test_spans_of_odd_texts_point_at_their_words(text: str) -> None:
+    tokenizer = WordTokenizer()
+    spans = tokenizer.spans(text)
+    assert all(0 <= s.start < s.end <= len(text) for s in spans)
+    assert tokenizer.count(text) == len(spans)
+    assert isinstance(Analyzer().tokens(text), list)
+
+
+def test_spans_are_the_words_as_written() -> None:
+    text = "Use std::move, C++ or .NET (v2.3.1) at https://a.example/b. L'été à 1,000 €."
+    pieces = WordTokenizer().pieces(text)
+    assert pieces == words(text)
+    assert WordTokenizer().spans("ab cd") == [Span(0, 2), Span(3, 5)]
+    assert WordTokenizer().pieces("東京 AI") == ["東", "京", "AI"]
+
+
+@pytest.mark.needs_data
+@pytest.mark.parametrize(
+    "name", ["chunking_eval/corpora/wikitexts.md", "chunking_eval/corpora/pubmed.md"]
+)
+def test_both_roads_find_the_same_words_in_real_text(name: str) -> None:
+    """Words found in arrays equal those that the pattern finds line by line."""
+    path = DATA / name
+    if not path.exists():
+        pytest.skip(f"no data set at {path}")
+    text = path.read_text("utf-8")[:200_000]
+    lines = text.splitlines()
+    assert [w for line in lines for w in words(line)] == words("\n".join(lines))
+
+
+@pytest.mark.slow
+@pytest.mark.needs_data
+def test_spans_are_fast() -> None:
+    path = DATA / "chunking_eval/corpora/pubmed.md"
+    if not path.exists():
+        pytest.skip(f"no data set at {path}")
+    text = path.read_text("utf-8")[:1_000_000]
+    WordTokenizer().spans("warm")
+    best = min(_seconds(text) for _ in range(3))
+    # The aim is 20 MB/s on an idle core; half of it allows for a busy one.
+    assert len(text.encode()) / 1e6 / best > 10
+
+
+def _seconds(text: str) -> float:
+    begin = time.process_time()
+    WordTokenizer().spans(text)
+    return time.process_time() - begin

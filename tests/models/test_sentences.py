@@ -1,0 +1,121 @@
+"""Sentence spans: tricky stops, Markdown, several scripts, real corpora."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ragwright.models import sentence_spans
+
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+
+
+def cut(text: str) -> list[str]:
+    return [text[s.start : s.end] for s in sentence_spans(text)]
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["Dr. Smith paid $3.50 to J. K. Rowling, e.g. for a book.", "Was it good?", "Yes!"],
+        ["He came on Jan. 5, 2020 at 5 p.m. with Mr. Jones.", "She left."],
+        ["The U.S. Army came.", "It was in the U.S.", "He left."],
+        ["See Fig. 3 and Eq. 2, vol. 4.", "Version 2.3.1 is out."],
+        ["Visit www.example.com today.", "Or mail a.b@example.org."],
+        ["What?!", "No way…", "Then he left."],
+        ["A claim.[12]", "Another one.[3][4]", "End."],
+        ['"It was."', "He left."],
+        ["Il dit : « Viens ! »", "Elle part."],
+        ["« Quoi ? » dit-il.", "M. Dupont arrive, c.-à-d. trop tard."],
+        ["Il vend des pommes, des poires, etc.", "Puis il part."],
+        ["Das ist z.B. gut.", "Er geht."],
+        ["**Bold end.**", "Next one."],
+    ],
+)
+def test_prose_is_cut_at_its_stops(sentences: list[str]) -> None:
+    assert cut(" ".join(sentences)) == sentences
+
+
+def test_scripts_without_spaces_are_cut_at_their_stops() -> None:
+    assert cut("东京是首都。人口很多！对吗？") == ["东京是首都。", "人口很多！", "对吗？"]
+
+
+def test_markdown_keeps_rows_headings_and_bullets_apart() -> None:
+    text = (
+        "# Title\n\nA line that\nwraps. Second.\n\n| a | b. C |\n|---|---|\n| 1. x | 2 |\n\n"
+        "- one\n- two\n1. First\n2. Second\n\n```\ncode. Here\n```\nEnd"
+    )
+    assert cut(text) == [
+        "# Title",
+        "A line that\nwraps.",
+        "Second.",
+        "| a | b. C |",
+        "|---|---|",
+        "| 1. x | 2 |",
+        "- one",
+        "- two",
+        "1. First",
+        "2. Second",
+        "```",
+        "code. Here",
+        "```",
+        "End",
+    ]
+
+
+def test_a_title_line_without_a_stop_stands_alone() -> None:
+    text = "Safety notes\nThe pump must be switched off before any work on the tank is begun."
+    assert cut(text)[0] == "Safety notes"
+
+
+def test_hard_wrapped_prose_is_not_cut_at_line_ends() -> None:
+    text = "The pump must be switched off before any work on the\nTank is begun, always."
+    assert len(cut(text)) == 1
+
+
+@pytest.mark.parametrize("text", ["", " \n ", ".", "...", "?!", "a", "\n\n\n", "1.", "A.", "```"])
+def test_odd_texts_lose_nothing(text: str) -> None:
+    assert "".join("".join(cut(text)).split()) == "".join(text.split())
+
+
+def corpora() -> list[Path]:
+    return sorted((DATA / "chunking_eval" / "corpora").glob("*.md")) + sorted(
+        (DATA / "documents" / "groundtruth").glob("*.md")
+    )
+
+
+@pytest.mark.needs_data
+def test_every_character_of_real_corpora_is_in_exactly_one_sentence() -> None:
+    if not corpora():
+        pytest.skip(f"no data sets at {DATA}")
+    for path in corpora():
+        text = path.read_text("utf-8")[:150_000]
+        spans = sentence_spans(text)
+        end = 0
+        for span in spans:
+            assert span.start >= end
+            assert not text[end : span.start].strip()
+            assert text[span.start : span.end] == text[span.start : span.end].strip()
+            end = span.end
+        assert not text[end:].strip()
+
+
+@pytest.mark.needs_data
+@pytest.mark.parametrize("name", ["squad2_subset/dev-v2.0.json", "piaf/piaf-v1.0.json"])
+def test_answers_are_rarely_torn_apart(name: str) -> None:
+    """A gold answer of few words lies within one sentence; a splitter that tears them is wrong."""
+    path = DATA / name
+    if not path.exists():
+        pytest.skip(f"no data set at {path}")
+    torn = total = 0
+    for article in json.loads(path.read_text("utf-8"))["data"][:60]:
+        for paragraph in article["paragraphs"]:
+            spans = sentence_spans(paragraph["context"])
+            for qa in paragraph["qas"]:
+                for answer in qa["answers"][:1]:
+                    start, end = answer["answer_start"], len(answer["text"])
+                    total += 1
+                    torn += not any(s.start <= start and start + end <= s.end for s in spans)
+    assert torn / total < 0.02
