@@ -37,7 +37,7 @@ _STARTERS = frozenset(_STARTING.split())
 
 _CLOSERS = "\"'”’»)\\]\uff09」』】》"
 _STOP = re.compile(
-    rf"[.!?…]+(?:[{_CLOSERS}]|[ \u00a0\u202f](?=»)|[*_]+(?=[\s\[]|$))*(?:\[\d{1, 3}\])*(?=\s|$)"
+    rf"[.!?…]+(?:[{_CLOSERS}]|[ \u00a0\u202f](?=»)|[*_]+(?=[\s\[]|$))*(?:\[\d{{1,3}}\])*(?=\s|$)"
     rf"|[。！？｡؟।！？]+[{_CLOSERS}]*"
 )
 _LAST_WORD = re.compile(r"[^\s(\[«\"“]*$")
