@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from ._handlers import LookupHandler, SearchHandler, Views
+from ._open import open_store
+from ._options import StoreOptions
+from ._sqlite import SqliteStore
 from ._store import (
     IndexedDocument,
     Pair,
@@ -12,14 +16,23 @@ from ._store import (
     chunk_key,
     embedded_text,
 )
+from ._tokens import AnalyzerFactory, default_analyzer
 
 __all__ = [
+    "AnalyzerFactory",
     "IndexedDocument",
+    "LookupHandler",
     "Pair",
+    "SearchHandler",
+    "SqliteStore",
     "Store",
+    "StoreOptions",
     "View",
     "ViewStatistics",
+    "Views",
     "WriteCounts",
     "chunk_key",
+    "default_analyzer",
     "embedded_text",
+    "open_store",
 ]

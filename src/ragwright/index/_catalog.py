@@ -1,0 +1,249 @@
+"""Saved views: segments and what makes views of them, under the cache folder.
+
+``<folder>/<store>/<pair>/`` holds ``*.seg`` (segments) and ``*.view`` (which segments make
+one snapshot, the impacts under that snapshot's statistics, and which documents are dead).
+Everything here can be made again from the store; deleting it costs time only.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import StoreError, value_hash
+from ._arrays import Array, Arrays, open_arrays, write_arrays
+from ._options import StoreOptions
+from ._segment import FORMAT, MAX_ROWS, Segment, StoredDocument, build_segments
+from ._store import Pair
+from ._view import Part, State
+
+Stamps = NDArray[np.int64]
+Read = Callable[[Stamps], Iterator[StoredDocument]]
+
+_KEPT = 3
+"""Snapshots of a pair that stay saved, so that a run pinned to one can go on for a while."""
+
+_MANY = 8
+"""Small segments from which they are merged: each costs every query some microseconds."""
+
+_DEAD_SHARE = 0.2
+_GRACE_SECONDS = 900.0
+
+
+class Catalog:
+    """Opens, builds, saves and forgets the views of one store.
+
+    Args:
+        folder: Where views are saved.
+        store_id: Identity of the store's file, so that a new store never meets old segments.
+        options: For k1 and b.
+    """
+
+    def __init__(self, folder: Path, store_id: str, options: StoreOptions) -> None:
+        self._folder = folder / store_id
+        self._options = options
+        self._open: weakref.WeakValueDictionary[str, State] = weakref.WeakValueDictionary()
+        self._lock = threading.RLock()
+
+    def snapshot(self, pair: Pair, digest: str) -> str:
+        """Name of a state: equal content and equal BM25 settings give equal names."""
+        parts = [digest, self._options.k1, self._options.b]
+        return f"{pair.key}@{value_hash(parts)[:16]}"
+
+    def saved(self, pair: Pair, snapshot: str) -> State | None:
+        """A state that is open in this process, or saved; None where it is neither."""
+        with self._lock:
+            state = self._open.get(snapshot)
+            if state is None:
+                state = self._load(pair, snapshot)
+                if state is not None:
+                    self._open[snapshot] = state
+            return state
+
+    def build(self, pair: Pair, snapshot: str, live: Stamps, read: Read) -> State:
+        """The state whose documents have the stamps ``live``, from old segments and new ones.
+
+        Args:
+            pair: The pair.
+            snapshot: Name of the state.
+            live: Stamps of its documents, ascending.
+            read: Gives the documents with some stamps, in the same state of the store.
+        """
+        with self._lock:
+            state = self.saved(pair, snapshot)
+            if state is not None:
+                return state
+            kept = self._reusable(pair, live)
+            have = [segment.stamps for segment in kept]
+            missing = np.setdiff1d(live, np.concatenate(have)) if have else live
+            fresh = [
+                self._save_segment(pair, arrays)
+                for arrays in build_segments(read(missing), pair.dimensions)
+            ]
+            state = self._save_view(pair, snapshot, [*kept, *fresh], live)
+            self._open[snapshot] = state
+            self._tidy(pair)
+            return state
+
+    def purge(self, stamps: Iterable[int]) -> None:
+        """Delete every saved segment that holds one of these documents, and its views."""
+        gone = np.array(sorted(stamps), np.int64)
+        with self._lock:
+            for path in self._folder.glob("*/*.seg"):
+                try:
+                    held = bool(np.isin(open_arrays(path)["stamps"], gone).any())
+                except (OSError, StoreError):
+                    held = True
+                if held:
+                    _unlink(path)
+            for view in self._folder.glob("*/*.view"):
+                names = _segment_names(view)
+                if names is None or not all((view.parent / name).exists() for name in names):
+                    _unlink(view)
+
+    def _home(self, pair: Pair) -> Path:
+        return self._folder / pair.key
+
+    def _view_path(self, pair: Pair, snapshot: str) -> Path:
+        return self._home(pair) / f"{snapshot.partition('@')[2]}.view"
+
+    def _load(self, pair: Pair, snapshot: str) -> State | None:
+        try:
+            view = open_arrays(self._view_path(pair, snapshot))
+            if view.meta["format"] != FORMAT:
+                return None
+            segments = [
+                Segment(open_arrays(self._home(pair) / name), name)
+                for name in view.meta["segments"]
+            ]
+        except (OSError, StoreError):
+            return None
+        return _state(view, segments)
+
+    def _reusable(self, pair: Pair, live: Stamps) -> list[Segment]:
+        """Segments of the newest saved view that are worth keeping under a new state."""
+        newest = max(self._views(pair), key=_age_key, default=None)
+        names = _segment_names(newest) if newest else None
+        try:
+            segments = [Segment(open_arrays(self._home(pair) / name), name) for name in names or ()]
+        except (OSError, StoreError):
+            return []
+        kept = [segment for segment in segments if _dead_share(segment, live) <= _DEAD_SHARE]
+        small = [segment for segment in kept if segment.rows < MAX_ROWS // 2]
+        if len(small) >= _MANY:
+            total = sum(segment.rows for segment in small)
+            merged = {id(segment) for segment in small if segment.rows < total / 4}
+            kept = [segment for segment in kept if id(segment) not in merged]
+        return kept
+
+    def _views(self, pair: Pair) -> list[Path]:
+        return list(self._home(pair).glob("*.view"))
+
+    def _save_segment(self, pair: Pair, arrays: Arrays) -> Segment:
+        name = f"{uuid.uuid4().hex}.seg"
+        path = self._home(pair) / name
+        try:
+            write_arrays(path, arrays)
+            return Segment(open_arrays(path), name)
+        except OSError:
+            # A full or read-only cache must not stop answers: the view lives in memory.
+            return Segment(arrays)
+
+    def _save_view(
+        self, pair: Pair, snapshot: str, segments: Sequence[Segment], live: Stamps
+    ) -> State:
+        view = _describe(segments, live, self._options)
+        if all(segment.name for segment in segments):
+            path = self._view_path(pair, snapshot)
+            try:
+                write_arrays(path, view)
+                view = open_arrays(path)
+            except OSError:
+                pass
+        return _state(view, segments)
+
+    def _tidy(self, pair: Pair) -> None:
+        """Drop old views and the segments that only they used."""
+        views = sorted(self._views(pair), key=_age_key, reverse=True)
+        for view in views[_KEPT:]:
+            _unlink(view)
+        used = {name for view in views[:_KEPT] for name in _segment_names(view) or ()}
+        now = time.time()
+        for path in self._home(pair).glob("*.seg"):
+            # Another process may be about to name a young one in its view.
+            if path.name not in used and now - _age_key(path) > _GRACE_SECONDS:
+                _unlink(path)
+
+
+def _describe(segments: Sequence[Segment], live: Stamps, options: StoreOptions) -> Arrays:
+    """What a view file says: global statistics, impacts under them, dead documents."""
+    alive = [np.isin(segment.stamps, live) for segment in segments]
+    dead_rows = [
+        None if mask.all() else segment.dead_rows(~mask)
+        for segment, mask in zip(segments, alive, strict=True)
+    ]
+    rows = tokens = documents = 0
+    for segment, mask, gone in zip(segments, alive, dead_rows, strict=True):
+        lengths = segment.postings.lengths if gone is None else segment.postings.lengths[~gone]
+        rows += len(lengths)
+        tokens += int(lengths.sum(dtype=np.int64))
+        documents += int(mask.sum())
+    average = tokens / rows if rows else 0.0
+    arrays: dict[str, Array] = {}
+    for index, (segment, gone) in enumerate(zip(segments, dead_rows, strict=True)):
+        arrays[f"impacts/{index}"] = segment.postings.impacts(average, options.k1, options.b, gone)
+        if gone is not None:
+            arrays[f"dead/{index}"] = gone
+    meta = {
+        "format": FORMAT,
+        "segments": [segment.name for segment in segments],
+        "rows": rows,
+        "tokens": tokens,
+        "documents": documents,
+    }
+    return Arrays(meta, arrays)
+
+
+def _state(view: Arrays, segments: Sequence[Segment]) -> State:
+    parts = [
+        Part(segment, view[f"impacts/{index}"], view.arrays.get(f"dead/{index}"))
+        for index, segment in enumerate(segments)
+    ]
+    meta = view.meta
+    return State(parts, rows=meta["rows"], documents=meta["documents"], tokens=meta["tokens"])
+
+
+def _dead_share(segment: Segment, live: Stamps) -> float:
+    gone = ~np.isin(segment.stamps, live)
+    dead = segment.dead_rows(gone)
+    return float(dead.mean() if len(dead) else gone.mean())
+
+
+def _segment_names(view: Path) -> list[str] | None:
+    try:
+        meta = open_arrays(view).meta
+    except (OSError, StoreError):
+        return None
+    return list(meta["segments"]) if meta["format"] == FORMAT else None
+
+
+def _age_key(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _unlink(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        # Windows keeps files that another process has mapped; the next tidying gets them.
+        pass

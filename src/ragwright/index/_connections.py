@@ -1,0 +1,163 @@
+"""Connections to one SQLite file, and its errors in our words.
+
+A call borrows a connection for as long as it lasts and gives it back, so that any number of
+threads may use the store and no connection serves two of them at once. Writers of one
+process also queue at a lock, which is fairer and cheaper than SQLite's busy waiting.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..core import StoreBusyError, StoreError, StoreFullError
+from ._options import StoreOptions
+from ._schema import prepare
+
+_CACHE_KIB = 32_768
+
+
+class Connections:
+    """A pool of connections to one file.
+
+    Args:
+        path: The file; made with mode 0600, its folders too, where it is missing.
+        options: Waiting time, durability and size limit.
+    """
+
+    def __init__(self, path: Path, options: StoreOptions) -> None:
+        self.path = path
+        self._options = options
+        self._free: list[sqlite3.Connection] = []
+        self._pool = threading.Lock()
+        self._writer = threading.Lock()
+        self._process = os.getpid()
+        self._closed = False
+        with self.explained():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # SQLite gives the journal files the mode of the main file.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            with self.borrowed() as db:
+                prepare(db, path)
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection within one read transaction: all its statements see one state."""
+        with self.explained(), self.borrowed() as db:
+            db.execute("BEGIN")
+            try:
+                yield db
+            finally:
+                db.rollback()
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A connection within one write transaction, committed at the end or rolled back."""
+        with self._writer, self.explained(), self.borrowed() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def borrowed(self) -> Iterator[sqlite3.Connection]:
+        """A connection outside of any transaction."""
+        if self._closed:
+            raise StoreError("the store is closed", where=str(self.path))
+        with self._pool:
+            if self._process != os.getpid():
+                # A connection must not cross a fork; the parent still owns these.
+                self._free, self._process = [], os.getpid()
+            db = self._free.pop() if self._free else None
+        db = db or self._connect()
+        try:
+            yield db
+        except sqlite3.DatabaseError:
+            db.close()
+            raise
+        except BaseException:
+            self._give_back(db)
+            raise
+        self._give_back(db)
+
+    def _give_back(self, db: sqlite3.Connection) -> None:
+        with self._pool:
+            if not self._closed:
+                self._free.append(db)
+                return
+        db.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        options = self._options
+        db = sqlite3.connect(
+            self.path,
+            timeout=options.busy_seconds,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute(f"PRAGMA synchronous = {options.durability}")
+            db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+            # What is removed is overwritten: a forgotten document leaves no bytes in the file.
+            db.execute("PRAGMA secure_delete = ON")
+            if options.max_mb:
+                page = int(db.execute("PRAGMA page_size").fetchone()[0])
+                db.execute(f"PRAGMA max_page_count = {max(1, options.max_mb * 2**20 // page)}")
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def close(self) -> None:
+        """Close every connection that is not in use; those in use close when given back."""
+        with self._pool:
+            self._closed = True
+            free, self._free = self._free, []
+        for db in free:
+            db.close()
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Turn SQLite's errors and the system's into ours."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise self._error(error) from error
+        except OSError as error:
+            raise StoreError(
+                f"cannot use the store: {error.strerror or error}",
+                where=str(self.path),
+                hint="check that the folder exists and may be written to",
+            ) from error
+
+    def _error(self, error: sqlite3.DatabaseError) -> StoreError:
+        where = str(self.path)
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return StoreBusyError(
+                f"another process has written for over {self._options.busy_seconds:g} s",
+                where=where,
+                hint="wait for it to end, or raise store.busy_seconds",
+            )
+        if code == sqlite3.SQLITE_FULL:
+            return StoreFullError(
+                "no space left for the store; what was committed before is intact",
+                where=where,
+                hint="free some space, or raise store.max_mb, and run the same command again",
+            )
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            return StoreError(
+                f"the store's file is damaged or not a store: {error}",
+                where=where,
+                hint="restore it from a backup, or delete it and ingest again",
+            )
+        return StoreError(f"the store cannot be used: {error}", where=where)

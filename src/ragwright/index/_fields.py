@@ -1,0 +1,161 @@
+"""Position lists: for every value of every metadata field, the rows that carry it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import MetaValue
+from ._arrays import Array, Arrays, Blob, pack, unpack
+
+Rows = NDArray[np.int32]
+
+ALWAYS = ("document_id", "source", "title", "language", "page", "created", "modified")
+"""Fields that every index knows, whether or not a chunk carries them."""
+
+
+def spelling(value: str | int | float | bool) -> str:
+    """The one spelling under which a value is stored and looked up.
+
+    ``2020``, ``2020.0`` and ``"2020"`` are one value, so that a filter typed at a prompt meets
+    a number read from a table.
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _number(text: str) -> int:
+    raw = text.encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(raw, digest_size=8).digest(), "little")
+
+
+class FieldsBuilder:
+    """Collects the fields of a segment's rows, range by range."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, dict[str, int]] = {}
+        self._ranges: dict[str, tuple[list[int], list[int], list[int]]] = {}
+
+    def add(self, fields: Mapping[str, MetaValue | None], start: int, end: int) -> None:
+        """Say that rows ``start`` to ``end`` (exclusive) carry these fields."""
+        for name, value in fields.items():
+            if value is None or value == "" or value == ():
+                continue
+            values = self._values.setdefault(name, {})
+            numbers, starts, ends = self._ranges.setdefault(name, ([], [], []))
+            for one in dict.fromkeys(value) if isinstance(value, tuple) else (value,):
+                numbers.append(values.setdefault(spelling(one), len(values)))
+                starts.append(start)
+                ends.append(end)
+
+    def finish(self) -> tuple[list[str], dict[str, Array]]:
+        """Names of the fields, and their arrays."""
+        names = sorted(self._values)
+        arrays: dict[str, Array] = {}
+        for index, name in enumerate(names):
+            arrays |= self._field(f"field/{index}", name)
+        return names, arrays
+
+    def _field(self, prefix: str, name: str) -> dict[str, Array]:
+        values = list(self._values[name])
+        numbers, starts, ends = (np.asarray(part, np.int64) for part in self._ranges[name])
+        lengths = ends - starts
+        before = np.cumsum(lengths) - lengths
+        rows = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
+        owner = np.repeat(numbers, lengths)
+        hashes = np.array([_number(value) for value in values], np.uint64)
+        by_hash = np.argsort(hashes, kind="stable")
+        place = np.empty_like(by_hash)
+        place[by_hash] = np.arange(len(by_hash))
+        order = np.argsort(place[owner], kind="stable")
+        bounds = np.zeros(len(values) + 1, np.int64)
+        np.cumsum(np.bincount(place[owner], minlength=len(values)), out=bounds[1:])
+        spelled = [values[i].encode("utf-8", "surrogatepass") for i in by_hash.tolist()]
+        return {
+            f"{prefix}.hashes": hashes[by_hash],
+            f"{prefix}.bounds": bounds,
+            f"{prefix}.rows": rows[order].astype(np.int32),
+            **pack(f"{prefix}.values", spelled),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FieldIndex:
+    """Position lists of one field of one segment."""
+
+    hashes: NDArray[np.uint64]
+    bounds: NDArray[np.int64]
+    rows: Rows
+    values: Blob
+
+    def of(self, value: str | int | float | bool) -> Rows:
+        """Rows that carry a value, ascending; empty where none does."""
+        number = np.uint64(_number(spelling(value)))
+        at = int(np.searchsorted(self.hashes, number))
+        if at == len(self.hashes) or self.hashes[at] != number:
+            return self.rows[:0]
+        return self.at(at)
+
+    def at(self, index: int) -> Rows:
+        """Rows that carry the value with this index."""
+        return self.rows[self.bounds[index] : self.bounds[index + 1]]
+
+    def spelled(self) -> list[str]:
+        """All values, in the order of their indexes."""
+        raw = self.values.data.tobytes()
+        ends = self.values.offsets.tolist()
+        return [raw[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(ends)]
+
+
+def open_fields(arrays: Arrays) -> dict[str, FieldIndex]:
+    """The position lists of a segment, by field."""
+    found = {}
+    for index, name in enumerate(arrays.meta["fields"]):
+        prefix = f"field/{index}"
+        found[name] = FieldIndex(
+            arrays[f"{prefix}.hashes"],
+            arrays[f"{prefix}.bounds"],
+            arrays[f"{prefix}.rows"],
+            unpack(arrays, f"{prefix}.values"),
+        )
+    return found
+
+
+def in_range(values: list[str], low: Any, high: Any) -> list[int]:
+    """Indexes of the values within inclusive bounds (None: open).
+
+    Numbers are compared as numbers wherever both the value and every bound given are one;
+    all else as text, where ``high`` includes what begins with it: ``2021`` holds
+    ``2021-05-04``.
+    """
+    bounds = [None if bound is None else spelling(bound) for bound in (low, high)]
+    numbers = [None if bound is None else _float(bound) for bound in bounds]
+    numeric = all(n is not None for n, b in zip(numbers, bounds, strict=True) if b is not None)
+    found = []
+    for index, value in enumerate(values):
+        number = _float(value) if numeric else None
+        if number is not None:
+            under = numbers[0] is not None and number < numbers[0]
+            over = numbers[1] is not None and number > numbers[1]
+        else:
+            under = bounds[0] is not None and value < bounds[0]
+            over = bounds[1] is not None and value[: len(bounds[1])] > bounds[1]
+        if not under and not over:
+            found.append(index)
+    return found
+
+
+def _float(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,121 @@
+"""Hard filters: from conditions on metadata to a mask over the rows of a view."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Filter, FilterError
+from ._fields import ALWAYS, in_range, spelling
+from ._segment import Segment
+
+Mask = NDArray[np.bool_]
+
+_NEAR_AMONG = 5_000
+"""Most values that are searched for near ones: comparing more would take seconds."""
+
+
+def field_counts(segments: Sequence[Segment], dead: Sequence[Mask | None]) -> dict[str, int]:
+    """Fields of the live rows, and how many rows carry each."""
+    counts: dict[str, int] = {}
+    for segment, gone in zip(segments, dead, strict=True):
+        for name, index in segment.fields.items():
+            carried = np.zeros(segment.rows, np.bool_)
+            carried[index.rows] = True
+            if gone is not None:
+                carried &= ~gone
+            count = int(np.count_nonzero(carried))
+            if count:
+                counts[name] = counts.get(name, 0) + count
+    return dict(sorted(counts.items()))
+
+
+def filter_masks(
+    segments: Sequence[Segment],
+    dead: Sequence[Mask | None],
+    known: Mapping[str, int],
+    filters: Sequence[Filter],
+) -> list[Mask]:
+    """Live rows that meet every filter, one mask a segment.
+
+    Raises:
+        FilterError: A field that no chunk carries, or values none of which any chunk holds.
+    """
+    masks = [
+        np.ones(segment.rows, np.bool_) if gone is None else ~gone
+        for segment, gone in zip(segments, dead, strict=True)
+    ]
+    if not any(mask.any() for mask in masks):
+        return masks
+    live = [mask.copy() for mask in masks]
+    for condition in filters:
+        if condition.field not in known and condition.field not in ALWAYS:
+            raise _unknown_field(condition.field, known)
+        met = [_met(segment, condition) for segment in segments]
+        if condition.values and not any(
+            (one & alive).any() for one, alive in zip(met, live, strict=True)
+        ):
+            raise _unknown_value(condition, segments, live)
+        for mask, one in zip(masks, met, strict=True):
+            mask &= one
+    return masks
+
+
+def _met(segment: Segment, condition: Filter) -> Mask:
+    mask = np.zeros(segment.rows, np.bool_)
+    index = segment.fields.get(condition.field)
+    if index is None:
+        return mask
+    if condition.values:
+        for value in condition.values:
+            mask[index.of(value)] = True
+    elif condition.low is None and condition.high is None:
+        mask[index.rows] = True
+    else:
+        for at in in_range(index.spelled(), condition.low, condition.high):
+            mask[index.at(at)] = True
+    return mask
+
+
+def _unknown_field(name: str, known: Mapping[str, int]) -> FilterError:
+    fields = sorted({*known, *ALWAYS})
+    near = get_close_matches(name, fields, n=3, cutoff=0.5)
+    return FilterError(
+        f"no chunk carries the field {name!r}",
+        hint=f"did you mean {_listed(near)}?" if near else f"one of {_listed(fields[:20])}",
+    )
+
+
+def _unknown_value(
+    condition: Filter, segments: Sequence[Segment], live: Sequence[Mask]
+) -> FilterError:
+    values: set[str] = set()
+    for segment, alive in zip(segments, live, strict=True):
+        index = segment.fields.get(condition.field)
+        if index is None:
+            continue
+        for at, value in enumerate(index.spelled()[:_NEAR_AMONG]):
+            if alive[index.at(at)].any():
+                values.add(value)
+    wanted = [spelling(value) for value in condition.values]
+    # Case is the commonest slip, and it defeats a comparison of letters.
+    folded = {value.casefold(): value for value in sorted(values)}
+    near = list(
+        dict.fromkeys(
+            folded[match]
+            for value in wanted
+            for match in get_close_matches(value.casefold(), folded, n=3, cutoff=0.5)
+        )
+    )
+    some = near or sorted(values)[:5]
+    return FilterError(
+        f"no chunk has {condition.field} = {' or '.join(repr(v) for v in wanted)}",
+        hint=f"{'nearest' if near else 'it has'}: {_listed(some)}" if some else None,
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)

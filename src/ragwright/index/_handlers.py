@@ -1,0 +1,167 @@
+"""Carrying out searches and look-ups for the runner, on the views of one store."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..core import RagwrightError, RetrieveError, SnapshotGoneError
+from ..flow import BatchHandler, Lookup, LookupReply, Search, SearchReply
+from ._store import Pair, Store, View
+
+QUICK_ROWS = 20_000
+"""Chunks up to which one search surely takes under 5 ms."""
+
+
+class Views:
+    """Open views of a store by snapshot name; opens on demand, keeps the few last used.
+
+    Safe to use from several threads.
+    """
+
+    def __init__(self, store: Store, keep: int = 4) -> None:
+        self._store = store
+        self._keep = keep
+        self._open: OrderedDict[str, View] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def current(self, pair: Pair) -> View:
+        """The view of the pair's present state."""
+        name = self._store.snapshot(pair)
+        with self._lock:
+            found = self._held(name)
+        return found or self._add(self._store.view(pair))
+
+    def view(self, snapshot: str) -> View:
+        """The view of a named snapshot.
+
+        Raises:
+            SnapshotGoneError: It is neither the stored state of its pair, nor open, nor saved.
+        """
+        with self._lock:
+            found = self._held(snapshot)
+        if found is not None:
+            return found
+        key = snapshot.partition("@")[0]
+        for pair in self._store.pairs():
+            if pair.key == key:
+                return self._add(self._store.view(pair, snapshot))
+        raise SnapshotGoneError(
+            f"no pair of the store has the snapshot {snapshot!r}",
+            hint="ingest with the settings it was made with",
+        )
+
+    def rows(self, snapshot: str) -> int | None:
+        """Chunks of a snapshot whose view is open, None where it is not."""
+        with self._lock:
+            found = self._open.get(snapshot)
+        return None if found is None else found.statistics().chunks
+
+    def close(self) -> None:
+        """Close all views."""
+        with self._lock:
+            views, self._open = list(self._open.values()), OrderedDict()
+        for view in views:
+            view.close()
+
+    def _held(self, snapshot: str) -> View | None:
+        found = self._open.get(snapshot)
+        if found is not None:
+            self._open.move_to_end(snapshot)
+        return found
+
+    def _add(self, view: View) -> View:
+        with self._lock:
+            held = self._open.setdefault(view.snapshot, view)
+            self._open.move_to_end(view.snapshot)
+            # Let go, not closed: a search in another thread may be using it.
+            while len(self._open) > self._keep:
+                self._open.popitem(last=False)
+        return held
+
+
+class SearchHandler(BatchHandler[Search, SearchReply]):
+    """Carries out searches; dense ones on one snapshot become one matrix product."""
+
+    max_batch = 256
+
+    def __init__(self, views: Views) -> None:
+        self._views = views
+
+    def durable(self, request: Search) -> bool:
+        """Searching is free; replies are not stored."""
+        return False
+
+    def carry(self, requests: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
+        """Replies in the order of the requests; one that failed is its error."""
+        replies: list[SearchReply | RagwrightError] = [
+            RetrieveError("not carried out") for _ in requests
+        ]
+        dense: dict[tuple[object, ...], list[int]] = {}
+        for number, request in enumerate(requests):
+            if request.channel == "dense":
+                key = (request.snapshot, request.k, request.filters, len(request.vector))
+                dense.setdefault(key, []).append(number)
+            else:
+                replies[number] = self._keyword(request)
+        for numbers in dense.values():
+            group = [requests[number] for number in numbers]
+            for number, reply in zip(numbers, self._dense(group), strict=True):
+                replies[number] = reply
+        return replies
+
+    def quick(self, requests: Sequence[Search]) -> bool:
+        """True for a few searches on a small view that is open already."""
+        rows = [self._views.rows(name) for name in {request.snapshot for request in requests}]
+        if any(size is None for size in rows):
+            return False
+        return len(requests) * sum(size or 0 for size in rows) <= QUICK_ROWS
+
+    def _keyword(self, request: Search) -> SearchReply | RagwrightError:
+        try:
+            view = self._views.view(request.snapshot)
+            return SearchReply(view.keyword(request.text, request.k, request.filters))
+        except RagwrightError as error:
+            return error
+
+    def _dense(self, group: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
+        first = group[0]
+        try:
+            view = self._views.view(first.snapshot)
+            vectors = np.stack([np.frombuffer(r.vector, np.float32) for r in group])
+            return [SearchReply(one) for one in view.dense(vectors, first.k, first.filters)]
+        except RagwrightError as error:
+            # One bad vector must not fail the others.
+            return [error] if len(group) == 1 else [self._dense([one])[0] for one in group]
+
+
+class LookupHandler(BatchHandler[Lookup, LookupReply]):
+    """Fetches the chunks behind candidates."""
+
+    max_batch = 256
+
+    def __init__(self, views: Views) -> None:
+        self._views = views
+
+    def durable(self, request: Lookup) -> bool:
+        """Looking up is free; replies are not stored."""
+        return False
+
+    def carry(self, requests: Sequence[Lookup]) -> Sequence[LookupReply | RagwrightError]:
+        """Replies in the order of the requests; one that failed is its error."""
+        replies: list[LookupReply | RagwrightError] = []
+        for request in requests:
+            try:
+                view = self._views.view(request.snapshot)
+                replies.append(LookupReply(view.lookup(request.chunk_ids)))
+            except RagwrightError as error:
+                replies.append(error)
+        return replies
+
+    def quick(self, requests: Sequence[Lookup]) -> bool:
+        """True for up to some hundred chunks of views that are open already."""
+        known = all(self._views.rows(request.snapshot) is not None for request in requests)
+        return known and sum(len(request.chunk_ids) for request in requests) <= 150

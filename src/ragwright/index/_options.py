@@ -1,0 +1,35 @@
+"""Settings of the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..core import ConfigError, option
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """Where the store lies and how it answers."""
+
+    kind: str = option("sqlite", "Store: sqlite (embedded), or lance (scales out).", when="index")
+    path: str = option(
+        "", "File or folder of the store; empty for data/ in the project.", when="index"
+    )
+    views: str = option("", "Folder of saved views; empty for cache/views in the project.")
+    k1: float = option(1.2, "BM25: how soon repeating a word stops to count.", ge=0.0)
+    b: float = option(0.75, "BM25: how much a long chunk is held against it.", ge=0.0, le=1.0)
+    durability: str = option(
+        "normal", "Safe against a killed process (normal), or against power loss too (full)."
+    )
+    busy_seconds: float = option(30.0, "Seconds to wait for another process's write.", ge=0.0)
+    max_mb: int = option(0, "Most megabytes the SQLite file may take, 0 for no limit.", ge=0)
+    ann_rows: int = option(
+        500_000, "Chunks from which LanceDB searches approximately instead of exactly.", ge=1_000
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse kinds and durabilities that do not exist."""
+        if self.kind not in ("sqlite", "lance"):
+            raise ConfigError(f"unknown store kind {self.kind!r}", hint="one of sqlite, lance")
+        if self.durability not in ("normal", "full"):
+            raise ConfigError(f"unknown durability {self.durability!r}", hint="one of normal, full")

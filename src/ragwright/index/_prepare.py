@@ -1,0 +1,193 @@
+"""Checking what is to be stored and putting it in the store's spelling, before any lock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from ..core import Document, DuplicateIdError, Page, Section, Span, StoreError
+from ..models import TokenSource
+from ._segment import as_metadata
+from ._store import IndexedDocument, Matrix, Pair, chunk_key
+from ._tokens import ChunkTokens, pack_terms
+
+DIGEST_MODULUS = 2**128
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyChunk:
+    """A chunk as it is written: JSON texts, packed terms, vector with its key."""
+
+    id: str
+    ordinal: int
+    start: int
+    end: int
+    page: int | None
+    headings: str
+    metadata: str
+    tokens: int
+    terms: bytes
+    vector_key: bytes | None
+    vector: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyDocument:
+    """A document as it is written."""
+
+    document: Document
+    hash: str
+    chunks: tuple[ReadyChunk, ...]
+
+
+def check_batch(batch: Sequence[IndexedDocument]) -> None:
+    """Refuse two documents with one id.
+
+    Raises:
+        DuplicateIdError: Two documents of the batch share an id.
+    """
+    seen: dict[str, str] = {}
+    for item in batch:
+        document = item.document
+        if document.id in seen:
+            raise DuplicateIdError(
+                f"two documents have the id {document.id!r}",
+                where=f"{seen[document.id]} and {document.source}",
+                hint="give each source its own id",
+            )
+        seen[document.id] = document.source
+
+
+def ready(pair: Pair, item: IndexedDocument, hash_: str, analyzer: TokenSource) -> ReadyDocument:
+    """A document ready to be written; nothing of it is written where this raises.
+
+    Raises:
+        DuplicateIdError: Two of its chunks share an id.
+        StoreError: A chunk is not a piece of the document, or the vectors do not fit the pair.
+    """
+    document = item.document
+    rows = _checked_vectors(pair, item)
+    tokens = ChunkTokens(analyzer, document.title)
+    seen: set[str] = set()
+    chunks = []
+    for index, chunk in enumerate(item.chunks):
+        if chunk.id in seen:
+            raise DuplicateIdError(f"two chunks have the id {chunk.id!r}", where=document.source)
+        seen.add(chunk.id)
+        if document.text[chunk.span.start : chunk.span.end] != chunk.text:
+            raise StoreError(
+                f"chunk {chunk.id!r} is not the text of its span", where=document.source
+            )
+        key = bytes.fromhex(chunk_key(chunk, document.title)) if rows is not None else None
+        chunks.append(
+            ReadyChunk(
+                id=chunk.id,
+                ordinal=chunk.ordinal,
+                start=chunk.span.start,
+                end=chunk.span.end,
+                page=chunk.page,
+                headings=json.dumps(chunk.headings),
+                metadata=json.dumps(dict(chunk.metadata)),
+                tokens=chunk.tokens,
+                terms=pack_terms(tokens.of(chunk)),
+                vector_key=key,
+                vector=None if rows is None else rows[index].tobytes(),
+            )
+        )
+    return ReadyDocument(document, hash_, tuple(chunks))
+
+
+def _checked_vectors(pair: Pair, item: IndexedDocument) -> Matrix | None:
+    where = item.document.source
+    if not pair.dimensions or not item.chunks:
+        return None
+    if item.vectors is None:
+        raise StoreError("chunks came without the vectors that their pair asks for", where=where)
+    vectors = np.ascontiguousarray(item.vectors, dtype=np.float32)
+    if vectors.shape != (len(item.chunks), pair.dimensions):
+        raise StoreError(
+            f"vectors of shape {vectors.shape} for {len(item.chunks)} chunks "
+            f"of {pair.dimensions} dimensions",
+            where=where,
+        )
+    if not np.isfinite(vectors).all():
+        broken = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
+        raise StoreError(
+            f"the vector of chunk {item.chunks[broken].id!r} holds NaN or infinity",
+            where=where,
+            hint="the embedding model failed on this text; nothing of the batch was stored",
+        )
+    return vectors
+
+
+def entry_digest(name: str, hash_: str, source: str) -> int:
+    """What one document adds to its pair's digest (a sum modulo :data:`DIGEST_MODULUS`)."""
+    raw = "\0".join((name, hash_, source)).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(raw, digest_size=16).digest(), "little")
+
+
+def total_digest(parts: Iterable[int]) -> str:
+    """Digest of a set of documents, whatever their order: 32 hexadecimal digits."""
+    return f"{sum(parts) % DIGEST_MODULUS:032x}"
+
+
+def structure_of(document: Document) -> str:
+    """Pages and sections as JSON."""
+    pages = [[p.number, p.span.start, p.span.end, p.label] for p in document.pages]
+    sections = [[s.title, s.level, s.span.start, s.span.end] for s in document.sections]
+    return json.dumps([pages, sections]) if pages or sections else ""
+
+
+def document_from(row: Sequence[Any]) -> Document:
+    """A document from its columns, in the order of :data:`COLUMNS`."""
+    name, source, title, language, created, modified, media_type, structure, metadata, text = row
+    pages, sections = json.loads(structure) if structure else ((), ())
+    return Document(
+        id=as_text(name),
+        source=as_text(source),
+        text=as_text(text),
+        title=as_text(title),
+        language=language,
+        created=created,
+        modified=modified,
+        media_type=media_type,
+        pages=tuple(Page(n, Span(start, end), label) for n, start, end, label in pages),
+        sections=tuple(Section(t, level, Span(start, end)) for t, level, start, end in sections),
+        metadata=as_metadata(json.loads(metadata)),
+    )
+
+
+COLUMNS = (
+    "name",
+    "source",
+    "title",
+    "language",
+    "created",
+    "modified",
+    "media_type",
+    "structure",
+    "metadata",
+    "text",
+)
+"""Columns of a document, in the order :func:`document_from` reads them."""
+
+
+def as_value(text: str) -> str | bytes:
+    """A text as it can be stored: bytes where UTF-8 has no spelling for it."""
+    if text.isascii():
+        return text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+    return text
+
+
+def as_text(value: str | bytes) -> str:
+    """The text that :func:`as_value` stored."""
+    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value

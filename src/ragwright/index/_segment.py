@@ -1,0 +1,251 @@
+"""An immutable piece of an index: rows with their texts, postings, vectors and fields.
+
+A segment never changes. New rows come in a new segment; rows that were removed are marked
+dead by the view. Rows of one document stand together, and documents are known by their
+*stamp*: a number that the store gives to each document written under a pair, never twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Hit, Metadata, MetaValue
+from ._arrays import Array, Arrays, pack, unpack
+from ._fields import FieldIndex, FieldsBuilder, open_fields
+from ._postings import Postings, build_postings
+from ._tokens import Terms, unpack_terms
+
+FORMAT = 1
+"""Version of the layout; a saved segment of another version is built anew."""
+
+MAX_ROWS = 100_000
+MAX_BYTES = 256 * 2**20
+"""Bounds of one segment, so that building one takes bounded memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChunk:
+    """A chunk as a store gives it back: its terms packed, its vector where there is one."""
+
+    id: str
+    start: int
+    end: int
+    page: int | None
+    headings: tuple[str, ...]
+    metadata: Metadata
+    terms: bytes
+    vector: NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """A document as a store gives it back, with its chunks under one pair."""
+
+    stamp: int
+    id: str
+    source: str
+    title: str
+    language: str
+    created: str
+    modified: str
+    metadata: Metadata
+    text: str
+    chunks: Sequence[StoredChunk] = field(default_factory=tuple)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes a segment needs for it."""
+        vectors = sum(0 if c.vector is None else c.vector.nbytes for c in self.chunks)
+        return len(self.text) + vectors + sum(len(c.terms) for c in self.chunks)
+
+
+def build_segments(documents: Iterable[StoredDocument], dimensions: int) -> Iterator[Arrays]:
+    """Segments of documents, each as large as its bounds allow, one in memory at a time."""
+    batch: list[StoredDocument] = []
+    rows = size = 0
+    for document in documents:
+        if batch and (rows + len(document.chunks) > MAX_ROWS or size + document.size > MAX_BYTES):
+            yield _build(batch, dimensions)
+            batch, rows, size = [], 0, 0
+        batch.append(document)
+        rows += len(document.chunks)
+        size += document.size
+    if batch:
+        yield _build(batch, dimensions)
+
+
+def _build(documents: Sequence[StoredDocument], dimensions: int) -> Arrays:
+    ids: list[bytes] = []
+    texts: list[bytes] = []
+    extras: list[bytes] = []
+    heads: list[bytes] = []
+    terms: list[Terms] = []
+    places: list[tuple[int, int, int, int]] = []
+    fields = FieldsBuilder()
+    vectors: list[NDArray[np.float32]] = []
+    for number, document in enumerate(documents):
+        heads.append(_head(document))
+        _add_fields(fields, document, len(ids))
+        for chunk in document.chunks:
+            ids.append(_raw(chunk.id))
+            texts.append(_raw(document.text[chunk.start : chunk.end]))
+            places.append((number, chunk.start, chunk.end, chunk.page or 0))
+            extra = [list(chunk.headings), dict(chunk.metadata)]
+            extras.append(json.dumps(extra).encode() if any(extra) else b"")
+            terms.append(unpack_terms(chunk.terms))
+            if chunk.vector is not None:
+                vectors.append(chunk.vector)
+    names, field_arrays = fields.finish()
+    columns = np.array(places, np.int32).reshape(len(places), 4)
+    matrix = np.stack(vectors) if dimensions and vectors else np.empty((0, dimensions), np.float32)
+    meta = {
+        "format": FORMAT,
+        "rows": len(ids),
+        "documents": len(documents),
+        "fields": names,
+        "norm": float(np.sqrt(np.einsum("ij,ij->i", matrix, matrix).max(initial=0.0))),
+    }
+    arrays: dict[str, Array] = {
+        "stamps": np.array([document.stamp for document in documents], np.int64),
+        "sizes": np.array([len(document.chunks) for document in documents], np.int64),
+        "document": np.ascontiguousarray(columns[:, 0]),
+        "start": np.ascontiguousarray(columns[:, 1]),
+        "end": np.ascontiguousarray(columns[:, 2]),
+        "page": np.ascontiguousarray(columns[:, 3]),
+        **_id_order(ids),
+        **pack("ids", ids),
+        **pack("heads", heads),
+        **pack("extras", extras),
+        **pack("texts", texts),
+        **build_postings(terms),
+        **field_arrays,
+        "vectors": matrix,
+    }
+    return Arrays(meta, arrays)
+
+
+def _raw(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def id_number(chunk_id: str) -> int:
+    """64-bit number under which a chunk id is looked up."""
+    return int.from_bytes(blake2b(_raw(chunk_id), digest_size=8).digest(), "little")
+
+
+def _id_order(ids: Sequence[bytes]) -> dict[str, Array]:
+    """Rank of each row's id, and the ids' numbers in ascending order with their rows."""
+    by_id = np.array(sorted(range(len(ids)), key=ids.__getitem__), np.int32)
+    rank = np.empty(len(ids), np.int32)
+    rank[by_id] = np.arange(len(ids), dtype=np.int32)
+    digests = [int.from_bytes(blake2b(i, digest_size=8).digest(), "little") for i in ids]
+    numbers = np.array(digests, np.uint64)
+    order = np.argsort(numbers, kind="stable").astype(np.int32)
+    return {"rank": rank, "numbers": numbers[order], "numbers.rows": order}
+
+
+def _head(document: StoredDocument) -> bytes:
+    """What a hit shows of its document, as JSON."""
+    metadata = dict(document.metadata)
+    for name in ("language", "created", "modified"):
+        value = getattr(document, name)
+        if value:
+            metadata.setdefault(name, value)
+    return json.dumps([document.id, document.source, document.title, metadata]).encode()
+
+
+def _add_fields(fields: FieldsBuilder, document: StoredDocument, first: int) -> None:
+    """Fields of a document's rows; a chunk's own value takes the place of its document's."""
+    own: dict[str, MetaValue | None] = {
+        name: getattr(document, name) for name in ("source", "title", "language", "created")
+    }
+    own |= {"document_id": document.id, "modified": document.modified}
+    shared = {**document.metadata, **{name: v for name, v in own.items() if v != ""}}
+    if not any(chunk.metadata for chunk in document.chunks):
+        fields.add(shared, first, first + len(document.chunks))
+        shared = {}
+    for row, chunk in enumerate(document.chunks, first):
+        if shared:
+            built_in = {name: v for name, v in own.items() if v != ""}
+            fields.add({**shared, **chunk.metadata, **built_in}, row, row + 1)
+        if chunk.page is not None:
+            fields.add({"page": chunk.page}, row, row + 1)
+
+
+class Segment:
+    """An open segment; every array is read-only."""
+
+    def __init__(self, arrays: Arrays, name: str = "") -> None:
+        self.name = name
+        self.arrays = arrays
+        self.rows: int = arrays.meta["rows"]
+        self.norm: float = arrays.meta["norm"]
+        self.stamps: NDArray[np.int64] = arrays["stamps"]
+        self.sizes: NDArray[np.int64] = arrays["sizes"]
+        self.postings = Postings.open(arrays)
+        self.vectors: NDArray[np.float32] = arrays["vectors"]
+        self.rank: NDArray[np.int32] = arrays["rank"]
+        self._ids = unpack(arrays, "ids")
+        self._heads = unpack(arrays, "heads")
+        self._extras = unpack(arrays, "extras")
+        self._texts = unpack(arrays, "texts")
+
+    @cached_property
+    def fields(self) -> Mapping[str, FieldIndex]:
+        """Position lists, by field."""
+        return open_fields(self.arrays)
+
+    def id_of(self, row: int) -> str:
+        """Chunk id of a row."""
+        return self._ids[row].decode("utf-8", "surrogatepass")
+
+    def row_of(self, chunk_id: str, number: int) -> int | None:
+        """Row of a chunk id (``number`` is its :func:`id_number`), None where it is absent."""
+        numbers = self.arrays["numbers"]
+        at = int(np.searchsorted(numbers, np.uint64(number)))
+        while at < len(numbers) and numbers[at] == number:
+            row = int(self.arrays["numbers.rows"][at])
+            if self.id_of(row) == chunk_id:
+                return row
+            at += 1
+        return None
+
+    def dead_rows(self, dead_documents: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Rows of the documents marked dead."""
+        return np.repeat(dead_documents, self.sizes)
+
+    def hit(self, row: int) -> Hit:
+        """The chunk in a row, with rank and score 0."""
+        number = int(self.arrays["document"][row])
+        document_id, source, title, metadata = json.loads(self._heads[number])
+        extra = self._extras[row]
+        headings, own = json.loads(extra) if extra else ((), {})
+        if own:
+            metadata |= own
+        return Hit(
+            rank=0,
+            score=0.0,
+            document_id=document_id,
+            chunk_id=self.id_of(row),
+            source=source,
+            title=title,
+            page=int(self.arrays["page"][row]) or None,
+            start=int(self.arrays["start"][row]),
+            end=int(self.arrays["end"][row]),
+            text=self._texts[row].decode("utf-8", "surrogatepass"),
+            headings=tuple(headings),
+            metadata=as_metadata(metadata),
+        )
+
+
+def as_metadata(loaded: Mapping[str, Any]) -> dict[str, MetaValue]:
+    """Metadata from JSON, its lists as tuples again."""
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in loaded.items()}

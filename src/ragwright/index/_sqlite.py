@@ -1,0 +1,209 @@
+"""The embedded store: one SQLite file, written by any number of processes and threads."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..core import Document, SnapshotGoneError
+from ..models import TokenSource
+from . import _sqlite_rows as rows
+from ._catalog import Catalog
+from ._connections import Connections
+from ._options import StoreOptions
+from ._prepare import COLUMNS, ReadyDocument, as_text, as_value, check_batch, document_from, ready
+from ._store import IndexedDocument, Matrix, Pair, Store, View, WriteCounts
+from ._tokens import AnalyzerFactory, default_analyzer
+from ._view import SegmentView
+
+
+class SqliteStore(Store):
+    """Documents, chunks, vectors and terms in one SQLite file (WAL).
+
+    Args:
+        path: The file; made where it is missing, mode 0600.
+        options: Settings; defaults where None.
+        analyzers: Makes the analyzer of a pair from its spec; ours where None.
+        views: Folder of saved views; ``cache/views`` beside the file where None.
+
+    Raises:
+        SchemaVersionError: A newer ragwright wrote the file.
+        StoreError: The file cannot be opened, or is another program's.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        options: StoreOptions | None = None,
+        *,
+        analyzers: AnalyzerFactory | None = None,
+        views: Path | str | None = None,
+    ) -> None:
+        self._options = options or StoreOptions()
+        self._path = Path(path)
+        self._analyzers = analyzers or default_analyzer
+        self._known: dict[str, TokenSource] = {}
+        self._connections = Connections(self._path, self._options)
+        with self._connections.reading() as db:
+            store_id = db.execute("SELECT value FROM facts WHERE name = 'store'").fetchone()[0]
+        folder = Path(views) if views else self._path.parent / "cache" / "views"
+        self._catalog = Catalog(folder, store_id, self._options)
+
+    def _analyzer(self, pair: Pair) -> TokenSource:
+        if pair.analyzer not in self._known:
+            self._known[pair.analyzer] = self._analyzers(pair.analyzer)
+        return self._known[pair.analyzer]
+
+    def content_hashes(self, pair: Pair) -> Mapping[str, str]:
+        """Document id -> content hash of what is stored under the pair."""
+        with self._connections.reading() as db:
+            found = db.execute(
+                "SELECT e.name, d.hash FROM entries e JOIN documents d ON d.id = e.document "
+                "WHERE e.pair = (SELECT id FROM pairs WHERE key = ?)",
+                (pair.key,),
+            )
+            return {as_text(name): hash_ for name, hash_ in found}
+
+    def sources(self, pair: Pair) -> Mapping[str, str]:
+        """Document id -> root it was ingested from, for pruning."""
+        with self._connections.reading() as db:
+            found = db.execute(
+                "SELECT name, root FROM entries WHERE pair = (SELECT id FROM pairs WHERE key = ?)",
+                (pair.key,),
+            )
+            return {as_text(name): as_text(root) for name, root in found}
+
+    def stored_vectors(self, embedder: str, hashes: Sequence[str]) -> Mapping[str, Matrix]:
+        """Vectors already stored under (embedder, chunk key): one row each, for those known."""
+        with self._connections.reading() as db:
+            wanted = [bytes.fromhex(hash_) for hash_ in dict.fromkeys(hashes)]
+            return {
+                key.hex(): np.frombuffer(data, np.float32)
+                for key, data in rows.vectors(db, embedder, wanted)
+            }
+
+    def upsert(self, pair: Pair, batch: Sequence[IndexedDocument], root: str = "") -> WriteCounts:
+        """Add new documents, replace changed ones with all their chunks, skip equal ones.
+
+        A document is unchanged where its content hash and its source are those stored. All
+        analysis happens before the write transaction begins.
+        """
+        check_batch(batch)
+        analyzer = self._analyzer(pair)
+        hashes = [item.document.content_hash() for item in batch]
+        names = [item.document.id for item in batch]
+        with self._connections.reading() as db:
+            known = rows.entries(db, pair, names)
+        prepared: dict[str, ReadyDocument] = {}
+        for item, hash_ in zip(batch, hashes, strict=True):
+            entry = known.get(item.document.id)
+            if entry is None or not entry.holds(item.document, hash_):
+                prepared[item.document.id] = ready(pair, item, hash_, analyzer)
+        with self._connections.writing() as db:
+            writer = rows.Writer(db, pair)
+            known = rows.entries(db, pair, names)
+            for item, hash_ in zip(batch, hashes, strict=True):
+                name = item.document.id
+                entry = known.get(name)
+                if entry is not None and entry.holds(item.document, hash_):
+                    writer.keep(entry, root)
+                    continue
+                if name not in prepared:
+                    # Another process changed it since we looked.
+                    prepared[name] = ready(pair, item, hash_, analyzer)
+                writer.put(prepared[name], entry, root)
+            return writer.finish()
+
+    def remove(self, document_ids: Sequence[str], pair: Pair | None = None) -> WriteCounts:
+        """Remove documents with chunks, from one pair or (None) from all, vectors included.
+
+        The bytes are overwritten in the file, the log is emptied, and saved segments that hold
+        the documents are deleted, so that nothing of them stays on disk (views that are open,
+        here or elsewhere, keep answering until they are closed).
+        """
+        names = list(dict.fromkeys(document_ids))
+        counts = WriteCounts()
+        stamps: list[int] = []
+        with self._connections.writing() as db:
+            for one in self._stored_pairs(db) if pair is None else [pair]:
+                writer = rows.Writer(db, one)
+                for entry in rows.entries(db, one, names).values():
+                    stamps.append(entry.stamp)
+                    writer.drop(entry)
+                counts += writer.finish()
+        if stamps:
+            self._catalog.purge(stamps)
+            with self._connections.explained(), self._connections.borrowed() as db:
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return counts
+
+    def snapshot(self, pair: Pair) -> str:
+        """Name of the pair's present state: ``<pair key>@<16 digits>``.
+
+        The digits are a hash of the documents and of k1 and b, so that equal names mean equal
+        answers, on any machine.
+        """
+        with self._connections.reading() as db:
+            return self._catalog.snapshot(pair, rows.digest(db, pair))
+
+    def view(self, pair: Pair, snapshot: str | None = None) -> View:
+        """A view of the present state, or of the named one while it is still open or saved."""
+        with self._connections.reading() as db:
+            current = self._catalog.snapshot(pair, rows.digest(db, pair))
+            name = snapshot or current
+            state = self._catalog.saved(pair, name)
+            if state is None:
+                if name != current:
+                    raise SnapshotGoneError(
+                        f"the snapshot {name!r} is no longer stored",
+                        where=str(self._path),
+                        hint=f"the present one is {current!r}: start a new run on it",
+                    )
+                live = rows.stamps(db, pair)
+                state = self._catalog.build(
+                    pair, name, live, lambda wanted: rows.documents_with_chunks(db, pair, wanted)
+                )
+        return SegmentView(name, pair, state, self._analyzer(pair))
+
+    def documents(self, pair: Pair) -> Iterator[Document]:
+        """Stored documents by id, one in memory at a time, all of one state."""
+        with self._connections.reading() as db:
+            columns = ", ".join(f"d.{column}" for column in COLUMNS)
+            found = db.execute(
+                f"SELECT {columns} FROM entries e JOIN documents d ON d.id = e.document "  # noqa: S608
+                "WHERE e.pair = (SELECT id FROM pairs WHERE key = ?) ORDER BY e.name",
+                (pair.key,),
+            )
+            for row in found:
+                yield document_from(row)
+
+    def document(self, document_id: str) -> Document | None:
+        """One stored document (the one written last, should pairs differ), or None."""
+        with self._connections.reading() as db:
+            row = db.execute(
+                f"SELECT {', '.join(COLUMNS)} FROM documents WHERE name = ? "  # noqa: S608
+                "ORDER BY id DESC LIMIT 1",
+                (as_value(document_id),),
+            ).fetchone()
+            return document_from(row) if row else None
+
+    def pairs(self) -> Sequence[Pair]:
+        """Every pair that holds at least one document."""
+        with self._connections.reading() as db:
+            return list(self._stored_pairs(db))
+
+    @staticmethod
+    def _stored_pairs(db: sqlite3.Connection) -> Iterable[Pair]:
+        found = db.execute(
+            "SELECT settings FROM pairs p WHERE EXISTS "
+            "(SELECT 1 FROM entries WHERE pair = p.id) ORDER BY p.id"
+        ).fetchall()
+        return [Pair(**json.loads(settings)) for (settings,) in found]
+
+    def close(self) -> None:
+        """Close files; safe to call twice. Open views stay usable."""
+        self._connections.close()

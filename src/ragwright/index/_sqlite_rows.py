@@ -1,0 +1,292 @@
+"""Statements of the SQLite store: what is read, and how a batch is written."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Document
+from ._prepare import (
+    DIGEST_MODULUS,
+    ReadyChunk,
+    ReadyDocument,
+    as_text,
+    as_value,
+    entry_digest,
+    structure_of,
+    total_digest,
+)
+from ._segment import StoredChunk, StoredDocument, as_metadata
+from ._store import Pair, WriteCounts
+
+_BLOCK = 400
+"""Values bound to one statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A stored document under a pair."""
+
+    stamp: int
+    document: int
+    name: str
+    hash: str
+    source: str
+    root: str
+
+    def holds(self, document: Document, hash_: str) -> bool:
+        """True where storing the document would change nothing."""
+        return self.hash == hash_ and self.source == document.source
+
+
+def _blocks(values: Iterable[Any]) -> Iterator[list[Any]]:
+    iterator = iter(values)
+    while block := list(islice(iterator, _BLOCK)):
+        yield block
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ",".join("?" * len(values))
+
+
+def digest(db: sqlite3.Connection, pair: Pair) -> str:
+    """Digest of the pair's documents."""
+    row = db.execute("SELECT digest FROM pairs WHERE key = ?", (pair.key,)).fetchone()
+    return str(row[0]) if row else total_digest(())
+
+
+def stamps(db: sqlite3.Connection, pair: Pair) -> NDArray[np.int64]:
+    """Stamps of the pair's documents, ascending."""
+    found = db.execute(
+        "SELECT id FROM entries WHERE pair = (SELECT id FROM pairs WHERE key = ?)", (pair.key,)
+    )
+    return np.sort(np.fromiter((row[0] for row in found), np.int64))
+
+
+def entries(db: sqlite3.Connection, pair: Pair, names: Sequence[str]) -> Mapping[str, Entry]:
+    """The entries of those documents that the pair holds, by document id."""
+    found: dict[str, Entry] = {}
+    for block in _blocks(map(as_value, names)):
+        rows = db.execute(
+            "SELECT e.id, e.document, e.name, d.hash, d.source, e.root "  # noqa: S608
+            "FROM entries e JOIN documents d ON d.id = e.document "
+            "WHERE e.pair = (SELECT id FROM pairs WHERE key = ?) "
+            f"AND e.name IN ({_marks(block)})",
+            (pair.key, *block),
+        )
+        for stamp, document, name, hash_, source, root in rows:
+            key = as_text(name)
+            found[key] = Entry(stamp, document, key, hash_, as_text(source), as_text(root))
+    return found
+
+
+def vectors(
+    db: sqlite3.Connection, embedder: str, keys: Sequence[bytes]
+) -> Iterator[tuple[bytes, bytes]]:
+    """(Key, float32 bytes) of the vectors that are stored under an embedder."""
+    for block in _blocks(keys):
+        yield from db.execute(
+            "SELECT hash, data FROM vectors "  # noqa: S608
+            "WHERE embedder = (SELECT id FROM embedders WHERE identity = ?) "
+            f"AND hash IN ({_marks(block)})",
+            (as_value(embedder), *block),
+        )
+
+
+def documents_with_chunks(
+    db: sqlite3.Connection, pair: Pair, wanted: NDArray[np.int64]
+) -> Iterator[StoredDocument]:
+    """The documents with these stamps and their chunks, in the order of the stamps."""
+    for block in _blocks(wanted.tolist()):
+        rows = db.execute(
+            "SELECT e.id, d.name, d.source, d.title, d.language, d.created, d.modified, "  # noqa: S608
+            "d.metadata, d.text FROM entries e JOIN documents d ON d.id = e.document "
+            f"WHERE e.id IN ({_marks(block)}) ORDER BY e.id",
+            block,
+        )
+        for stamp, name, source, title, language, created, modified, metadata, text in rows:
+            yield StoredDocument(
+                stamp=stamp,
+                id=as_text(name),
+                source=as_text(source),
+                title=as_text(title),
+                language=language,
+                created=created,
+                modified=modified,
+                metadata=as_metadata(json.loads(metadata)),
+                text=as_text(text),
+                chunks=_chunks(db, stamp),
+            )
+
+
+def _chunks(db: sqlite3.Connection, stamp: int) -> list[StoredChunk]:
+    found = db.execute(
+        'SELECT c.name, c.start, c."end", c.page, c.headings, c.metadata, c.terms, v.data '
+        "FROM chunks c LEFT JOIN vectors v ON v.id = c.vector "
+        "WHERE c.entry = ? ORDER BY c.ordinal",
+        (stamp,),
+    )
+    return [
+        StoredChunk(
+            id=as_text(name),
+            start=start,
+            end=end,
+            page=page,
+            headings=tuple(json.loads(headings)) if headings != "[]" else (),
+            metadata=as_metadata(json.loads(metadata)) if metadata != "{}" else {},
+            terms=terms,
+            vector=None if data is None else np.frombuffer(data, np.float32),
+        )
+        for name, start, end, page, headings, metadata, terms, data in found
+    ]
+
+
+class Writer:
+    """Writes one batch under one pair, within a transaction that its caller opened."""
+
+    def __init__(self, db: sqlite3.Connection, pair: Pair) -> None:
+        self._db = db
+        row = db.execute("SELECT id, digest FROM pairs WHERE key = ?", (pair.key,)).fetchone()
+        if row is None:
+            settings = json.dumps(asdict(pair))
+            made = db.execute(
+                "INSERT INTO pairs (key, settings, digest) VALUES (?, ?, ?)",
+                (pair.key, settings, total_digest(())),
+            )
+            row = (made.lastrowid, total_digest(()))
+        self._pair, self._digest = int(row[0]), int(row[1], 16)
+        self._embedder = self._embedder_id(pair.embedder) if pair.dimensions else 0
+        self._orphans: set[int] = set()
+        self.counts = WriteCounts()
+
+    def _embedder_id(self, identity: str) -> int:
+        value = as_value(identity)
+        self._db.execute("INSERT OR IGNORE INTO embedders (identity) VALUES (?)", (value,))
+        row = self._db.execute("SELECT id FROM embedders WHERE identity = ?", (value,)).fetchone()
+        return int(row[0])
+
+    def keep(self, entry: Entry, root: str) -> None:
+        """Count an unchanged document; where it now comes from another root, remember that."""
+        if entry.root != root:
+            self._db.execute(
+                "UPDATE entries SET root = ? WHERE id = ?", (as_value(root), entry.stamp)
+            )
+        self.counts += WriteCounts(unchanged=1)
+
+    def put(self, item: ReadyDocument, old: Entry | None, root: str) -> None:
+        """Write a new document, or a changed one in the place of the old."""
+        removed = self._delete(old) if old is not None else 0
+        document = self._document(item)
+        name = as_value(item.document.id)
+        made = self._db.execute(
+            "INSERT INTO entries (pair, document, name, root) VALUES (?, ?, ?, ?)",
+            (self._pair, document, name, as_value(root)),
+        )
+        self._put_chunks(int(made.lastrowid or 0), item.chunks)
+        self._digest += entry_digest(item.document.id, item.hash, item.document.source)
+        self.counts += WriteCounts(
+            added=int(old is None),
+            changed=int(old is not None),
+            chunks_added=len(item.chunks),
+            chunks_removed=removed,
+        )
+
+    def drop(self, entry: Entry) -> None:
+        """Remove a document from the pair."""
+        self.counts += WriteCounts(removed=1, chunks_removed=self._delete(entry))
+
+    def finish(self) -> WriteCounts:
+        """Delete the vectors nobody needs any more, write the digest; what was done."""
+        for block in _blocks(sorted(self._orphans)):
+            self._db.execute(
+                f"DELETE FROM vectors WHERE id IN ({_marks(block)}) "  # noqa: S608
+                "AND NOT EXISTS (SELECT 1 FROM chunks WHERE vector = vectors.id)",
+                block,
+            )
+        self._db.execute(
+            "UPDATE pairs SET digest = ? WHERE id = ?",
+            (f"{self._digest % DIGEST_MODULUS:032x}", self._pair),
+        )
+        return self.counts
+
+    def _document(self, item: ReadyDocument) -> int:
+        """Number of the document's row, which another pair may have written already."""
+        document = item.document
+        found = self._db.execute(
+            "SELECT id FROM documents WHERE name = ? AND hash = ? AND source = ?",
+            (as_value(document.id), item.hash, as_value(document.source)),
+        ).fetchone()
+        if found:
+            return int(found[0])
+        made = self._db.execute(
+            "INSERT INTO documents (name, hash, source, title, language, created, modified, "
+            "media_type, structure, metadata, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                as_value(document.id),
+                item.hash,
+                as_value(document.source),
+                as_value(document.title),
+                document.language,
+                document.created,
+                document.modified,
+                document.media_type,
+                structure_of(document),
+                json.dumps(dict(document.metadata)),
+                as_value(document.text),
+            ),
+        )
+        return int(made.lastrowid or 0)
+
+    def _put_chunks(self, stamp: int, chunks: Sequence[ReadyChunk]) -> None:
+        keys = [chunk.vector_key for chunk in chunks if chunk.vector_key is not None]
+        if keys:
+            self._db.executemany(
+                "INSERT OR IGNORE INTO vectors (embedder, hash, data) VALUES (?, ?, ?)",
+                [(self._embedder, c.vector_key, c.vector) for c in chunks],
+            )
+        self._db.executemany(
+            'INSERT INTO chunks (entry, ordinal, name, start, "end", page, headings, metadata, '
+            "tokens, terms, vector) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+            "(SELECT id FROM vectors WHERE embedder = ? AND hash = ?))",
+            [
+                (
+                    stamp,
+                    c.ordinal,
+                    as_value(c.id),
+                    c.start,
+                    c.end,
+                    c.page,
+                    c.headings,
+                    c.metadata,
+                    c.tokens,
+                    c.terms,
+                    self._embedder,
+                    c.vector_key,
+                )
+                for c in chunks
+            ],
+        )
+
+    def _delete(self, entry: Entry) -> int:
+        """Delete an entry, its chunks, and its document where no other pair needs it."""
+        db = self._db
+        used = db.execute(
+            "SELECT vector FROM chunks WHERE entry = ? AND vector IS NOT NULL", (entry.stamp,)
+        )
+        self._orphans.update(row[0] for row in used)
+        removed = db.execute("DELETE FROM chunks WHERE entry = ?", (entry.stamp,)).rowcount
+        db.execute("DELETE FROM entries WHERE id = ?", (entry.stamp,))
+        db.execute(
+            "DELETE FROM documents WHERE id = ? "
+            "AND NOT EXISTS (SELECT 1 FROM entries WHERE document = documents.id)",
+            (entry.document,),
+        )
+        self._digest -= entry_digest(entry.name, entry.hash, entry.source)
+        return removed

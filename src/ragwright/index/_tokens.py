@@ -1,0 +1,108 @@
+"""From tokens to the numbers that postings hold.
+
+A token is known by 64 bits of its hash, so that no vocabulary has to be shared between
+processes, stores and segments. Two of ten million different tokens share a number with a
+probability under 3 in a million; they would then count as one word.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Chunk, StoreError
+from ..models import Analyzer, AnalyzerOptions, TokenSource
+
+AnalyzerFactory: TypeAlias = Callable[[str], TokenSource]
+"""Makes the analyzer whose ``spec`` is the given text (:attr:`Pair.analyzer`)."""
+
+Terms: TypeAlias = tuple[NDArray[np.uint64], NDArray[np.uint32]]
+
+_REMEMBERED = 500_000
+_WIDTHS: dict[int, np.dtype[Any]] = {n: np.dtype(f"<u{n}") for n in (1, 2, 4)}
+
+
+class _Numbers(dict[str, int]):
+    """Token -> its number, remembered up to a limit so that memory stays bounded."""
+
+    def __missing__(self, token: str) -> int:
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        raw = token.encode("utf-8", "surrogatepass")
+        number = int.from_bytes(blake2b(raw, digest_size=8).digest(), "little")
+        self[token] = number
+        return number
+
+
+_numbers = _Numbers()
+
+
+def token_numbers(tokens: Iterable[str]) -> NDArray[np.uint64]:
+    """64-bit numbers of tokens, in order."""
+    return np.fromiter(map(_numbers.__getitem__, tokens), np.uint64)
+
+
+def pack_terms(tokens: Sequence[str]) -> bytes:
+    """Distinct tokens with their counts: bytes per count, then the numbers, then the counts."""
+    counts = Counter(tokens)
+    largest = max(counts.values(), default=0)
+    width = 1 if largest < 2**8 else 2 if largest < 2**16 else 4
+    numbers = np.fromiter(map(_numbers.__getitem__, counts), "<u8", len(counts))
+    amounts = np.fromiter(counts.values(), _WIDTHS[width], len(counts))
+    return bytes([width]) + numbers.tobytes() + amounts.tobytes()
+
+
+def unpack_terms(blob: bytes) -> Terms:
+    """Numbers and counts that :func:`pack_terms` wrote."""
+    width = blob[0]
+    size = (len(blob) - 1) // (8 + width)
+    numbers = np.frombuffer(blob, "<u8", size, 1)
+    return numbers, np.frombuffer(blob, _WIDTHS[width], size, 1 + 8 * size).astype(np.uint32)
+
+
+class ChunkTokens:
+    """Tokens of a document's chunks: those of the text, of the title, of the headings.
+
+    Title and headings count once for each chunk, so that a chunk deep in a manual is found by
+    the manual's name.
+    """
+
+    def __init__(self, source: TokenSource, title: str) -> None:
+        self._source = source
+        self._title = source.tokens(title) if title else []
+        self._headings: dict[tuple[str, ...], list[str]] = {}
+
+    def of(self, chunk: Chunk) -> list[str]:
+        """Tokens of one chunk."""
+        found = self._source.tokens(chunk.text) + self._title
+        if chunk.headings:
+            if chunk.headings not in self._headings:
+                text = "\n".join(chunk.headings)
+                self._headings[chunk.headings] = self._source.tokens(text)
+            found += self._headings[chunk.headings]
+        return found
+
+
+def default_analyzer(spec: str) -> TokenSource:
+    """The analyzer of the models room whose settings a spec spells out.
+
+    Raises:
+        StoreError: The spec is not one of ours; a plug-in's analyzer needs its own factory.
+    """
+    _, _, settings = spec.partition(" ")
+    try:
+        analyzer = Analyzer(AnalyzerOptions(**json.loads(settings)))
+    except (ValueError, TypeError):
+        analyzer = Analyzer()
+    if analyzer.spec != spec:
+        raise StoreError(
+            f"no analyzer is known for {spec!r}",
+            hint="ingest again, or open the store with the factory of that analyzer",
+        )
+    return analyzer

@@ -1,0 +1,537 @@
+"""The conformance suite of stores: what an own store must keep to be used."""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+
+from ..core import (
+    Chunk,
+    Document,
+    DuplicateIdError,
+    Filter,
+    FilterError,
+    Page,
+    RetrieveError,
+    Section,
+    SnapshotGoneError,
+    Span,
+    StoreError,
+    ranked,
+)
+from ..index import IndexedDocument, Pair, Store, chunk_key
+from ..models import Analyzer, TokenSource
+
+StoreFactory: TypeAlias = Callable[[], Store]
+"""Opens the store under test: each call in one test opens the same one anew."""
+
+_K1, _B = 1.2, 0.75
+_DIMENSIONS = 24
+_VOCABULARY = (
+    "engine torque APP_w304 brake café naïve straße 漢字 valve pump filter oil pressure sensor "
+    "cable fuse relay battery charge voltage current lamp mirror door window seat belt airbag "
+    "the of and running runs C2065 LNK2019 x-ray 3.5mm Übertragung 🙂 gear clutch"
+)
+_WORDS = _VOCABULARY.split()
+
+PAIR = Pair("windows/1 {}", Analyzer().spec, "suite-embedder", _DIMENSIONS)
+"""The pair that most tests write under."""
+
+PLAIN = replace(PAIR, chunker="windows/2 {}", embedder="", dimensions=0)
+"""A pair without vectors."""
+
+
+def make_document(number: int, *, words: int = 60, seed: int = 7, **changes: Any) -> Document:
+    """A document of random words, the same on every call."""
+    rng = random.Random(f"{seed} {number}")  # noqa: S311
+    text = " ".join(rng.choice(_WORDS) for _ in range(words))
+    document = Document(
+        id=f"doc/{number:04d}",
+        source=f"memory:{number}",
+        text=text,
+        title=f"Manual {_WORDS[number % len(_WORDS)]}",
+        language=("en", "de", "fr")[number % 3],
+        created=f"20{number % 30:02d}-05-0{number % 9 + 1}",
+        pages=(Page(1, Span(0, len(text) // 2)), Page(2, Span(len(text) // 2, len(text)))),
+        sections=(Section(f"Part {number % 4}", 1, Span(0, len(text))),),
+        metadata={
+            "client": f"client {number % 5}",
+            "year": 2000 + number % 30,
+            "score": number / 4,
+            "public": number % 2 == 0,
+            "topics": tuple(sorted({f"t{number % 3}", f"t{number % 7}"})),
+        },
+    )
+    return replace(document, **changes)
+
+
+def index(document: Document, pair: Pair = PAIR, size: int = 120) -> IndexedDocument:
+    """The document cut into pieces of ``size`` characters, with a vector for each."""
+    chunks = []
+    for ordinal, start in enumerate(range(0, len(document.text), size)):
+        span = Span(start, min(start + size, len(document.text)))
+        chunks.append(
+            Chunk(
+                id=f"{document.id}:{span.start}-{span.end}",
+                document_id=document.id,
+                ordinal=ordinal,
+                span=span,
+                text=document.text[span.start : span.end],
+                page=document.page_at(start),
+                headings=document.headings_at(start),
+                metadata={"half": "first"} if start == 0 else {},
+            )
+        )
+    if not pair.dimensions:
+        return IndexedDocument(document, tuple(chunks))
+    vectors = [make_vector(chunk_key(chunk, document.title), pair.dimensions) for chunk in chunks]
+    matrix = np.stack(vectors) if vectors else np.empty((0, pair.dimensions), np.float32)
+    return IndexedDocument(document, tuple(chunks), matrix)
+
+
+def make_vector(name: str, dimensions: int = _DIMENSIONS) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """A normalised random vector, the same for the same name."""
+    rng = np.random.default_rng(list(name.encode("utf-8", "surrogatepass")))
+    vector = rng.standard_normal(dimensions)
+    return np.asarray(vector / np.linalg.norm(vector), np.float32)
+
+
+def slow_keyword(
+    analyzer: TokenSource, items: Sequence[IndexedDocument], query: str, k: int
+) -> list[tuple[str, float]]:
+    """BM25 in Lucene's variant, as slowly and plainly as the formula reads."""
+    tokens: dict[str, list[str]] = {}
+    for item in items:
+        for chunk in item.chunks:
+            text = "\n".join([chunk.text, item.document.title, *chunk.headings])
+            tokens[chunk.id] = [t for line in text.split("\n") for t in analyzer.tokens(line)]
+    if not tokens:
+        return []
+    counts = {key: Counter(words) for key, words in tokens.items()}
+    average = sum(len(words) for words in tokens.values()) / len(tokens)
+    scores = dict.fromkeys(tokens, 0.0)
+    for word in analyzer.query_tokens(query):
+        df = sum(1 for count in counts.values() if word in count)
+        idf = math.log(1 + (len(tokens) - df + 0.5) / (df + 0.5))
+        for key, count in counts.items():
+            tf, length = count[word], len(tokens[key])
+            if tf:
+                scores[key] += idf * tf / (tf + _K1 * (1 - _B + _B * length / average))
+    return ranked([(key, score) for key, score in scores.items() if score > 0], k)
+
+
+def slow_dense(items: Sequence[IndexedDocument], query: Any, k: int) -> list[tuple[str, float]]:
+    """Every similarity, one by one."""
+    return ranked(
+        [
+            (chunk.id, float(np.dot(vector.astype(np.float64), query.astype(np.float64))))
+            for item in items
+            if item.vectors is not None
+            for chunk, vector in zip(item.chunks, item.vectors, strict=True)
+        ],
+        k,
+    )
+
+
+def assert_same(found: Sequence[tuple[str, float]], expected: Sequence[tuple[str, float]]) -> None:
+    """Same ids and scores to 4 places; the order may differ where scores are nearly equal."""
+    assert [score for _, score in found] == pytest.approx([s for _, s in expected], abs=5e-5)
+    scores = dict(expected)
+    for key, score in found:
+        if key in scores:
+            assert score == pytest.approx(scores[key], abs=5e-5)
+        else:
+            assert score == pytest.approx(expected[-1][1], abs=5e-5)
+    assert list(found) == ranked(found, len(found))
+
+
+class IndexSuite:
+    """Tests that every store passes; subclass it and offer one fixture.
+
+    .. code-block:: python
+
+        class TestMine(IndexSuite):
+            @pytest.fixture
+            def store_factory(self, tmp_path: Path) -> StoreFactory:
+                return lambda: MyStore(tmp_path / "store")
+    """
+
+    @pytest.fixture
+    def store_factory(self) -> StoreFactory:
+        """Opens the store under test, empty at first."""
+        raise NotImplementedError("offer a fixture named store_factory")
+
+    @pytest.fixture
+    def store(self, store_factory: StoreFactory) -> Any:
+        """The store, open, closed after the test."""
+        store = store_factory()
+        yield store
+        store.close()
+
+    def test_an_empty_store_answers_with_nothing(self, store: Store) -> None:
+        """No documents: no hits, no pairs, no error."""
+        view = store.view(PAIR)
+        assert view.keyword("engine", 5) == ()
+        assert view.dense(make_vector("q")[None, :], 5) == ((),)
+        assert view.keyword("engine", 5, [Filter("client", ("a",))]) == ()
+        assert view.statistics().chunks == 0
+        assert dict(view.fields()) == {}
+        assert list(store.pairs()) == []
+        assert store.document("doc/0001") is None
+        assert list(store.documents(PAIR)) == []
+        assert dict(store.content_hashes(PAIR)) == {}
+
+    def test_counts_of_added_changed_unchanged_and_removed(self, store: Store) -> None:
+        """What a write reports is what it did."""
+        items = [index(make_document(n)) for n in range(6)]
+        chunks = sum(len(item.chunks) for item in items)
+        first = store.upsert(PAIR, items, root="r")
+        assert (first.added, first.changed, first.unchanged) == (6, 0, 0)
+        assert (first.chunks_added, first.chunks_removed) == (chunks, 0)
+        before = store.snapshot(PAIR)
+        again = store.upsert(PAIR, items, root="r")
+        assert (again.added, again.changed, again.unchanged, again.chunks_added) == (0, 0, 6, 0)
+        assert store.snapshot(PAIR) == before
+        changed = index(make_document(2, words=20, seed=99))
+        third = store.upsert(PAIR, [items[0], changed, index(make_document(50))])
+        assert (third.added, third.changed, third.unchanged) == (1, 1, 1)
+        assert third.chunks_removed == len(items[2].chunks)
+        assert store.snapshot(PAIR) != before
+        gone = store.remove(["doc/0000", "doc/9999"])
+        assert (gone.removed, gone.chunks_removed) == (1, len(items[0].chunks))
+        assert set(store.content_hashes(PAIR)) == {f"doc/{n:04d}" for n in (1, 2, 3, 4, 5, 50)}
+
+    def test_documents_come_back_whole(self, store: Store) -> None:
+        """Every field of a document, and the root it was read from."""
+        documents = [make_document(n) for n in (3, 1, 2)]
+        store.upsert(PAIR, [index(document) for document in documents], root="folder")
+        assert list(store.documents(PAIR)) == sorted(documents, key=lambda d: d.id)
+        assert store.document("doc/0003") == documents[0]
+        assert dict(store.sources(PAIR)) == {d.id: "folder" for d in documents}
+        hashes = {d.id: d.content_hash() for d in documents}
+        assert dict(store.content_hashes(PAIR)) == hashes
+        assert list(store.pairs()) == [PAIR]
+
+    def test_a_duplicate_id_is_refused_and_nothing_is_lost(self, store: Store) -> None:
+        """Bad input never loses what is stored."""
+        store.upsert(PAIR, [index(make_document(1))])
+        before = store.snapshot(PAIR)
+        twins = [index(make_document(2)), index(make_document(2, seed=8))]
+        with pytest.raises(DuplicateIdError):
+            store.upsert(PAIR, twins)
+        assert store.snapshot(PAIR) == before
+        assert set(store.content_hashes(PAIR)) == {"doc/0001"}
+
+    def test_vectors_with_nan_or_of_another_shape_are_refused(self, store: Store) -> None:
+        """A failed embedding must not enter the index; the whole batch stays out."""
+        good, bad = index(make_document(1)), index(make_document(2))
+        assert bad.vectors is not None
+        broken = bad.vectors.copy()
+        broken[0, 0] = np.nan
+        for vectors in (broken, bad.vectors[:, :-1], bad.vectors[:-1], None):
+            with pytest.raises(StoreError):
+                store.upsert(PAIR, [good, replace(bad, vectors=vectors)])
+        assert dict(store.content_hashes(PAIR)) == {}
+
+    def test_keyword_scores_equal_the_slow_reference(self, store: Store) -> None:
+        """To 4 places, for every query, also after changes and removals."""
+        items = {n: index(make_document(n)) for n in range(40)}
+        store.upsert(PAIR, list(items.values()))
+        self._check_keyword(store, list(items.values()))
+        for n in (3, 9, 27):
+            items[n] = index(make_document(n, words=90, seed=1000))
+        items[77] = index(make_document(77))
+        store.upsert(PAIR, [items[n] for n in (3, 9, 27, 77)])
+        self._check_keyword(store, list(items.values()))
+        store.remove([items.pop(n).document.id for n in (0, 9, 39)])
+        self._check_keyword(store, list(items.values()))
+
+    def _check_keyword(self, store: Store, items: Sequence[IndexedDocument]) -> None:
+        view = store.view(PAIR)
+        analyzer = Analyzer()
+        for query in ("engine", "APP_w304 café", "oil oil pump", "Part 2 漢字", "absent", "", "!"):
+            for k in (1, 10, 10_000):
+                assert_same(view.keyword(query, k), slow_keyword(analyzer, items, query, k))
+
+    def test_dense_scores_equal_brute_force(self, store: Store) -> None:
+        """To 4 places, alone and in a batch, also after changes and removals."""
+        items = {n: index(make_document(n)) for n in range(40)}
+        store.upsert(PAIR, list(items.values()))
+        items[5] = index(make_document(5, seed=55))
+        store.upsert(PAIR, [items[5]])
+        store.remove([items.pop(6).document.id])
+        view = store.view(PAIR)
+        queries = np.stack([make_vector(f"q{n}") for n in range(9)])
+        for k in (1, 7, 10_000):
+            batch = view.dense(queries, k)
+            for query, found in zip(queries, batch, strict=True):
+                assert_same(found, slow_dense(list(items.values()), query, k))
+                assert view.dense(query[None, :], k) == (found,)
+
+    def test_queries_that_cannot_be_answered_say_so(self, store: Store) -> None:
+        """NaN, another dimension, no vectors at all, an id that is not there."""
+        store.upsert(PAIR, [index(make_document(1))])
+        store.upsert(PLAIN, [index(make_document(1), PLAIN)])
+        view = store.view(PAIR)
+        broken = make_vector("q")[None, :].copy()
+        broken[0, 3] = np.nan
+        with pytest.raises(RetrieveError):
+            view.dense(broken, 3)
+        with pytest.raises(RetrieveError):
+            view.dense(make_vector("q", 5)[None, :], 3)
+        with pytest.raises(RetrieveError):
+            store.view(PLAIN).dense(make_vector("q")[None, :], 3)
+        with pytest.raises(RetrieveError):
+            view.lookup(["doc/0001:7-8"])
+        assert view.keyword("engine", 0) == ()
+
+    def test_ties_are_broken_by_id(self, store: Store) -> None:
+        """Equal texts have equal scores; the lowest ids come first, whatever k is."""
+        names = [f"t{n:03d}" for n in random.Random(3).sample(range(300), 300)]  # noqa: S311
+        twin = make_document(1, pages=(), sections=())
+        for start in range(0, 300, 60):
+            batch = [index(replace(twin, id=name), size=10_000) for name in names[start:][:60]]
+            store.upsert(PAIR, batch)
+        view = store.view(PAIR)
+        word = twin.text.split()[0]
+        for k in (1, 5, 250, 1000):
+            expected = [f"{name}:0-{len(twin.text)}" for name in sorted(names)][:k]
+            assert [key for key, _ in view.keyword(word, k)] == expected
+            vectors = make_vector("q")[None, :]
+            assert [key for key, _ in view.dense(vectors, k)[0]] == expected
+
+    def test_lookup_gives_hits_in_the_order_asked_for(self, store: Store) -> None:
+        """Texts, spans, pages, headings and metadata of exactly these chunks."""
+        items = [index(make_document(n)) for n in range(8)]
+        store.upsert(PAIR, items)
+        wanted = [(item.document, chunk) for item in items for chunk in item.chunks]
+        random.Random(5).shuffle(wanted)  # noqa: S311
+        hits = store.view(PAIR).lookup([chunk.id for _, chunk in wanted])
+        assert len(hits) == len(wanted)
+        for hit, (document, chunk) in zip(hits, wanted, strict=True):
+            assert (hit.rank, hit.score) == (0, 0.0)
+            assert (hit.chunk_id, hit.document_id) == (chunk.id, document.id)
+            assert (hit.source, hit.title) == (document.source, document.title)
+            assert (hit.start, hit.end, hit.page) == (chunk.span.start, chunk.span.end, chunk.page)
+            assert hit.text == chunk.text
+            assert hit.headings == chunk.headings
+            expected = {**document.metadata, **chunk.metadata}
+            assert {name: hit.metadata[name] for name in expected} == expected
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "漢字 かな",
+            "é e\u0301 \u00a0 \u200d",
+            "👩‍🔬 🙂" * 40,
+            "\ud800 lone",
+            "a\u0000b",
+            "مرحبا",
+        ],
+    )
+    def test_any_unicode_comes_back_as_it_was(self, store: Store, text: str) -> None:
+        """Ids, titles, metadata and texts in any script, even what UTF-8 cannot spell."""
+        document = Document(
+            id=f"id {text}", source=f"s {text}", text=text * 3, title=text, metadata={"m": text}
+        )
+        store.upsert(PAIR, [index(document)], root=text)
+        assert store.document(document.id) == document
+        hits = store.view(PAIR).lookup([chunk.id for chunk in index(document).chunks])
+        assert "".join(hit.text for hit in hits) == document.text
+        assert hits[0].metadata["m"] == text
+        assert store.remove([document.id]).removed == 1
+
+    @pytest.mark.parametrize(
+        ("condition", "meets"),
+        [
+            (Filter("client", ("client 1",)), lambda d: d.metadata["client"] == "client 1"),
+            (Filter("client", ("client 1", "nobody")), lambda d: "1" in d.metadata["client"]),
+            (Filter("topics", ("t0", "t5")), lambda d: {"t0", "t5"} & set(d.metadata["topics"])),
+            (Filter("year", (2003,)), lambda d: d.metadata["year"] == 2003),
+            (Filter("year", ("2003",)), lambda d: d.metadata["year"] == 2003),
+            (Filter("year", low=2003, high=2010), lambda d: 2003 <= d.metadata["year"] <= 2010),
+            (Filter("score", low=2.5), lambda d: d.metadata["score"] >= 2.5),
+            (Filter("public", (True,)), lambda d: d.metadata["public"]),
+            (Filter("language", ("de",)), lambda d: d.language == "de"),
+            (Filter("document_id", ("doc/0004",)), lambda d: d.id == "doc/0004"),
+            (Filter("created", low="2003", high="2005"), lambda d: "2003" <= d.created < "2006"),
+            (Filter("created", high="2004-05-05"), lambda d: d.created <= "2004-05-05"),
+        ],
+    )
+    def test_filters_are_hard(
+        self, store: Store, condition: Filter, meets: Callable[[Document], bool]
+    ) -> None:
+        """Exactly the chunks that meet the filter are found; scores stay those without it."""
+        items = [index(make_document(n)) for n in range(30)]
+        store.upsert(PAIR, items[:20])
+        store.upsert(PAIR, items[20:])
+        view = store.view(PAIR)
+        allowed = {c.id for item in items if meets(item.document) for c in item.chunks}
+        assert 0 < len(allowed) < sum(len(item.chunks) for item in items)
+        query = make_vector("q")[None, :]
+        everything = view.dense(query, 10_000)[0]
+        expected = tuple(pair for pair in everything if pair[0] in allowed)
+        assert view.dense(query, 10_000, [condition])[0] == expected
+        assert view.dense(query, 3, [condition])[0] == expected[:3]
+        found = view.keyword("engine pump Manual", 10_000, [condition])
+        full = view.keyword("engine pump Manual", 10_000)
+        assert found == tuple(pair for pair in full if pair[0] in allowed)
+
+    def test_filters_of_chunks_and_several_filters(self, store: Store) -> None:
+        """A chunk's own metadata and page count as well; all filters must be met."""
+        items = [index(make_document(n)) for n in range(10)]
+        store.upsert(PAIR, items)
+        view = store.view(PAIR)
+        filters = [Filter("half", ("first",)), Filter("language", ("en",)), Filter("page", (1,))]
+        found = {key for key, _ in view.dense(make_vector("q")[None, :], 1000, filters)[0]}
+        assert found == {i.chunks[0].id for i in items if i.document.language == "en"}
+
+    def test_unknown_fields_and_values_name_the_nearest(self, store: Store) -> None:
+        """A slip in a filter is an error that helps, not an empty answer."""
+        store.upsert(PAIR, [index(make_document(n)) for n in range(5)])
+        view = store.view(PAIR)
+        with pytest.raises(FilterError, match="client"):
+            view.keyword("engine", 5, [Filter("cleint", ("client 1",))])
+        with pytest.raises(FilterError, match="client 1"):
+            view.dense(make_vector("q")[None, :], 5, [Filter("client", ("Client1",))])
+        assert view.keyword("engine", 5, [Filter("year", low=3000)]) == ()
+
+    def test_fields_are_counted(self, store: Store) -> None:
+        """Every field with the number of chunks that carry it."""
+        items = [index(make_document(n)) for n in range(10)]
+        store.upsert(PAIR, items)
+        store.remove([items.pop().document.id])
+        fields = store.view(PAIR).fields()
+        chunks = sum(len(item.chunks) for item in items)
+        for name in ("document_id", "source", "title", "language", "page", "client", "topics"):
+            assert fields[name] == chunks, name
+        assert fields["half"] == len(items)
+
+    def test_pairs_live_side_by_side(self, store: Store) -> None:
+        """What happens to one pair leaves the other as it was."""
+        other = replace(PAIR, chunker="windows/3 {}", embedder="other", dimensions=8)
+        documents = [make_document(n) for n in range(5)]
+        store.upsert(PAIR, [index(d) for d in documents])
+        store.upsert(other, [index(d, other, size=50) for d in documents])
+        store.upsert(PLAIN, [index(d, PLAIN) for d in documents])
+        assert {pair.key for pair in store.pairs()} == {PAIR.key, other.key, PLAIN.key}
+        before = store.snapshot(PAIR), store.snapshot(PLAIN)
+        assert len(set(before)) == 2
+        assert store.remove([documents[0].id], other).removed == 1
+        assert (store.snapshot(PAIR), store.snapshot(PLAIN)) == before
+        assert documents[0].id in store.content_hashes(PAIR)
+        assert documents[0].id not in store.content_hashes(other)
+        assert store.document(documents[0].id) == documents[0]
+        assert store.remove([documents[0].id]).removed == 2
+        assert store.document(documents[0].id) is None
+        items = [index(d, other, size=50) for d in documents[1:]]
+        found = store.view(other).dense(make_vector("q", 8)[None, :], 1000)[0]
+        assert_same(found, slow_dense(items, make_vector("q", 8), 1000))
+
+    def test_pairs_may_hold_different_versions_of_a_document(self, store: Store) -> None:
+        """A pair that was not written again keeps the text its spans point into."""
+        old, new = make_document(1), make_document(1, seed=2)
+        store.upsert(PAIR, [index(old)])
+        store.upsert(PLAIN, [index(new, PLAIN)])
+        assert list(store.documents(PAIR)) == [old]
+        assert list(store.documents(PLAIN)) == [new]
+        assert store.document(old.id) == new
+        hit = store.view(PAIR).lookup([index(old).chunks[1].id])[0]
+        assert hit.text == index(old).chunks[1].text
+
+    def test_vectors_are_stored_once_and_go_with_their_last_chunk(self, store: Store) -> None:
+        """Two pairs with one embedder share equal texts' vectors."""
+        other = replace(PAIR, chunker="windows/3 {}")
+        item = index(make_document(1))
+        keys = [chunk_key(chunk, item.document.title) for chunk in item.chunks]
+        assert store.stored_vectors(PAIR.embedder, keys) == {}
+        store.upsert(PAIR, [item])
+        store.upsert(other, [item])
+        found = store.stored_vectors(PAIR.embedder, [*keys, "0" * 32])
+        assert item.vectors is not None
+        for key, vector in zip(keys, item.vectors, strict=True):
+            assert np.array_equal(np.ravel(found[key]), vector)
+        assert set(found) == set(keys)
+        assert store.stored_vectors("another embedder", keys) == {}
+        store.remove([item.document.id], PAIR)
+        assert set(store.stored_vectors(PAIR.embedder, keys)) == set(keys)
+        store.remove([item.document.id])
+        assert store.stored_vectors(PAIR.embedder, keys) == {}
+
+    def test_answers_are_the_same_after_reopening(self, store_factory: StoreFactory) -> None:
+        """Close and open: the same snapshot, the same answers to the last digit."""
+        items = [index(make_document(n)) for n in range(20)]
+        answers: list[Mapping[str, Any]] = []
+        for step in range(3):
+            store = store_factory()
+            if step == 0:
+                store.upsert(PAIR, items[:15])
+                store.view(PAIR).close()
+                store.upsert(PAIR, items[15:])
+            view = store.view(PAIR)
+            answers.append(
+                {
+                    "snapshot": store.snapshot(PAIR),
+                    "keyword": view.keyword("engine oil", 50),
+                    "dense": view.dense(make_vector("q")[None, :], 50),
+                    "hits": view.lookup([chunk.id for chunk in items[3].chunks]),
+                }
+            )
+            view.close()
+            store.close()
+            store.close()
+        assert answers[0] == answers[1] == answers[2]
+
+    def test_documents_without_chunks_are_stored(self, store: Store) -> None:
+        """An empty document is a document."""
+        empty = Document(id="empty", source="s", text="")
+        counts = store.upsert(PAIR, [index(empty), index(make_document(1))])
+        assert counts.added == 2
+        assert set(store.content_hashes(PAIR)) == {"empty", "doc/0001"}
+        assert store.view(PAIR).statistics().documents == 2
+
+    def test_a_view_stays_as_it_was_while_others_write(self, store: Store) -> None:
+        """A reader keeps one consistent state; the next view sees the next one."""
+        items = [index(make_document(n)) for n in range(12)]
+        store.upsert(PAIR, items)
+        view = store.view(PAIR)
+        query = make_vector("q")[None, :]
+        keyword, dense = view.keyword("engine", 50), view.dense(query, 50)
+        done = threading.Event()
+        wrong: list[str] = []
+
+        def write() -> None:
+            for step in range(12):
+                store.upsert(PAIR, [index(make_document(step, seed=step + 500))])
+                store.remove([f"doc/{(step + 5) % 12:04d}"])
+            done.set()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        while not done.is_set():
+            if (view.keyword("engine", 50), view.dense(query, 50)) != (keyword, dense):
+                wrong.append("the answers changed")
+            present = store.view(PAIR)
+            if len(present.dense(query, 10_000)[0]) != present.statistics().chunks:
+                wrong.append("a view is half of one state, half of another")
+            done.wait(0.01)
+        writer.join()
+        assert not wrong
+        assert view.keyword("engine", 50) == keyword
+        assert store.view(PAIR).keyword("engine", 50) != keyword
+
+    def test_a_snapshot_that_never_was_is_refused(self, store: Store) -> None:
+        """A pinned run is told, rather than given another state."""
+        store.upsert(PAIR, [index(make_document(1))])
+        present = store.snapshot(PAIR)
+        assert store.view(PAIR, present).snapshot == present
+        with pytest.raises(SnapshotGoneError):
+            store.view(PAIR, f"{PAIR.key}@0000000000000000")
