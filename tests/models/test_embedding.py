@@ -22,6 +22,7 @@ from ragwright.models import (
     embed_texts,
     family_prefixes,
 )
+from ragwright.models._seams import Matrix
 from ragwright.testing import EmbedderSuite
 
 
@@ -213,7 +214,7 @@ class Recorder(Embedder):
     def __init__(self) -> None:
         self.seen: list[str] = []
 
-    def embed_batch(self, texts: Sequence[str]) -> np.ndarray:  # type: ignore[type-arg]
+    def embed_batch(self, texts: Sequence[str]) -> Matrix:
         self.seen += texts
         return np.array([[len(t.split())] for t in texts], np.float32)
 
@@ -299,7 +300,7 @@ def test_a_model_s_own_prompts_are_read_from_its_folder(minilm_onnx: Path, tmp_p
 
 
 def test_wrong_folders_are_told_apart(tmp_path: Path, minilm: Path) -> None:
-    with pytest.raises(ConfigError, match="no such model folder|no ONNX"):
+    with pytest.raises(ConfigError, match=r"no such model folder|no ONNX"):
         OnnxEmbedder(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match="no ONNX") as caught:
         OnnxEmbedder(minilm)

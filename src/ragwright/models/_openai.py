@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core import ModelError, Usage
+from ..core import ModelError, ModelRefusedError, Usage
 from ..flow import Chat, ChatReply, Complete, CompleteReply, OnDelta
 from ._failures import bad_reply
 from ._names import Target
@@ -192,8 +192,8 @@ class OpenAIEmbeddings:
         Texts go in calls of at most ``batch_size``, one after the other.
 
         Raises:
-            ModelReplyError: Vectors missing, of unequal length, not finite, or of another
-                length than ``dimensions`` asks for.
+            ModelReplyError: Vectors missing, of unequal length, or not finite.
+            ModelRefusedError: Vectors of another length than ``dimensions`` asks for.
             ModelError: Whatever else the server does.
         """
         size = self.target.settings.batch_size or EMBED_BATCH
@@ -222,8 +222,11 @@ class OpenAIEmbeddings:
         data, _ = await self._server.send("/embeddings", body, timeout)
         vectors = self._vectors(data.get("data"), len(texts))
         if settings.dimensions and vectors.shape[1] != settings.dimensions:
-            raise self._bad(
-                f"sent vectors of length {vectors.shape[1]} where {settings.dimensions} was asked"
+            raise ModelRefusedError(
+                f"{self._server.model} sent vectors of length {vectors.shape[1]} "
+                f"where {settings.dimensions} was asked",
+                where=self.target.base,
+                hint="leave dimensions unset: this model cannot shorten its vectors",
             )
         return vectors, _usage(data, sum(map(len, texts)), 0)
 

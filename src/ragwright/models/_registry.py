@@ -45,6 +45,8 @@ from ._transport import Connections
 
 Backend: TypeAlias = ChatModel | Embedder | Reranker
 
+_CONCURRENCY = 16
+
 _NONE = np.zeros((0, 0), np.float32)
 
 
@@ -301,8 +303,14 @@ class _ByModel(Handler[Any, Any]):
         return str(request.model)
 
     def limit(self, lane: str) -> int | None:
-        """``concurrency`` of the model's settings."""
-        return self.models._priced(lane).concurrency
+        """``concurrency`` of the settings, and no more than go out in a minute.
+
+        What waits for its place in the minute waits within the time limit of its attempt.
+        """
+        entry = self.models._priced(lane)
+        if entry.requests_per_minute is None:
+            return entry.concurrency
+        return min(entry.concurrency or _CONCURRENCY, entry.requests_per_minute)
 
     def paid(self, request: Any) -> bool:
         """True unless the model is local, free, or served by this machine without a price."""

@@ -19,7 +19,9 @@ TEXTS = (
 
 
 class EmbedderSuite:
-    """Inherit it and say how to make the embedder:
+    """Inherit it and say how to make the embedder.
+
+    For example::
 
         class TestMine(EmbedderSuite):
             def make(self) -> Embedder:

@@ -1,0 +1,120 @@
+"""Names of models, providers as data, keys from the environment."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragwright.core import ConfigError, MissingKeyError
+from ragwright.models import Directory, ModelName, ModelSettings
+
+PUBLIC = ["cohere", "deepseek", "gemini", "groq", "mistral", "openai", "openrouter", "together"]
+
+
+@pytest.mark.parametrize("provider", PUBLIC)
+def test_public_providers_need_https_and_a_key(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = Directory().find(f"{provider}:some-model")
+    assert target.base.startswith("https://")
+    assert not target.free
+    assert not target.local
+    monkeypatch.delenv(target.key_env, raising=False)
+    with pytest.raises(MissingKeyError, match=target.key_env):
+        target.key()
+    monkeypatch.setenv(target.key_env, " secret ")
+    assert target.key() == "secret"
+
+
+@pytest.mark.parametrize("provider", ["ollama", "vllm", "lmstudio"])
+def test_servers_on_this_machine_are_free_and_need_no_key(provider: str) -> None:
+    target = Directory().find(f"{provider}:some-model")
+    assert target.local
+    assert target.free
+    assert target.key() == ""
+
+
+def test_the_name_after_the_colon_may_hold_colons_and_slashes() -> None:
+    assert ModelName.parse("ollama:llama3.1:8b").name == "llama3.1:8b"
+    assert ModelName.parse("openrouter:meta/llama:free").name == "meta/llama:free"
+
+
+def test_any_compatible_server_by_its_address() -> None:
+    target = Directory().find("http://gpu-box:9000/v1/#team/model")
+    assert (target.base, target.name.name) == ("http://gpu-box:9000/v1", "team/model")
+    assert not target.local
+    assert not target.free
+    assert Directory().find("http://127.0.0.1:1/v1#m").free
+
+
+@pytest.mark.parametrize(
+    "text", ["", "gpt-4", ":x", "openai:", "http://host/v1", "http://#m", "http://u:p@host/v1#m"]
+)
+def test_what_is_no_name_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        Directory().find(text)
+
+
+def test_a_password_in_an_address_is_not_repeated() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Directory().find("http://me:hunter2@host/v1#m")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_an_unknown_provider_names_the_nearest() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Directory().find("opnai:gpt")
+    assert "openai" in str(caught.value)
+    with pytest.raises(ConfigError) as caught:
+        Directory().find("zzz:gpt")
+    assert "ollama" in str(caught.value)
+
+
+def test_own_providers_come_from_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACME_KEY", "k")
+    settings = ModelSettings(base="https://llm.acme.example/v1/", key_env="ACME_KEY", concurrency=3)
+    directory = Directory({"acme": settings})
+    target = directory.find("acme:big")
+    assert target.base == "https://llm.acme.example/v1"
+    assert target.key() == "k"
+    assert target.settings.concurrency == 3
+    assert "acme" in directory.names()
+
+
+def test_a_model_s_entry_wins_over_its_provider_s() -> None:
+    directory = Directory(
+        {
+            "openai": ModelSettings(price_in=1.0, price_out=2.0, params={"seed": 1, "top_p": 0.5}),
+            "openai:mini": ModelSettings(price_in=0.1, params={"seed": 2}),
+        }
+    )
+    mini = directory.find("openai:mini").settings
+    assert (mini.price_in, mini.price_out) == (0.1, 2.0)
+    assert mini.params == {"seed": 2, "top_p": 0.5}
+    assert directory.find("openai:large").settings.price_in == 1.0
+
+
+def test_a_key_is_never_sent_to_another_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-real")
+    for entry in ("openai", "openai:m"):
+        target = Directory({entry: ModelSettings(base="http://elsewhere/v1")}).find("openai:m")
+        assert target.base == "http://elsewhere/v1"
+        assert target.key() == ""
+    named = ModelSettings(base="http://proxy/v1", key_env="OPENAI_API_KEY")
+    assert Directory({"openai": named}).find("openai:m").key() == "sk-real"
+
+
+def test_a_workspace_s_address_comes_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("DATABRICKS_HOST", raising=False)
+    with pytest.raises(ConfigError, match="DATABRICKS_HOST"):
+        Directory().find("databricks:llama")
+    for value in ("https://x.cloud.example", "x.cloud.example/", "https://x.cloud.example/"):
+        monkeypatch.setenv("DATABRICKS_HOST", value)
+        found = Directory().find("databricks:llama").base
+        assert found == "https://x.cloud.example/serving-endpoints"
+
+
+def test_folders_are_local() -> None:
+    target = Directory().find("onnx:/models/minilm")
+    assert (target.kind, target.free, target.name.name) == ("folder", True, "/models/minilm")

@@ -1,0 +1,293 @@
+"""Models by name and their handlers, driven by the real runner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragwright.core import ConfigError, ModelRefusedError, ModelReplyError, PluginError, Usage
+from ragwright.flow import (
+    Chat,
+    ChatReply,
+    Embed,
+    Message,
+    OnDelta,
+    Rerank,
+    RetryPolicy,
+    Runner,
+    chat,
+    complete,
+    embed,
+    gather,
+    rerank,
+)
+from ragwright.models import ChatModel, Embedder, EmbedOptions, Models, ModelSettings, Reranker
+from ragwright.models._seams import Matrix
+from ragwright.testing import Reply, ScriptedServer
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer(lambda r: f"echo {r.prompt}") as running:
+        yield running
+
+
+def priced(server: ScriptedServer, **more: Any) -> Models:
+    return Models({"acme": ModelSettings(base=server.url, **more)})
+
+
+ONCE = RetryPolicy(attempts=1)
+USER = [Message("user", "hello")]
+
+
+def test_a_chat_goes_through_the_runner(server: ScriptedServer) -> None:
+    models = priced(server, price_in=2.0, price_out=10.0)
+    server.play(Reply("hi", usage=(1000, 100)))
+    with Runner(models.handlers()) as runner:
+        reply = runner.run(chat("acme:m", USER))
+    assert reply.text == "hi"
+    assert reply.usage.cost == pytest.approx(1000 * 2e-6 + 100 * 10e-6)
+
+
+def test_chats_stream_complete_and_share_connections(server: ScriptedServer) -> None:
+    models = priced(server)
+    deltas: list[str] = []
+    with Runner(models.handlers()) as runner:
+        streamed = runner.run(chat("acme:m", USER, stream=True), sink=deltas.append)
+        raw = runner.run(complete("acme:m", "Once upon", logprobs=0))
+        replies = runner.run(gather(chat("acme:m", [Message("user", str(i))]) for i in range(40)))
+    assert "".join(deltas) == streamed.text == "echo hello"
+    assert raw.text == "echo Once upon"
+    assert raw.tokens
+    assert [r.text for r in replies] == [f"echo {i}" for i in range(40)]
+
+
+def test_concurrency_of_the_settings_holds(server: ScriptedServer) -> None:
+    server.play(Reply("ok", delay=0.05))
+    models = priced(server, concurrency=3)
+    with Runner(models.handlers()) as runner:
+        runner.run(gather(chat("acme:m", [Message("user", str(i))]) for i in range(12)))
+    assert server.max_in_flight <= 3
+
+
+def test_requests_per_minute_keep_their_distance(server: ScriptedServer) -> None:
+    models = priced(server, requests_per_minute=600)
+    with Runner(models.handlers()) as runner:
+        runner.run(gather(chat("acme:m", [Message("user", str(i))]) for i in range(6)))
+    times = [r.time for r in server.requests]
+    assert times[-1] - times[0] > 0.4
+
+
+def test_prices(server: ScriptedServer) -> None:
+    usage = Usage(1, 1_000_000, 1_000_000)
+    assert priced(server).price("acme:m", usage) == 0.0, "a server on this machine is free"
+    assert priced(server, price_in=1.0, price_out=2.0).price("acme:m", usage) == 3.0
+    assert Models().price("openai:gpt", usage) is None
+    embedder = Models({"openai:e": ModelSettings(price_in=0.5)})
+    assert embedder.price("openai:e", Usage(1, 2_000_000, 0)) == 1.0
+    assert Models().free("onnx:/somewhere")
+
+
+def test_paid_or_not() -> None:
+    handler: Any = Models().handlers()[Chat]
+    assert handler.paid(Chat("openai:gpt", ()))
+    assert not handler.paid(Chat("ollama:llama3", ()))
+
+
+def test_identities_tell_servers_models_and_parameters_apart(server: ScriptedServer) -> None:
+    def identity(models: Models, name: str) -> str:
+        handler: Any = models.handlers()[Chat]
+        return str(handler.identity(Chat(name, ())))
+
+    plain = priced(server)
+    names = {
+        identity(plain, "acme:m"),
+        identity(plain, "acme:other"),
+        identity(plain, "ollama:m"),
+        identity(priced(server, params={"top_p": 0.1}), "acme:m"),
+    }
+    assert len(names) == 4
+    assert identity(priced(server, price_in=9.0), "acme:m") == identity(plain, "acme:m")
+
+
+def test_remote_embedding(server: ScriptedServer) -> None:
+    models = priced(server, query_prefix="q: ", passage_prefix="p: ", batch_size=2)
+    with Runner(models.handlers()) as runner:
+        passages = runner.run(embed("acme:e", ["a", "b", "c"], "passage"))
+        query = runner.run(embed("acme:e", ["a"]))
+    assert passages.shape == (3, query.shape[1])
+    assert passages.dtype == np.float32
+    assert np.allclose(np.linalg.norm(passages, axis=1), 1, atol=1e-6)
+    assert [r.body["input"] for r in server.requests] == [["p: a", "p: b"], ["p: c"], ["q: a"]]
+
+
+def test_remote_embedding_knows_families_and_dimensions(server: ScriptedServer) -> None:
+    models = priced(server, dimensions=8)
+    with Runner(models.handlers()) as runner:
+        vectors = runner.run(embed("acme:nomic-embed-text", ["a"]))
+    assert vectors.shape == (1, 8)
+    assert server.requests[0].body["input"] == ["search_query: a"]
+
+
+def test_vectors_as_plain_numbers_are_read_too(server: ScriptedServer) -> None:
+    def plain_only(request: Any) -> Reply:
+        if "encoding_format" in request.body:
+            return Reply.unsupported("encoding_format")
+        return Reply(vectors=[[3.0, 4.0]])
+
+    server.play(plain_only)
+    models = priced(server, similarity="dot")
+    with Runner(models.handlers()) as runner:
+        assert runner.run(embed("acme:e", ["a"])).tolist() == [[3.0, 4.0]]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(malformed="no_choices"),
+        Reply(vectors=[[1.0, 2.0], [1.0, 2.0]]),
+        Reply(vectors=[[float("nan"), 1.0]]),
+        Reply(vectors=[[]]),
+        Reply(malformed="json"),
+    ],
+    ids=["none", "too many", "not finite", "empty", "not json"],
+)
+def test_wrong_vectors_are_refused(reply: Reply, server: ScriptedServer) -> None:
+    server.play(reply)
+    with Runner(priced(server).handlers(), retry=ONCE) as runner, pytest.raises(ModelReplyError):
+        runner.run(embed("acme:e", ["a"]))
+
+
+def test_a_server_that_ignores_dimensions_is_found_out(server: ScriptedServer) -> None:
+    server.play(Reply(vectors=[[1.0, 2.0, 3.0]]))
+    with (
+        Runner(priced(server, dimensions=2).handlers()) as runner,
+        pytest.raises(ModelRefusedError, match="length 3"),
+    ):
+        runner.run(embed("acme:e", ["a"]))
+
+
+class Echo(ChatModel):
+    identity = "echo"
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+
+    async def chat(self, request: Chat, on_delta: OnDelta | None = None) -> ChatReply:
+        return ChatReply(f"{self.name}:{request.messages[-1].content}")
+
+
+class Lengths(Embedder):
+    identity = "lengths"
+    dimensions = 2
+
+    def embed_batch(self, texts: Sequence[str]) -> Matrix:
+        return np.array([[len(t), 1] for t in texts], np.float32)
+
+
+class Overlap(Reranker):
+    identity = "overlap"
+    scale = "words in common"
+
+    def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
+        wanted = set(query.split())
+        return [len(wanted & set(p.split())) for p in passages]
+
+
+def test_registered_back_ends_are_used() -> None:
+    models = Models({"mine": ModelSettings(query_prefix="??")})
+    models.register("talk", Echo("me"))
+    models.register("mine", Lengths())
+    models.register("sort", Overlap())
+    with Runner(models.handlers()) as runner:
+        assert runner.run(chat("talk", USER)).text == "me:hello"
+        assert runner.run(embed("mine", ["abc", "a"]))[:, 0].tolist() == [5.0, 3.0]
+        assert runner.run(rerank("sort", "red car", ["red car", "car", "x"])).scores == (2, 1, 0)
+
+
+def test_one_reranker_works_without_any_settings() -> None:
+    with Runner(Models().handlers()) as runner:
+        scores = runner.run(
+            rerank("extractive", "What colour is the car?", ["The car is red.", "It rains."])
+        ).scores
+    assert scores[0] > scores[1]
+
+
+def test_plugins_come_from_the_settings() -> None:
+    here = f"{__name__}:Echo"
+    models = Models({"one": ModelSettings(backend=here), "group": ModelSettings(backend=here)})
+    with Runner(models.handlers()) as runner:
+        assert runner.run(chat("one", USER)).text == ":hello"
+        assert runner.run(chat("group:big", USER)).text == "big:hello"
+
+
+@pytest.mark.parametrize("address", ["nowhere:Thing", f"{__name__}:USER", f"{__name__}:priced"])
+def test_a_plugin_that_fits_no_seam_is_refused(address: str) -> None:
+    models = Models({"bad": ModelSettings(backend=address)})
+    with Runner(models.handlers()) as runner, pytest.raises(PluginError):
+        runner.run(chat("bad", USER))
+
+
+def test_a_model_of_the_wrong_kind_is_told() -> None:
+    models = Models()
+    models.register("sort", Overlap())
+    models.register("talk", Echo())
+    with Runner(models.handlers()) as runner:
+        with pytest.raises(ConfigError, match="not a chat model"):
+            runner.run(chat("sort", USER))
+        with pytest.raises(ConfigError, match="not a chat model"):
+            runner.run(chat("onnx:/x", USER))
+        with pytest.raises(ConfigError, match="not a reranking model"):
+            runner.run(rerank("openai:gpt", "q", ["p"]))
+        with pytest.raises(ModelRefusedError, match="completions"):
+            runner.run(complete("talk", "x"))
+        with pytest.raises(ConfigError, match="opnai"):
+            runner.run(embed("opnai:x", ["a"]))
+    with pytest.raises(PluginError):
+        models.register("x", object())  # type: ignore[arg-type]
+
+
+def test_one_bad_request_in_a_batch_spares_the_others() -> None:
+    models = Models()
+    models.register("len", Lengths())
+    local: Any = models.handlers()[Embed](Embed("len", ("a",)))  # type: ignore[operator]
+    good, bad, last = local.carry(
+        [Embed("len", ("a",)), Embed("onnx:/nowhere", ("b",)), Embed("len", ("cc", "d"), "passage")]
+    )
+    assert good.vectors.shape == (1, 2)
+    assert isinstance(bad, ConfigError)
+    assert last.vectors.shape == (2, 2)
+
+
+def test_local_embedding_through_the_runner(minilm_onnx: Path) -> None:
+    name = f"onnx:{minilm_onnx}"
+    models = Models(embed=EmbedOptions(model=name, passage_prefix="", query_prefix="find: "))
+    with Runner(models.handlers()) as runner:
+        (vector,) = runner.run(embed(name, ["a red car"]))
+        passages = runner.run(embed(name, ["a red car", "word " * 600], "passage"))
+    embedder = models.embedder(name)
+    assert embedder is not None
+    assert vector.tobytes() == embedder.embed_batch(["find: a red car"])[0].tobytes()
+    assert passages.shape == (2, embedder.dimensions)
+    tokenizer = models.tokenizer(name)
+    assert tokenizer is not None
+    assert tokenizer.count("a red car") == 3
+    assert models.embedder(name) is embedder
+    plain = Models().embedder_identity(name)
+    assert plain != models.embedder_identity(name)
+
+
+def test_rerank_needs_as_many_scores_as_passages() -> None:
+    class Short(Overlap):
+        def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
+            return [1.0]
+
+    models = Models()
+    models.register("short", Short())
+    handler: Any = models.handlers()[Rerank]
+    (reply,) = handler.carry([Rerank("short", "q", ("a", "b"))])
+    assert isinstance(reply, PluginError)
