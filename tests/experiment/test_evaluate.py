@@ -12,6 +12,7 @@ from ragwright.experiment import (
     evaluate_retrieval,
     ranking_search,
     retrieval_flows,
+    retrieval_row,
     summarise,
 )
 from ragwright.flow import (
@@ -98,6 +99,15 @@ def test_rows_without_a_result_are_skipped_not_lost(runner: Runner) -> None:
     assert [r.row_id for r in found.results] == ["1", "2", "3", "4"]
     assert found["MRR"].states == {"scored": 1, "skipped": 3}
     assert found["MRR"].coverage == 0.25
+
+
+def test_failures_kept_apart_come_back_as_errored_rows(runner: Runner) -> None:
+    outcomes = list(runner.outcomes(retrieval_row(row, search, MEASURES) for row in TESTSET.rows))
+    assert [outcome.state for outcome in outcomes] == ["done", "done", "failed", "done"]
+    done = [outcome.unwrap() for outcome in outcomes if outcome.state == "done"]
+    found = summarise(TESTSET, done, MEASURES, errors={"3": "the index is gone"})
+    assert found.results[2].scores[0].reason == "the index is gone"
+    assert found["MRR"] == runner.run(evaluate_retrieval(TESTSET, search, MEASURES))["MRR"]
 
 
 def test_results_must_belong_to_the_testset(runner: Runner) -> None:

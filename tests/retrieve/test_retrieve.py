@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
-from ragwright.core import Filter, Hit, PluginError, RagwrightError, RetrieveError
+from ragwright.core import ConfigError, Filter, Hit, PluginError, RagwrightError, RetrieveError
 from ragwright.flow import (
     BatchHandler,
     Embed,
@@ -214,9 +215,12 @@ def test_vectors_that_are_not_there_are_not_replaced_silently(ask: Ask, search: 
         ask("red", KEYWORD, search=search)
 
 
-def test_an_unknown_search_is_refused(ask: Ask) -> None:
-    with pytest.raises(RetrieveError, match="semantic"):
-        ask("red", search="semantic")
+@pytest.mark.parametrize(
+    "wrong", [{"search": "semantic"}, {"top_k": 0}, {"top_k": -1}, {"pool": 0}]
+)
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        RetrieveOptions(**wrong)
 
 
 @pytest.mark.parametrize("vector", [(1.0, 0.0, 0.0), (float("nan"), 0.0), (0.0, 0.0)])

@@ -8,6 +8,7 @@ from ._evaluate import (
     evaluate_retrieval,
     ranking_search,
     retrieval_flows,
+    retrieval_row,
     score_run,
     summarise,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "read_rows",
     "read_run",
     "retrieval_flows",
+    "retrieval_row",
     "score_run",
     "summarise",
 ]

@@ -60,11 +60,23 @@ def ranking_search(
     return search
 
 
+def retrieval_row(row: Row, search: Search, measures: Sequence[Measure]) -> Flow[RowResult]:
+    """Search for one row and score the ranking; raises what the search raises.
+
+    For whoever keeps failures apart, to try them again; see ``errors`` of :func:`summarise`.
+    """
+    ranking = tuple((yield from search(row.user_input)))
+    return RowResult(row.id, ranking, _scores(measures, ranking, row.reference_ids))
+
+
 def retrieval_flows(
     testset: Testset, search: Search, measures: Sequence[Measure]
 ) -> Iterator[Flow[RowResult]]:
-    """One flow per row, lazily and in order, for a runner to map."""
-    return (_retrieval_row(row, search, measures) for row in testset.rows)
+    """One flow per row, lazily and in order, for a runner to map; none of them fails.
+
+    A row whose search raises has the state ``errored`` with the reason.
+    """
+    return (_settled(row, search, measures) for row in testset.rows)
 
 
 def evaluate_retrieval(
@@ -94,12 +106,22 @@ def summarise(
     measures: Sequence[Measure],
     *,
     seed: int = 0,
+    errors: Mapping[str, str] | None = None,
 ) -> Evaluation:
-    """Bring the results of a testset together; a row without a result counts as ``skipped``.
+    """Bring the results of a testset together; no row is lost.
+
+    Args:
+        testset: What was evaluated.
+        results: At most one a row, in any order.
+        measures: Measures of the results, in their order.
+        seed: Seed of the intervals.
+        errors: Row id -> reason, for rows that failed: state ``errored``. A row with neither
+            result nor reason counts as ``skipped``.
 
     Raises:
         TestsetError: A result belongs to no row of the testset, or a row has two.
     """
+    failed = errors or {}
     known = {row.id for row in testset.rows}
     by_id: dict[str, RowResult] = {}
     for result in results:
@@ -114,6 +136,8 @@ def summarise(
     rows = [
         by_id[row.id]
         if row.id in by_id
+        else _without_value(row, measures, "errored", failed[row.id])
+        if row.id in failed
         else _without_value(row, measures, "skipped", "not evaluated")
         for row in testset.rows
     ]
@@ -142,15 +166,14 @@ def score_run(
     return _evaluation(name, results, measures, seed, notes)
 
 
-def _retrieval_row(row: Row, search: Search, measures: Sequence[Measure]) -> Flow[RowResult]:
+def _settled(row: Row, search: Search, measures: Sequence[Measure]) -> Flow[RowResult]:
     """One row; whatever its search raises becomes the state ``errored`` with the reason."""
     try:
-        ranking = tuple((yield from search(row.user_input)))
+        return (yield from retrieval_row(row, search, measures))
     except StoppedError:
         raise
     except Exception as error:
         return _without_value(row, measures, "errored", f"{type(error).__name__}: {error}")
-    return RowResult(row.id, ranking, _scores(measures, ranking, row.reference_ids))
 
 
 def _scores(

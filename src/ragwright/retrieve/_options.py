@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
-from ..core import Filter, option
+from ..core import ConfigError, Filter, option
+
+SearchKind: TypeAlias = Literal["auto", "keyword", "dense", "hybrid"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,7 @@ class RetrieveOptions:
     """How a query is answered with chunks; every key applies at query time."""
 
     top_k: int = option(5, "Number of chunks to return.", ge=1)
-    search: Literal["auto", "keyword", "dense", "hybrid"] = option(
+    search: SearchKind = option(
         "auto", "Channels to search; auto is hybrid where the index has vectors, else keyword."
     )
     rrf_k: int = option(60, "Constant k of reciprocal rank fusion, w / (k + rank).", ge=0)
@@ -32,3 +34,13 @@ class RetrieveOptions:
         10_000, "Longest query, in characters; a longer one is cut and the result says so.", ge=1
     )
     retriever: str = option("", "Own retriever as module:object, in place of all the above.")
+
+    def __post_init__(self) -> None:
+        """Refuse, also from Python, what would give wrong hits rather than none."""
+        if self.search not in get_args(SearchKind):
+            kinds = ", ".join(get_args(SearchKind))
+            raise ConfigError(f"unknown search {self.search!r}", hint=f"one of {kinds}")
+        for name in ("top_k", "pool", "max_query_chars"):
+            value = getattr(self, name)
+            if value < 1:
+                raise ConfigError(f"{name} must be at least 1, not {value}")

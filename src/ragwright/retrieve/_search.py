@@ -140,10 +140,6 @@ def _prepared(query: str, limit: int) -> tuple[str, list[str]]:
 def _mode(target: Target, options: RetrieveOptions) -> tuple[Mode, list[str]]:
     """The channels to search, and a note where they are fewer than one might expect."""
     asked = options.search
-    if asked not in ("auto", "keyword", "dense", "hybrid"):
-        raise RetrieveError(
-            f"unknown search {asked!r}", hint="use one of auto, keyword, dense, hybrid"
-        )
     if not target.model:
         if asked == "auto":
             return "keyword", ["no vectors: keyword search only"]
