@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+import time
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragwright.core import ChunkError, ConfigError, Document, Page, PluginError, Section, Span
-from ragwright.ingest import Chunker, ChunkOptions, check_spans, make_chunker
-from ragwright.models import Tokenizer
+from ragwright.ingest import Chunker, ChunkOptions, _token_map, check_spans, make_chunker
+from ragwright.ingest._token_map import TokenMap
+from ragwright.models import Tokenizer, WordTokenizer
 from ragwright.testing import ChunkerSuite
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -317,6 +319,38 @@ def test_own_chunkers_are_loaded_and_held_to_the_contract() -> None:
         make_chunker(options(f"{__name__}:document"), Words())
     with pytest.raises(PluginError):
         make_chunker(options("no.such.module:Thing"), Words())
+
+
+@settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(text=st.text(st.sampled_from("ab é.,\n \t-"), min_size=30, max_size=300))
+def test_tokens_of_a_long_text_do_not_depend_on_how_it_is_handed_over(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    tokenizers = (TOKENIZERS["words"], TOKENIZERS["pieces"], WordTokenizer())
+    whole = [TokenMap.of(text, tokenizer) for tokenizer in tokenizers]
+    monkeypatch.setattr(_token_map, "BLOCK", 8)
+    for tokenizer, expected in zip(tokenizers, whole, strict=True):
+        found = TokenMap.of(text, tokenizer)
+        assert found.starts.tolist() == expected.starts.tolist()
+        assert found.reach.tolist() == expected.reach.tolist()
+
+
+def test_many_pages_and_headings_cost_no_square() -> None:
+    lines = [f"# Part {n}\n\nSome words of part {n}.\n\n" for n in range(20_000)]
+    starts = [0, *accumulate(map(len, lines))]
+    spans = [Span(a, b) for a, b in pairwise(starts)]
+    made = document(
+        "".join(lines),
+        pages=tuple(Page(n, span) for n, span in enumerate(spans, 1)),
+        sections=tuple(Section(f"Part {n}", 1, span) for n, span in enumerate(spans)),
+    )
+    begin = time.perf_counter()
+    chunks = make_chunker(options("headings", 400, 0), WordTokenizer()).chunks(made)
+    assert time.perf_counter() - begin < 10
+    assert [(c.page, c.headings) for c in chunks[:3]] == [(n + 1, (f"Part {n}",)) for n in range(3)]
+    assert len(chunks) == len(lines)
 
 
 def corpus(name: str) -> str:

@@ -7,12 +7,13 @@ import gzip
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from local_site import OPEN, Answer, Site, running_site
 
 from ragwright.core import AddressRefusedError, ConfigError, FetchError
-from ragwright.flow import Fetch, FetchReply
+from ragwright.flow import Fetch, FetchReply, Replies, RetryPolicy, Runner, fetch
 from ragwright.ingest import FetchHandler, FetchOptions
 from ragwright.ingest._addresses import Resolve, refusal, resolve
 from ragwright.ingest._fetch import retry_after
@@ -254,6 +255,49 @@ def test_limits_are_by_host() -> None:
     assert handler.limit(lanes[0]) == 2
 
 
+def test_a_proxy_is_asked_by_name_and_private_addresses_stay_refused(site: Site) -> None:
+    async def unknown(host: str, port: int) -> list[str]:
+        if host[0].isdigit():
+            return [host]
+        raise FetchError("no such host")
+
+    options = FetchOptions(proxy=site.base)
+    site.routes["/page"] = Answer("by proxy")
+    assert get("http://wiki.example/page", options, unknown).body == b"by proxy"
+    assert site.asked[0].headers["host"] == "wiki.example"
+    with pytest.raises(AddressRefusedError):
+        get("http://10.0.0.1/page", options, unknown)
+
+
+def test_through_the_runner_a_known_page_is_asked_for_and_not_sent_again(
+    site: Site, tmp_path: Path
+) -> None:
+    def route(_: dict[str, str]) -> Answer:
+        known = site.asked[-1].headers.get("if-none-match") == '"v1"'
+        return Answer(b"" if known else "text", 304 if known else 200, {"ETag": '"v1"'})
+
+    site.routes["/a"] = route
+    bodies = []
+    for _ in range(2):
+        replies = Replies(tmp_path / "replies.sqlite")
+        with Runner({Fetch: FetchHandler(OPEN)}, replies=replies) as runner:
+            bodies.append(runner.run(fetch(f"{site.base}/a")).body)
+        replies.close()
+    assert bodies == [b"text", b"text"]
+    assert ["if-none-match" in asked.headers for asked in site.asked] == [False, True]
+
+
+def test_through_the_runner_a_server_that_recovers_is_asked_again(site: Site) -> None:
+    site.routes["/a"] = lambda _: Answer("ok") if len(site.asked) > 2 else Answer("", 503)
+    with Runner({Fetch: FetchHandler(OPEN)}, retry=RetryPolicy(base=0.01)) as runner:
+        assert runner.run(fetch(f"{site.base}/a")).body == b"ok"
+        with pytest.raises(FetchError):
+            runner.run(fetch(f"{site.base}/missing"))
+    assert [asked.path for asked in site.asked] == ["/a", "/a", "/a", "/missing"]
+
+
 def test_a_wrong_network_is_a_wrong_setting() -> None:
     with pytest.raises(ConfigError):
         FetchHandler(FetchOptions(open_networks=("my lan",)))
+    with pytest.raises(ConfigError):
+        get("http://8.8.8.8/", FetchOptions(proxy="our proxy"))

@@ -68,7 +68,7 @@ class ChunkOptions:
     slack: float = option(
         0.15,
         "Share of a window at its end in which a paragraph, sentence or word border is "
-        "preferred; 0 cuts at exactly `size`.",
+        "preferred; 0 cuts at exactly `size`, inside a word too.",
         when="index",
         ge=0,
         le=0.5,

@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from ..core import FetchError, option
+from ..core import ConfigError, FetchError, option
 from ..flow import Fetch, FetchReply, OnDelta, SendHandler
 from ._addresses import Resolve, check_addresses, networks, resolve
 
@@ -34,6 +34,7 @@ class FetchOptions:
     open_networks: tuple[str, ...] = option(
         (), "Private networks that may be fetched from all the same, as CIDR blocks."
     )
+    proxy: str = option("", "Proxy to fetch through, http://host:port; it resolves names itself.")
     user_agent: str = option("", "How we introduce ourselves; empty: name and version.")
 
 
@@ -44,7 +45,8 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
     an address that was checked: a name that changes its answer between the check and the
     connection (DNS rebinding) gains nothing. Each redirect is checked as the first address
     is. Certificates are verified for the name. Proxies of the environment are not used, for
-    they would resolve names by themselves.
+    they resolve names by themselves; with the option ``proxy`` a name is checked as far as
+    this machine can resolve it, and the proxy decides where it leads.
 
     Args:
         options: Limits.
@@ -115,10 +117,16 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
         """The reply of one address, or where it redirects to."""
         port = url.port or (443 if url.scheme == "https" else 80)
         host = url.raw_host.decode("ascii")
-        addresses = await self._resolve(host, port)
+        try:
+            addresses = await self._resolve(host, port)
+        except FetchError:
+            if not self.options.proxy:
+                raise
+            addresses = []
         if not request.allow_private:
             check_addresses(host, addresses, self._opened)
-        response = await self._connect(url, addresses[:_ADDRESSES], headers)
+        targets = [host] if self.options.proxy else addresses[:_ADDRESSES]
+        response = await self._connect(url, targets, headers)
         try:
             status = response.status_code
             location = response.headers.get("location")
@@ -137,17 +145,17 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
         return FetchReply(str(url), status, found, body)
 
     async def _connect(
-        self, url: httpx2.URL, addresses: list[str], headers: dict[str, str]
+        self, url: httpx2.URL, targets: list[str], headers: dict[str, str]
     ) -> httpx2.Response:
-        """Response headers from the first address that takes the connection."""
+        """Response headers from the first of the addresses that takes the connection."""
         import httpx2
 
         transport = self._open()
         last: Exception | None = None
-        for address in addresses:
+        for target in targets:
             request = httpx2.Request(
                 "GET",
-                url.copy_with(host=address),
+                url.copy_with(host=target),
                 headers={
                     "accept": "*/*",
                     "accept-encoding": "gzip, deflate",
@@ -155,7 +163,10 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
                     **headers,
                     "host": url.netloc.decode("ascii"),
                 },
-                extensions={"sni_hostname": url.raw_host.decode("ascii"), "timeout": {"connect": 10.0}},
+                extensions={
+                    "sni_hostname": url.raw_host.decode("ascii"),
+                    "timeout": {"connect": 10.0},
+                },
             )
             try:
                 response = await transport.handle_async_request(request)
@@ -175,7 +186,14 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
             # Connections are pooled by address; kept open, one could serve another host of
             # the same address whose certificate was never looked at.
             limits = httpx2.Limits(max_connections=100, max_keepalive_connections=0)
-            self._transport = httpx2.AsyncHTTPTransport(limits=limits, trust_env=False)
+            try:
+                self._transport = httpx2.AsyncHTTPTransport(
+                    limits=limits, trust_env=False, proxy=self.options.proxy or None
+                )
+            except (ValueError, httpx2.InvalidURL) as error:
+                raise ConfigError(
+                    f"{self.options.proxy!r} is no proxy: {error}", hint="write http://host:port"
+                ) from error
         return self._transport
 
 
