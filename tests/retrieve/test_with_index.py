@@ -1,0 +1,126 @@
+"""Retrieval through a runner on the real store: what a user of an index meets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragwright.core import Chunk, Document, Filter, FilterError, Span
+from ragwright.flow import BatchHandler, Embed, EmbedReply, Lookup, Route, Runner, Search
+from ragwright.index import (
+    IndexedDocument,
+    LookupHandler,
+    Pair,
+    SearchHandler,
+    StoreOptions,
+    Views,
+    open_store,
+)
+from ragwright.models import AnalyzerOptions, make_analyzer
+from ragwright.retrieve import Retrieved, RetrieveOptions, Target, retrieve
+
+TEXTS = {
+    "manual": "Warning light APP_w304: the accelerator pedal position sensor reports no signal.",
+    "other": "Warning light APP_w305: the accelerator pedal is pressed while braking.",
+    "poem": "The sea was calm and the night was clear above the harbour.",
+    "vide": "Écran cassé : remplacer l'écran avant la mise en service.",
+}
+
+
+def direction(text: str) -> list[float]:
+    """A stand-in for an embedder: it sees pedals and the sea, and no codes."""
+    return [1.0 + text.count("pedal") + text.count("light"), 3.0 * text.count("sea"), 0.5]
+
+
+class Directions(BatchHandler[Embed, EmbedReply]):
+    def durable(self, request: Embed) -> bool:
+        return False
+
+    def carry(self, requests: Sequence[Embed]) -> Sequence[EmbedReply]:
+        return [EmbedReply(unit([direction(t) for t in r.texts])) for r in requests]
+
+
+def unit(rows: list[list[float]]) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    found = np.array(rows, dtype=np.float32)
+    return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float32)  # type: ignore[no-any-return]
+
+
+def indexed(name: str, text: str) -> IndexedDocument:
+    topics = ("car",) if "pedal" in text else ("rest",)
+    document = Document(name, f"{name}.txt", text, metadata={"topic": topics})
+    chunk = Chunk(f"{name}:0-{len(text)}", name, 0, Span(0, len(text)), text)
+    return IndexedDocument(document, (chunk,), unit([direction(text)]))
+
+
+Ask = Callable[..., Retrieved]
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    folder: Path = tmp_path_factory.mktemp("project")
+    store = open_store(StoreOptions(), folder)
+    pair = Pair("whole", make_analyzer(AnalyzerOptions()).spec, "directions", 3)
+    store.upsert(pair, [indexed(name, text) for name, text in TEXTS.items()])
+    views = Views(store)
+    target = Target(store.snapshot(pair), "directions", 3)
+    routes: dict[type, Route] = {
+        Search: SearchHandler(views),
+        Lookup: LookupHandler(views),
+        Embed: Directions(),
+    }
+    with Runner(routes) as runner:
+        yield lambda query, **settings: runner.run(
+            retrieve(query, target, RetrieveOptions(**settings))
+        )
+    views.close()
+    store.close()
+
+
+def test_a_code_finds_its_page_by_keyword_where_vectors_do_not(ask: Ask) -> None:
+    query = "what does warning light APP_w304 mean?"
+    keyword = ask(query, search="keyword").hits
+    assert keyword[0].document_id == "manual"
+    assert TEXTS["manual"][keyword[0].start : keyword[0].end] == keyword[0].text
+    dense = {hit.document_id: hit.score for hit in ask(query, search="dense").hits}
+    assert dense["manual"] == dense["other"]
+
+
+def test_hybrid_hits_say_what_each_channel_saw(ask: Ask) -> None:
+    best = ask("pedal APP_w304").hits[0]
+    assert best.document_id == "manual"
+    assert best.channels["keyword"].rank == 1
+    assert best.channels["dense"].score == pytest.approx(
+        float(unit([direction("pedal")])[0] @ unit([direction(TEXTS["manual"])])[0]), abs=1e-5
+    )
+
+
+def test_stop_words_alone_find_nothing_by_keyword_and_say_so(ask: Ask) -> None:
+    found = ask("what is the of and", search="keyword")
+    assert found.hits == ()
+    assert any("stop words" in note for note in found.notes)
+
+
+def test_accents_in_either_form_find_the_same(ask: Ask) -> None:
+    composed = ask("écran cassé", search="keyword").hits
+    assert composed[0].document_id == "vide"
+    assert ask("e\u0301cran casse\u0301", search="keyword").hits == composed
+
+
+def test_filters_hold_in_every_channel_and_unknown_fields_are_refused(ask: Ask) -> None:
+    found = ask("sea light", filters=(Filter("topic", ("car",)),))
+    assert {hit.document_id for hit in found.hits} == {"manual", "other"}
+    with pytest.raises(FilterError, match="topics"):
+        ask("sea", filters=(Filter("topics", ("car",)),))
+
+
+def test_a_hundred_thousand_characters_are_cut_and_answered(ask: Ask) -> None:
+    found = ask("pedal sensor " * 7700)
+    assert found.hits[0].document_id == "manual"
+    assert any("100100" in note for note in found.notes)
+
+
+def test_the_same_question_gets_the_same_answer(ask: Ask) -> None:
+    assert ask("pedal light sea") == ask("pedal light sea")
