@@ -13,7 +13,7 @@ from ._html import html_to_text, parse_html
 from ._language import guess_language
 from ._normalise import clean_metadata, iso_date, normalise
 from ._seams import Chunker, Failure, FetchBytes, Fetched, Reader
-from ._sources import default_readers, load_reader, read_sources
+from ._sources import default_readers, guarded, load_reader, pick_reader, read_sources
 from ._web import WebReader
 from ._wikipedia import WikipediaReader
 
@@ -38,6 +38,7 @@ __all__ = [
     "clean_metadata",
     "default_readers",
     "extract_bytes",
+    "guarded",
     "guess_language",
     "html_to_text",
     "iso_date",
@@ -45,5 +46,6 @@ __all__ = [
     "make_chunker",
     "normalise",
     "parse_html",
+    "pick_reader",
     "read_sources",
 ]

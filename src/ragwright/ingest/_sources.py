@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from ..core import (
     Document,
@@ -21,6 +22,8 @@ from ._files import FileReader
 from ._seams import Failure, FetchBytes, Reader
 from ._web import WebReader
 from ._wikipedia import WikipediaReader
+
+T = TypeVar("T")
 
 _FORMS = (
     "a file, folder or pattern (manuals/*.pdf)",
@@ -97,26 +100,44 @@ def _read(
     sources: Iterable[str], readers: Sequence[Reader], fetch: FetchBytes, own: Reader | None
 ) -> Iterator[tuple[str, Document | Failure]]:
     for source in sources:
-        chosen = own or next((r for r in readers if r.accepts(source)), None)
-        if chosen is None:
-            yield source, Failure(source, _unknown(source))
-            continue
         try:
-            for item in chosen.read(source, fetch):
-                yield source, item
-        except StoppedError:
-            raise
-        except RagwrightError as error:
+            chosen = own or pick_reader(source, readers)
+        except UnsupportedSourceError as error:
             yield source, Failure(source, error)
-        except Exception as error:  # a reader of anybody's must not cost the other sources
-            wrapped = SourceError(
-                f"the reader {chosen.name or type(chosen).__name__!r} failed: "
-                f"{type(error).__name__}: {error}",
-                where=source,
-                hint="this is a fault of the reader; the other sources were read",
-            )
-            wrapped.__cause__ = error
-            yield source, Failure(source, wrapped)
+            continue
+        for item in guarded(chosen.read(source, fetch), source, chosen):
+            yield source, item
+
+
+def pick_reader(source: str, readers: Sequence[Reader]) -> Reader:
+    """The first reader that accepts a source.
+
+    Raises:
+        UnsupportedSourceError: None does; the known forms are named.
+    """
+    for reader in readers:
+        if reader.accepts(source):
+            return reader
+    raise _unknown(source)
+
+
+def guarded(items: Iterator[T | Failure], source: str, reader: Reader) -> Iterator[T | Failure]:
+    """What a reader yields; an error it raises is a failure, so other sources are read on."""
+    try:
+        yield from items
+    except StoppedError:
+        raise
+    except RagwrightError as error:
+        yield Failure(source, error)
+    except Exception as error:  # a reader of anybody's must not cost the other sources
+        wrapped = SourceError(
+            f"the reader {reader.name or type(reader).__name__!r} failed: "
+            f"{type(error).__name__}: {error}",
+            where=source,
+            hint="this is a fault of the reader; the other sources were read",
+        )
+        wrapped.__cause__ = error
+        yield Failure(source, wrapped)
 
 
 def _unknown(source: str) -> UnsupportedSourceError:

@@ -2,4 +2,28 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from ._doctor import Check, doctor
+from ._ingest import IngestProgress, IngestReport
+from ._project import PROJECT_FILE, ProjectFolder, init_project
+from ._runs import Evaluating
+from ._settings import BudgetOptions, Settings, SourceEntry, keys, load_settings
+from ._workbench import Asking, Session, Workbench
+
+__all__ = [
+    "PROJECT_FILE",
+    "Asking",
+    "BudgetOptions",
+    "Check",
+    "Evaluating",
+    "IngestProgress",
+    "IngestReport",
+    "ProjectFolder",
+    "Session",
+    "Settings",
+    "SourceEntry",
+    "Workbench",
+    "doctor",
+    "init_project",
+    "keys",
+    "load_settings",
+]

@@ -1,0 +1,114 @@
+"""Talking to a person: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..core import RagwrightError, StoppedError
+
+EXIT_ERROR = 1
+EXIT_UNTRUSTED = 101
+
+
+class Console:
+    """Where a command prints.
+
+    Args:
+        quiet: No progress and no remarks.
+        output: File that takes the result instead of standard output.
+    """
+
+    def __init__(self, quiet: bool = False, output: Path | None = None) -> None:
+        self.quiet = quiet
+        self._output = output
+
+    def result(self, text: str) -> None:
+        """The result of a command."""
+        if self._output is not None:
+            self._output.parent.mkdir(parents=True, exist_ok=True)
+            self._output.write_text(text + "\n", "utf-8")
+            self.remark(f"written to {self._output}")
+            return
+        write(sys.stdout, text + "\n")
+
+    def json(self, value: Any) -> None:
+        """The result as one JSON document."""
+        self.result(json.dumps(value, ensure_ascii=False, indent=2, default=list))
+
+    def remark(self, text: str) -> None:
+        """What a person may want to know beside the result."""
+        if not self.quiet:
+            write(sys.stderr, text + "\n")
+
+    def piece(self, text: str) -> None:
+        """A piece of an answer as it is being written."""
+        write(sys.stdout, text)
+
+    @contextmanager
+    def progress(self, line: Callable[[], str]) -> Iterator[None]:
+        """Show a line on standard error, redrawn twice a second while the block runs.
+
+        Where standard error is no terminal, a line is printed every ten seconds.
+        """
+        if self.quiet:
+            yield
+            return
+        done = threading.Event()
+        terminal = sys.stderr.isatty()
+
+        def draw() -> None:
+            drawn = time.monotonic()
+            while not done.wait(0.5):
+                if terminal:
+                    write(sys.stderr, f"\r\x1b[K{line()[:119]}")
+                elif time.monotonic() - drawn >= 10:
+                    drawn = time.monotonic()
+                    write(sys.stderr, line() + "\n")
+
+        thread = threading.Thread(target=draw, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+            if terminal:
+                write(sys.stderr, "\r\x1b[K")
+
+
+def write(stream: Any, text: str) -> None:
+    """Write text; what the terminal's encoding cannot show is escaped, a closed pipe ends us."""
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:
+        encoding = stream.encoding or "ascii"
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    stream.flush()
+
+
+def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
+    """Rows as aligned columns, the first row a header; columns in ``right`` end flush."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for number, row in enumerate(rows):
+        cells = [
+            cell.rjust(widths[i]) if i in right else cell.ljust(widths[i])
+            for i, cell in enumerate(row)
+        ]
+        lines.append("  ".join(cells).rstrip())
+        if number == 0:
+            lines.append("  ".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+def fail(error: RagwrightError) -> int:
+    """Say what went wrong; the exit code that goes with it."""
+    write(sys.stderr, f"error: {error}\n")
+    return EXIT_UNTRUSTED if isinstance(error, StoppedError) else EXIT_ERROR

@@ -1,0 +1,61 @@
+"""The demo: our own guide as the corpus, three questions, two personas; no key, no download."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+from ..core import SourceError
+from ..workbench import ProjectFolder, Workbench, init_project
+from ._console import Console
+from ._show import answer_text, ingest_text
+
+QUESTIONS = (
+    "How does reciprocal rank fusion combine two rankings?",
+    "Why do error codes break embedding search?",
+    "When does the extractive answerer abstain?",
+)
+PERSONAS = ("engineer", "marketing")
+
+
+def sample_corpus() -> Path:
+    """Folder of the guide: inside the installed package, or in a checkout.
+
+    Raises:
+        SourceError: It is in neither place.
+    """
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "sample", package.parents[1] / "docs" / "guide"):
+        if folder.is_dir():
+            return folder
+    raise SourceError(
+        "the sample corpus is not there", where=str(package), hint="install ragwright again"
+    )
+
+
+def run_demo(folder: Path, console: Console) -> None:
+    """Build the demo project (or use it, where it is there) and ask."""
+    started = time.monotonic()
+    if not ProjectFolder(folder).file.exists():
+        shutil.copytree(sample_corpus(), folder / "docs", dirs_exist_ok=True)
+        init_project(folder, ("docs/",))
+    with Workbench.open(folder) as bench:
+        report = bench.ingest()
+        console.result(
+            f"# A workbench over {len(list((folder / 'docs').glob('*.md')))} pages of the guide\n\n"
+            + ingest_text(report, time.monotonic() - started)
+        )
+        for question in QUESTIONS:
+            answers = bench.ask_all(question, PERSONAS)
+            shown = "\n\n".join(answer_text(made) for made in answers)
+            console.result(f"\n# {question}\n\n{shown}")
+    console.result(
+        f"\n# Done in {time.monotonic() - started:.1f} s. Try next\n\n"
+        f"  cd {folder}\n"
+        '  ragwright ask "Which chunk size should I use?" --personas engineer --trace\n'
+        '  ragwright retrieve "nDCG" -k 3\n'
+        "  ragwright doctor\n\n"
+        "Then your own documents: edit `sources` in ragwright.yaml and run `ragwright ingest`.\n"
+        "With a chat model answers are written instead of quoted; name one under `answer.model`."
+    )

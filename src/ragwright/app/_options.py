@@ -1,0 +1,34 @@
+"""Flags that several commands share, spelt once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Project = Annotated[
+    Path, typer.Option("--project", "-C", help="Folder of the project.", show_default=False)
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the project file."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the result there.")
+]
+Jobs = Annotated[
+    int | None, typer.Option("-j", "--jobs", min=1, help="Most requests in flight per model.")
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Make every call again.")]
+MaxCost = Annotated[
+    float | None, typer.Option("--max-cost", min=0.0, help="Stop before spending more than this.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would call and cost.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue an unfinished run.")]
+RetryErrors = Annotated[
+    bool, typer.Option("--retry-errors", help="Run rows that failed again, with new replies.")
+]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of everything drawn at random.")]

@@ -1,0 +1,280 @@
+"""Results as text and as the JSON shapes that others build on."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ..core import Answer, Hit
+from ..experiment import Evaluation
+from ..flow import (
+    Chat,
+    ChatReply,
+    Embed,
+    Fetch,
+    Forecast,
+    Lookup,
+    Progress,
+    Range,
+    Rerank,
+    Search,
+    SearchReply,
+    TraceEntry,
+)
+from ..retrieve import Retrieved
+from ..workbench import Check, IngestProgress, IngestReport
+from ._console import table
+
+_WIDTH = 100
+
+
+def hit_json(hit: Hit) -> dict[str, Any]:
+    """A hit as ``retrieve --json`` prints it."""
+    shown = asdict(hit)
+    shown["headings"] = list(hit.headings)
+    shown["metadata"] = {k: list(v) if isinstance(v, tuple) else v for k, v in hit.metadata.items()}
+    return shown
+
+
+def answer_json(answer: Answer) -> dict[str, Any]:
+    """An answer as ``ask --json`` prints it."""
+    return {
+        "persona": answer.persona,
+        "text": answer.text,
+        "abstained": answer.abstained,
+        "citations": [asdict(citation) for citation in answer.citations],
+        "route": answer.route,
+        "route_reason": answer.route_reason,
+        "model": answer.model,
+        "cached": answer.cached,
+        "usage": asdict(answer.usage),
+        "notes": list(answer.notes),
+        "hits": [{k: v for k, v in hit_json(hit).items() if k != "text"} for hit in answer.hits],
+    }
+
+
+def place(source: str, page: int | None, start: int, end: int) -> str:
+    """Where a reader finds it: source, page, characters."""
+    paged = f", page {page}" if page is not None else ""
+    return f"{source}{paged}, characters {start}-{end}"
+
+
+def hits_text(found: Retrieved) -> str:
+    """Hits for a person: rank, score per channel, place, the beginning of the text."""
+    blocks = []
+    for hit in found.hits:
+        channels = "  ".join(
+            f"{name} #{c.rank} {c.score:.3f}" for name, c in sorted(hit.channels.items())
+        )
+        head = f"{hit.rank}. {hit.title or hit.document_id}   [{channels or f'{hit.score:.4f}'}]"
+        where = place(hit.source, hit.page, hit.start, hit.end)
+        body = textwrap.shorten(" ".join(hit.text.split()), 320, placeholder=" …")
+        blocks.append(
+            f"{head}\n   {where}\n"
+            + textwrap.fill(body, _WIDTH, initial_indent="   ", subsequent_indent="   ")
+        )
+    blocks += [f"note: {note}" for note in found.notes]
+    return "\n\n".join(blocks) if blocks else "no hits"
+
+
+def answer_text(answer: Answer, streamed: bool = False) -> str:
+    """An answer for a person: text, sources, how it was made."""
+    how = (
+        "sentences quoted offline, no model wrote them"
+        if answer.model == "extractive"
+        else (f"written by {answer.model}{', from the stored reply' if answer.cached else ''}")
+    )
+    head = f"[{answer.persona}]  ({how})" if answer.persona else f"({how})"
+    lines = [head]
+    if not streamed:
+        lines.append("\n".join(textwrap.fill(line, _WIDTH) for line in answer.text.splitlines()))
+    shown: dict[tuple[int, str], str] = {}
+    for citation in answer.citations:
+        where = place(citation.source, citation.page, citation.start, citation.end)
+        shown.setdefault((citation.marker, where), f"  [{citation.marker}] {where}")
+    if shown:
+        lines += ["sources:", *shown.values()]
+    lines += [f"note: {note}" for note in answer.notes]
+    return "\n".join(lines)
+
+
+def trace_text(trace: Sequence[TraceEntry], answers: Sequence[Answer]) -> str:
+    """Every request of an answer, its prompt, hits, tokens, time and cost."""
+    blocks = []
+    for number, entry in enumerate(trace, 1):
+        state = "stored" if entry.cached else f"{entry.seconds * 1000:.1f} ms"
+        blocks.append(f"{number}. {type(entry.request).__name__}  ({state})\n{_detail(entry)}")
+    usage = sum((a.usage for a in answers[1:]), answers[0].usage)
+    cost = "no price known" if usage.cost is None else f"{usage.cost:.6f}"
+    blocks.append(
+        f"total: {usage.calls} paid calls, {usage.prompt_tokens} prompt tokens, "
+        f"{usage.completion_tokens} completion tokens, cost {cost}"
+    )
+    return "\n\n".join(blocks)
+
+
+def _detail(entry: TraceEntry) -> str:
+    request, reply = entry.request, entry.reply
+    lines: list[str] = []
+    if isinstance(request, Chat):
+        lines.append(f"model: {request.model}   {dict(request.params)}")
+        for message in request.messages:
+            lines.append(f"{message.role}:\n{textwrap.indent(message.content, '    ')}")
+        if isinstance(reply, ChatReply):
+            lines.append(f"reply ({reply.finish}):\n{textwrap.indent(reply.text, '    ')}")
+            lines.append(
+                f"tokens: {reply.usage.prompt_tokens} in, {reply.usage.completion_tokens} out, "
+                f"cost {reply.usage.cost}"
+            )
+    elif isinstance(request, Search):
+        lines.append(f"{request.channel}: {request.text or 'by vector'}   k={request.k}")
+        if isinstance(reply, SearchReply):
+            lines += [f"{score:10.4f}  {key}" for key, score in reply.candidates[:10]]
+            if len(reply.candidates) > 10:
+                lines.append(f"… {len(reply.candidates)} candidates in all")
+    elif isinstance(request, Lookup):
+        lines += list(request.chunk_ids)
+    elif isinstance(request, Embed):
+        lines.append(f"model: {request.model}   {len(request.texts)} text(s), {request.role}")
+    elif isinstance(request, Rerank):
+        lines.append(f"model: {request.model}   {len(request.passages)} passages")
+    elif isinstance(request, Fetch):
+        lines.append(request.url)
+    if entry.error is not None:
+        lines.append(f"failed: {entry.error}")
+    return textwrap.indent("\n".join(lines), "   ")
+
+
+def trace_json(trace: Sequence[TraceEntry]) -> list[dict[str, Any]]:
+    """The trace as data; vectors and bodies are left out."""
+    shown = []
+    for entry in trace:
+        fields = {
+            name: getattr(entry.request, name)
+            for name in entry.request.__dataclass_fields__
+            if name not in ("vector", "timeout")
+        }
+        item: dict[str, Any] = {
+            "kind": type(entry.request).__name__,
+            "request": {
+                k: [asdict(m) for m in v] if k == "messages" else v for k, v in fields.items()
+            },
+            "seconds": round(entry.seconds, 6),
+            "cached": entry.cached,
+            "error": str(entry.error) if entry.error is not None else None,
+        }
+        if isinstance(entry.reply, ChatReply):
+            item["reply"] = asdict(entry.reply)
+        elif isinstance(entry.reply, SearchReply):
+            item["candidates"] = list(entry.reply.candidates)
+        shown.append(item)
+    return shown
+
+
+def ingest_text(report: IngestReport, seconds: float) -> str:
+    """What an ingest did, with every failure and its reason."""
+    counts = report.counts
+    lines = [
+        f"documents: {counts.added} added, {counts.changed} changed, {counts.unchanged} "
+        f"unchanged, {counts.removed} removed, {len(report.failures)} failed",
+        f"chunks: {counts.chunks_added} added, {counts.chunks_removed} removed"
+        + (f", {report.embedded} embedded" if report.embedded else ""),
+        f"time: {seconds:.1f} s",
+    ]
+    for failure in report.failures:
+        lines.append(f"failed: {failure.source}\n{textwrap.indent(str(failure.error), '  ')}")
+    return "\n".join(lines)
+
+
+def ingest_line(progress: IngestProgress, seconds: float) -> str:
+    """One line of progress."""
+    rate = progress.documents / seconds if seconds > 0 else 0.0
+    return (
+        f"{progress.documents} written, {progress.unchanged} unchanged, {progress.failed} failed, "
+        f"{progress.chunks} chunks, {rate:.1f} documents/s  {progress.current}"
+    )
+
+
+def runner_line(progress: Progress) -> str:
+    """One line of progress of a run: done, rate, time left, spend."""
+    total = "" if progress.total is None else f"/{progress.total}"
+    eta = "" if progress.eta is None else f", {progress.eta:.0f} s left"
+    return (
+        f"{progress.finished}{total} rows, {progress.rate:.1f}/s{eta}, {progress.calls} calls, "
+        f"{progress.reused} reused, {progress.retries} retries, spent {progress.cost:.4f}"
+    )
+
+
+def evaluation_text(evaluation: Evaluation, run: str) -> str:
+    """Measures with interval, n and coverage."""
+    rows = [["measure", "mean", "95 % interval", "median", "n", "coverage", "states"]]
+    for s in evaluation.summaries:
+        interval = "-" if s.low is None or s.high is None else f"{s.low:.4f} .. {s.high:.4f}"
+        states = ", ".join(f"{name} {count}" for name, count in s.states.items())
+        rows.append(
+            [
+                s.measure,
+                _number(s.mean),
+                interval,
+                _number(s.median),
+                str(s.n),
+                f"{s.coverage:.0%}",
+                states,
+            ]
+        )
+    lines = [table(rows, right=(1, 3, 4, 5)), f"run: {run}"]
+    lines += [f"note: {note}" for note in evaluation.notes]
+    return "\n".join(lines)
+
+
+def evaluation_json(evaluation: Evaluation, run: str) -> dict[str, Any]:
+    """The shape that ``eval --json`` prints."""
+    measures = {}
+    for summary in evaluation.summaries:
+        fields = asdict(summary)
+        measures[fields.pop("measure")] = fields
+    return {"measures": measures, "run": run, "notes": list(evaluation.notes)}
+
+
+def forecast_text(forecast: Forecast) -> str:
+    """A dry run for a person."""
+    lines = [
+        f"calls: {_range(forecast.calls)}" + ("" if forecast.calls.exact else "  (branches)"),
+        f"answered from stored replies: {forecast.reused}",
+        f"prompt tokens: {_range(forecast.prompt_tokens)} (estimated)",
+        f"completion tokens: {_range(forecast.completion_tokens)} (estimated)",
+        "cost: " + ("no price known" if forecast.cost is None else _range(forecast.cost, 6)),
+        "time: "
+        + (
+            "not known before a first call"
+            if forecast.seconds is None
+            else f"{_range(forecast.seconds, 1)} s"
+        ),
+    ]
+    lines += [f"  {name}: {calls} calls" for name, calls in forecast.models.items()]
+    if forecast.uncertain:
+        lines.append(f"{forecast.uncertain} flows could not be walked to their end: a floor")
+    return "\n".join(lines)
+
+
+def checks_text(checks: Sequence[Check]) -> str:
+    """Findings of the doctor."""
+    marks = {"ok": "ok   ", "note": "note ", "fault": "FAULT"}
+    lines = []
+    for check in checks:
+        lines.append(f"{marks[check.state]} {check.topic}: {check.text}")
+        if check.do:
+            lines.append(f"      do: {check.do}")
+    return "\n".join(lines)
+
+
+def _range(value: Range, digits: int = 0) -> str:
+    if value.exact:
+        return f"{value.expected:.{digits}f}"
+    return f"{value.low:.{digits}f} .. {value.expected:.{digits}f} .. {value.high:.{digits}f}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"

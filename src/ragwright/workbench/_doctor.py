@@ -1,0 +1,168 @@
+"""What is configured, what is missing, what would be paid for."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sqlite3
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ..core import ConfigError, RagwrightError
+
+if TYPE_CHECKING:
+    from ._workbench import Workbench
+
+EXTRAS = {
+    "docs": ("pypdfium2", "pdfplumber", "docx", "pptx", "python_calamine", "selectolax"),
+    "embed": ("onnxruntime", "tokenizers"),
+    "lance": ("lancedb",),
+    "torch": ("sentence_transformers", "torch"),
+}
+"""Modules that each extra brings."""
+
+_FOR = {
+    "docs": "PDF, DOCX, PPTX, XLSX and HTML",
+    "embed": "local embedding models (onnx:FOLDER)",
+    "lance": "the store that scales out",
+    "torch": "sentence-transformers models (st:NAME) and export to ONNX",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding: ``ok``, ``note`` (works, but know this) or ``fault``, and what to do."""
+
+    topic: str
+    state: Literal["ok", "note", "fault"]
+    text: str
+    do: str = ""
+
+
+def doctor(bench: Workbench) -> list[Check]:
+    """Findings on a project, in the order a newcomer meets them; calls no model."""
+    return [
+        *_machine(),
+        *_extras(),
+        *_sources(bench),
+        *_index(bench),
+        *_models(bench),
+        *_money(bench),
+    ]
+
+
+def _machine() -> Iterator[Check]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Check("machine", "ok", f"Python {version}, SQLite {sqlite3.sqlite_version}")
+    threads = os.environ.get("OMP_NUM_THREADS")
+    if threads is None:
+        yield Check(
+            "machine",
+            "note",
+            f"numpy may use all {os.cpu_count()} cores for a search; local models use the "
+            "threads of embed.threads",
+            "set OMP_NUM_THREADS=1 where other work shares the machine",
+        )
+
+
+def _extras() -> Iterator[Check]:
+    for extra, modules in EXTRAS.items():
+        missing = [m for m in modules if importlib.util.find_spec(m) is None]
+        if missing:
+            yield Check(
+                "extras",
+                "note",
+                f"[{extra}] is not installed: no {_FOR[extra]}",
+                f"pip install 'ragwright[{extra}]'",
+            )
+        else:
+            yield Check("extras", "ok", f"[{extra}]: {_FOR[extra]}")
+
+
+def _sources(bench: Workbench) -> Iterator[Check]:
+    entries = bench.settings.sources
+    if not entries:
+        yield Check("sources", "note", "no sources are listed", "name them in ragwright.yaml")
+    for entry in entries:
+        path = bench.folder.root / entry.source
+        remote = ":" in entry.source.partition("/")[0]
+        if remote or path.exists():
+            yield Check("sources", "ok", entry.source)
+        elif not any(c in entry.source for c in "*?["):
+            yield Check("sources", "fault", f"{entry.source} does not exist", f"make {path}")
+
+
+def _index(bench: Workbench) -> Iterator[Check]:
+    try:
+        pair = bench.pair
+        pairs = bench.store.pairs()
+    except RagwrightError as error:
+        yield Check("index", "fault", error.what, error.hint or "")
+        return
+    documents = len(bench.store.content_hashes(pair))
+    if not documents:
+        yield Check(
+            "index", "note", "nothing is indexed under the present settings", "ragwright ingest"
+        )
+    else:
+        view = bench.store.view(pair)
+        try:
+            size = view.statistics()
+        finally:
+            view.close()
+        yield Check(
+            "index",
+            "ok",
+            f"{size.documents} documents, {size.chunks} chunks, {size.tokens} tokens; the view "
+            f"takes {size.bytes / 1e6:.1f} MB",
+        )
+    for other in pairs:
+        if other.key != pair.key:
+            kept = len(bench.store.content_hashes(other))
+            yield Check("index", "note", f"also built under other settings: {kept} documents")
+
+
+def _models(bench: Workbench) -> Iterator[Check]:
+    model = bench.settings.embed.model
+    if not model:
+        yield Check("search", "ok", "keyword search alone: no embedding model is configured")
+    else:
+        yield from _model(bench, "search", model, "vectors")
+    generators = {bench.settings.answer.model} | {
+        p.model for p in bench.personas.values() if p.model
+    }
+    for name in sorted(generators):
+        if name == "extractive":
+            yield Check("answers", "ok", "extractive: sentences are quoted, none is written")
+        else:
+            yield from _model(bench, "answers", name, "answers")
+
+
+def _model(bench: Workbench, topic: str, name: str, use: str) -> Iterator[Check]:
+    try:
+        if bench.models.free(name):
+            yield Check(topic, "ok", f"{name}: {use}, free of charge")
+        else:
+            bench.models.target(name).key()
+            yield Check(topic, "ok", f"{name}: {use}, paid for; the key is there")
+    except RagwrightError as error:
+        yield Check(topic, "fault", f"{name}: {error.what}", error.hint or "")
+
+
+def _money(bench: Workbench) -> Iterator[Check]:
+    budget = bench.settings.budget
+    names = {bench.settings.answer.model, bench.settings.embed.model} - {"", "extractive"}
+    paid = []
+    for name in sorted(names):
+        try:
+            if not bench.models.free(name):
+                paid.append(name)
+        except ConfigError:
+            continue  # said above
+    if not paid:
+        yield Check("money", "ok", "nothing here costs money")
+        return
+    ceiling = "no ceiling" if budget.max_cost is None else f"at most {budget.max_cost:g} a command"
+    yield Check("money", "note", f"paid for: {', '.join(paid)} ({ceiling})", "see --dry-run")

@@ -1,0 +1,340 @@
+"""Ingest: sources to documents to chunks to the store, a bounded batch at a time.
+
+Unchanged files are not read, unchanged documents are not cut, known texts are not embedded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import (
+    Chunk,
+    Document,
+    DuplicateIdError,
+    RagwrightError,
+    UnsupportedSourceError,
+    changed_options,
+    value_hash,
+)
+from ..flow import Flow, Runner, embed, gather
+from ..index import IndexedDocument, Pair, Store, WriteCounts, chunk_key, embedded_text
+from ..ingest import Chunker, Failure, FetchBytes, Reader, guarded, pick_reader
+from ._settings import SourceEntry
+from ._stamps import Stamp, Stamps
+
+Matrix = NDArray[np.float32]
+
+_BATCH_CHUNKS = 512
+_BATCH_CHARACTERS = 2_000_000
+_EMBED_TEXTS = 64
+
+_READING = 1
+"""Raised when readers change what they make of a file, so that files are read anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReport:
+    """What an ingest did; ``failures`` lists every source that could not be read, and why."""
+
+    counts: WriteCounts
+    failures: tuple[Failure, ...] = ()
+    embedded: int = 0
+    notes: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        """The shape that ``ragwright ingest --json`` prints."""
+        counts = self.counts
+        return {
+            "documents": {
+                "added": counts.added,
+                "changed": counts.changed,
+                "unchanged": counts.unchanged,
+                "removed": counts.removed,
+                "failed": len(self.failures),
+            },
+            "chunks": {
+                "added": counts.chunks_added,
+                "removed": counts.chunks_removed,
+                "embedded": self.embedded,
+            },
+            "failures": [
+                {
+                    "source": failure.source,
+                    "reason": failure.error.what,
+                    "where": failure.error.where,
+                    "do": failure.error.hint,
+                }
+                for failure in self.failures
+            ],
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """One source and the readers that may read it; the first that accepts it does."""
+
+    source: str
+    readers: tuple[Reader, ...]
+
+
+_Files = list[tuple[Path, Stamp, list[tuple[str, str]]]]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Chunked documents on their way to the store, and the files that end with them."""
+
+    root: str
+    documents: list[tuple[Document, tuple[Chunk, ...]]] = field(default_factory=list)
+    files: _Files = field(default_factory=list)
+    vectors: dict[str, Matrix] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class IngestProgress:
+    """How far an ingest is; read it from any thread."""
+
+    documents: int = 0
+    chunks: int = 0
+    characters: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    current: str = ""
+
+
+class Ingest:
+    """One ingest under way.
+
+    Args:
+        store: Where to write.
+        pair: Under which settings.
+        chunker: Cuts the documents.
+        model: Embedding model as configured, empty for none.
+        runner: Carries ``Embed`` requests.
+        stamps: Remembers unchanged files; None reads every file.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        pair: Pair,
+        chunker: Chunker,
+        model: str,
+        runner: Runner,
+        stamps: Stamps | None,
+    ) -> None:
+        self.progress = IngestProgress()
+        self._store = store
+        self._pair = pair
+        self._chunker = chunker
+        self._model = model
+        self._runner = runner
+        self._stamps = stamps
+        self._known = dict(store.content_hashes(pair))
+        self._seen: dict[str, str] = {}
+        self._ended: _Files = []
+        self._failures: list[Failure] = []
+        self._unchanged = 0
+        self._embedded = 0
+
+    def run(self, feeds: Sequence[Feed], fetch: FetchBytes, *, prune: bool = False) -> IngestReport:
+        """Read, cut, embed and store; keep going past what cannot be read.
+
+        ``prune`` removes documents of these sources that are no longer there; those of a
+        source that could not be read stay.
+        """
+        counts = WriteCounts()
+        flows = (self._embedding(batch) for batch in self._batches(feeds, fetch))
+        ahead = 2 if self._model else 1
+        for batch in self._runner.map(flows, limit=ahead):
+            counts += self._write(batch)
+        if prune:
+            counts += self._prune(feeds)
+        counts += WriteCounts(unchanged=self._unchanged)
+        if self._stamps is not None:
+            self._stamps.commit()
+        return IngestReport(counts, tuple(self._failures), self._embedded)
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def _batches(self, feeds: Sequence[Feed], fetch: FetchBytes) -> Iterator[_Batch]:
+        for feed in feeds:
+            batch = _Batch(feed.source)
+            chunks = characters = 0
+            for item, content in self._items(feed, fetch):
+                if isinstance(item, Failure):
+                    self._fail(item)
+                    continue
+                cut = self._cut(item, content)
+                if cut is None:
+                    continue
+                batch.documents.append((item, cut))
+                chunks += len(cut)
+                characters += len(item.text)
+                if chunks >= _BATCH_CHUNKS or characters >= _BATCH_CHARACTERS:
+                    yield self._with_vectors(batch)
+                    batch = _Batch(feed.source)
+                    chunks = characters = 0
+            yield self._with_vectors(batch)
+
+    def _items(self, feed: Feed, fetch: FetchBytes) -> Iterator[tuple[Document | Failure, str]]:
+        """(document, content hash), or (failure, '')."""
+        try:
+            reader = pick_reader(feed.source, feed.readers)
+        except UnsupportedSourceError as error:
+            yield Failure(feed.source, error), ""
+            return
+        files = reader.files(feed.source)
+        if files is None:
+            for item in guarded(reader.read(feed.source, fetch), feed.source, reader):
+                yield _hashed(item)
+            return
+        for path in guarded(files, feed.source, reader):
+            if isinstance(path, Failure):
+                yield path, ""
+            elif not self._as_it_was(path):
+                yield from self._file(reader, path)
+
+    def _file(self, reader: Reader, path: Path) -> Iterator[tuple[Document | Failure, str]]:
+        try:
+            stamp = Stamp.of(path)
+        except OSError:
+            stamp = None  # the reader says why
+        found: list[tuple[str, str]] = []
+        for item in guarded(reader.read_file(path), str(path), reader):
+            pair = _hashed(item)
+            if isinstance(item, Failure):
+                stamp = None  # read again next time, so that the fault is said again
+            else:
+                found.append((item.id, pair[1]))
+            yield pair
+        if stamp is not None:
+            self._ended.append((path, stamp, found))
+
+    def _as_it_was(self, path: Path) -> bool:
+        documents = None if self._stamps is None else self._stamps.documents(path)
+        if documents is None or any(
+            self._known.get(name) != content or name in self._seen for name, content in documents
+        ):
+            return False
+        self._seen.update(documents)
+        self._unchanged += len(documents)
+        self.progress.unchanged += len(documents)
+        return True
+
+    def _cut(self, document: Document, content: str) -> tuple[Chunk, ...] | None:
+        """Chunks of a document, None where there is nothing to write."""
+        self.progress.current = document.id
+        before = self._seen.get(document.id)
+        if before is not None:
+            if before != content:
+                self._fail(
+                    Failure(
+                        document.id,
+                        DuplicateIdError(
+                            "another document has this id already; the first one is kept",
+                            where=document.source,
+                            hint="give one of them another id or path",
+                        ),
+                    )
+                )
+            return None
+        self._seen[document.id] = content
+        if self._known.get(document.id) == content:
+            self._unchanged += 1
+            self.progress.unchanged += 1
+            return None
+        try:
+            return self._chunker.chunks(document)
+        except RagwrightError as error:
+            self._fail(Failure(document.id, error))
+            return None
+
+    def _fail(self, failure: Failure) -> None:
+        self._failures.append(failure)
+        self.progress.failed += 1
+
+    # -- embedding -------------------------------------------------------------------------
+
+    def _with_vectors(self, batch: _Batch) -> _Batch:
+        """Attach the vectors that the store knows, and name the texts it does not."""
+        batch.files, self._ended = self._ended, []
+        if self._model:
+            texts = {
+                chunk_key(chunk, document.title): embedded_text(chunk, document.title)
+                for document, chunks in batch.documents
+                for chunk in chunks
+            }
+            batch.vectors = dict(self._store.stored_vectors(self._pair.embedder, list(texts)))
+            batch.missing = {k: t for k, t in texts.items() if k not in batch.vectors}
+        return batch
+
+    def _embedding(self, batch: _Batch) -> Flow[_Batch]:
+        """A flow that fills in the missing vectors."""
+        # like lengths together: a batch is padded to its longest text
+        missing = sorted(batch.missing.items(), key=lambda item: len(item[1]))
+        groups = [missing[i : i + _EMBED_TEXTS] for i in range(0, len(missing), _EMBED_TEXTS)]
+        found = yield from gather(
+            embed(self._model, [text for _, text in group], "passage") for group in groups
+        )
+        for group, vectors in zip(groups, found, strict=True):
+            batch.vectors.update(
+                (key, vector) for (key, _), vector in zip(group, vectors, strict=True)
+            )
+        self._embedded += len(missing)
+        return batch
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def _write(self, batch: _Batch) -> WriteCounts:
+        counts = WriteCounts()
+        if batch.documents:
+            ready = [self._indexed(d, chunks, batch) for d, chunks in batch.documents]
+            counts = self._store.upsert(self._pair, ready, batch.root)
+            self.progress.documents += len(ready)
+            self.progress.chunks += counts.chunks_added
+            self.progress.characters += sum(len(d.text) for d, _ in batch.documents)
+        if self._stamps is not None:
+            for path, stamp, documents in batch.files:
+                self._stamps.put(path, stamp, documents)
+            self._stamps.commit()
+        return counts
+
+    def _indexed(
+        self, document: Document, chunks: tuple[Chunk, ...], batch: _Batch
+    ) -> IndexedDocument:
+        if not self._model:
+            return IndexedDocument(document, chunks)
+        vectors = [batch.vectors[chunk_key(chunk, document.title)] for chunk in chunks]
+        shape = (len(chunks), self._pair.dimensions)
+        matrix = np.stack(vectors) if vectors else np.zeros(shape, dtype=np.float32)
+        return IndexedDocument(document, chunks, matrix)
+
+    def _prune(self, feeds: Sequence[Feed]) -> WriteCounts:
+        failed = {failure.source for failure in self._failures}
+        roots = {feed.source for feed in feeds} - failed
+        gone = [
+            name
+            for name, root in self._store.sources(self._pair).items()
+            if root in roots
+            and name not in self._seen
+            and not any(name == f or name.startswith((f"{f}#", f"{f}/")) for f in failed)
+        ]
+        return self._store.remove(gone, self._pair) if gone else WriteCounts()
+
+
+def reading(entries: Sequence[SourceEntry], base: Path) -> str:
+    """Names how sources are read: other settings, or another version, read every file anew."""
+    options = [changed_options(entry.options) | {"reader": entry.reader} for entry in entries]
+    return value_hash([_READING, str(base.resolve()), options])
+
+
+def _hashed(item: Document | Failure) -> tuple[Document | Failure, str]:
+    return item, "" if isinstance(item, Failure) else item.content_hash()

@@ -1,0 +1,403 @@
+"""A project, opened: one object for building, searching, asking and measuring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from ..answer import (
+    AnswerSetup,
+    answer,
+    condense,
+    load_personas,
+    pick_persona,
+    shipped_personas,
+)
+from ..core import Answer, ConfigError, Document, Persona, RetrieveError
+from ..experiment import Evaluation, Testset, load_testset
+from ..flow import (
+    Fetch,
+    Flow,
+    Forecast,
+    Lookup,
+    Message,
+    Replies,
+    Runner,
+    RunnerOptions,
+    Runs,
+    RunSummary,
+    Search,
+    TraceEntry,
+    embed,
+    fetch,
+    gather,
+)
+from ..index import LookupHandler, Pair, SearchHandler, Store, Views, open_store
+from ..ingest import Chunker, Fetched, FetchHandler, default_readers, load_reader, make_chunker
+from ..measure import Measure, parse_measures
+from ..models import EmbedOptions, Models, Tokenizer, WordTokenizer, make_analyzer
+from ..retrieve import Retrieved, RetrieveOptions, Target, retrieve
+from ._ingest import Feed, Ingest, IngestProgress, IngestReport, reading
+from ._project import ProjectFolder
+from ._runs import Evaluating, System, run_evaluation
+from ._settings import Settings, SourceEntry, load_settings
+from ._stamps import Stamps
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What one session asks for beyond the project file.
+
+    Attributes:
+        overrides: ``key.path=value`` texts laid over the project file.
+        jobs: Most requests in flight per model.
+        reuse: Answer from stored replies.
+        attempt: Raised to draw new replies in place of stored ones.
+        max_cost: Most money to spend; the project's own bound where None.
+        seed: Seed of everything that is drawn at random.
+    """
+
+    overrides: tuple[str, ...] = ()
+    jobs: int | None = None
+    reuse: bool = True
+    attempt: int = 0
+    max_cost: float | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How to ask: for whom, after which turns, seen by whom, shown and traced where.
+
+    Attributes:
+        history: Earlier turns, oldest first; the question is then made to stand alone.
+        scope: Who may see the replies (tenant, permissions).
+        sink: Gets the pieces of an answer that is streamed.
+        trace: Gets an entry for each request.
+    """
+
+    history: tuple[Message, ...] = ()
+    scope: str = ""
+    sink: Callable[[str], None] | None = None
+    trace: list[TraceEntry] | None = None
+
+
+class Workbench:
+    """A project folder, opened. Use it as a context manager, or call :meth:`close`.
+
+    Nothing is opened before it is needed: reading settings touches neither store nor model.
+
+    Args:
+        folder: The project.
+        settings: Its settings.
+        session: What this session asks for beyond them.
+    """
+
+    def __init__(
+        self, folder: ProjectFolder, settings: Settings, session: Session | None = None
+    ) -> None:
+        self.folder = folder
+        self.settings = settings
+        self.session = session or Session()
+        self.models = Models(settings.models, self._embed_options())
+
+    @classmethod
+    def open(cls, folder: str | Path = ".", session: Session | None = None) -> Workbench:
+        """The project in a folder.
+
+        Raises:
+            ConfigError: There is none, or its file is wrong (with file and line).
+        """
+        project = ProjectFolder(Path(folder)).require()
+        asked = session or Session()
+        return cls(project, load_settings(project.file, asked.overrides), asked)
+
+    def __enter__(self) -> Workbench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Finish calls in flight, close the store; safe to call twice."""
+        for name in ("runner", "views", "store", "replies", "runs"):
+            opened = self.__dict__.pop(name, None)
+            if opened is not None:
+                opened.close()
+
+    # -- parts, opened when first needed ---------------------------------------------------
+
+    @cached_property
+    def replies(self) -> Replies:
+        """The reply store, in the cache."""
+        budget = self.settings.budget
+        return Replies(
+            self.folder.cache / "replies.sqlite",
+            power_safe=budget.power_safe,
+            max_bytes=budget.cache_bytes,
+        )
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The run store, in the data folder."""
+        return Runs(self.folder.data / "runs.sqlite", power_safe=self.settings.budget.power_safe)
+
+    @cached_property
+    def store(self) -> Store:
+        """Documents, chunks and vectors."""
+        return open_store(self.settings.store, self.folder.root / ".ragwright")
+
+    @cached_property
+    def views(self) -> Views:
+        """Open views of the store, by snapshot."""
+        return Views(self.store)
+
+    @cached_property
+    def runner(self) -> Runner:
+        """The runner with a handler for every kind of request."""
+        budget = self.settings.budget
+        session = self.session
+        routes = {
+            **self.models.handlers(),
+            Search: SearchHandler(self.views),
+            Lookup: LookupHandler(self.views),
+            Fetch: FetchHandler(self.settings.fetch),
+        }
+        options = RunnerOptions(
+            concurrency=budget.concurrency,
+            jobs=session.jobs,
+            timeout=budget.timeout,
+            reuse=session.reuse,
+            attempt=session.attempt,
+            max_cost=budget.max_cost if session.max_cost is None else session.max_cost,
+            seed=session.seed,
+        )
+        return Runner(routes, options, replies=self.replies)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """What counts tokens: the embedding model's own, else the keyword analyzer's words."""
+        model = self.settings.embed.model
+        own = self.models.tokenizer(model) if model else None
+        return own or WordTokenizer()
+
+    @cached_property
+    def chunker(self) -> Chunker:
+        """Cuts documents as the settings say."""
+        return make_chunker(self.settings.chunk, self.tokenizer)
+
+    @cached_property
+    def pair(self) -> Pair:
+        """Under which settings documents are indexed and searched."""
+        analyzer = make_analyzer(self.settings.keyword).spec
+        model = self.settings.embed.model
+        if not model:
+            return Pair(self.chunker.spec, analyzer)
+        return Pair(
+            self.chunker.spec,
+            analyzer,
+            self.models.embedder_identity(model),
+            self._dimensions(model),
+            self.models.vector_rule(model).similarity,
+        )
+
+    def _dimensions(self, model: str) -> int:
+        """Length of the model's vectors; a server is asked once, and its reply kept."""
+        local = self.models.embedder(model)
+        if local is not None:
+            return local.dimensions
+        return int(self.runner.run(embed(model, ["How long is a vector?"])).shape[1])
+
+    def _embed_options(self) -> EmbedOptions:
+        """The ``embed`` section, with a model folder found relative to the project."""
+        options = self.settings.embed
+        provider, _, name = options.model.partition(":")
+        inside = self.folder.root / name
+        if provider in ("onnx", "st") and not Path(name).is_absolute() and inside.exists():
+            options = replace(options, model=f"{provider}:{inside}")
+            self.settings = replace(self.settings, embed=options)
+        return options
+
+    # -- building --------------------------------------------------------------------------
+
+    def ingest(
+        self,
+        *sources: str | Path,
+        prune: bool = False,
+        on_start: Callable[[IngestProgress], None] | None = None,
+    ) -> IngestReport:
+        """Read sources into the index; what is unchanged costs nothing.
+
+        Args:
+            sources: Files, folders, addresses; those of the project file where none is given.
+            prune: Remove documents of these sources that are no longer there.
+            on_start: Gets the counters, to draw a progress bar from.
+
+        Raises:
+            ConfigError: There is nothing to ingest.
+            ModelError: The embedding model fails; what was written before stays.
+        """
+        entries = [SourceEntry(str(s)) for s in sources] or list(self.settings.sources)
+        if not entries:
+            raise ConfigError(
+                "there is nothing to ingest",
+                where=str(self.folder.file),
+                hint="name sources on the command line, or list them under `sources`",
+            )
+        base = Path.cwd() if sources else self.folder.root
+        feeds = [self._feed(entry, base) for entry in entries]
+        stamps = Stamps(self.folder.cache / "files.sqlite", reading(entries, base))
+        work = Ingest(
+            self.store, self.pair, self.chunker, self.settings.embed.model, self.runner, stamps
+        )
+        if on_start is not None:
+            on_start(work.progress)
+        try:
+            return work.run(feeds, self._fetch, prune=prune)
+        finally:
+            stamps.close()
+
+    def _feed(self, entry: SourceEntry, base: Path) -> Feed:
+        if entry.reader:
+            return Feed(entry.source, (load_reader(entry.reader),))
+        return Feed(entry.source, default_readers(entry.options, base))
+
+    def _fetch(self, url: str) -> Fetched:
+        reply = self.runner.run(fetch(url))
+        return Fetched(reply.url, reply.headers.get("content-type", ""), reply.body)
+
+    def documents(self) -> Iterator[Document]:
+        """Documents of the index, by id, one in memory at a time."""
+        return self.store.documents(self.pair)
+
+    # -- asking ----------------------------------------------------------------------------
+
+    def target(self) -> Target:
+        """What is searched now: the newest snapshot under the present settings.
+
+        Raises:
+            RetrieveError: Nothing has been ingested under these settings.
+        """
+        pair = self.pair
+        if not self.store.content_hashes(pair):
+            others = self.store.pairs()
+            built = f"; {len(others)} other combination(s) of settings are built" if others else ""
+            raise RetrieveError(
+                f"nothing is indexed under the present chunk, keyword and embed settings{built}",
+                where=str(self.folder.file),
+                hint="run: ragwright ingest",
+            )
+        return Target(
+            self.store.snapshot(pair), self.settings.embed.model, pair.dimensions, pair.similarity
+        )
+
+    def retrieve(self, query: str, k: int | None = None) -> Retrieved:
+        """The k best chunks for a query (``retrieve.top_k`` where k is None)."""
+        options = self.settings.retrieve
+        if k is not None:
+            options = replace(options, top_k=k)
+        return self.runner.run(retrieve(query, self.target(), options))
+
+    @cached_property
+    def personas(self) -> Mapping[str, Persona]:
+        """Personas by name: the shipped ones, and the project's own, which win."""
+        own = load_personas(self.folder.personas) if self.folder.personas.is_dir() else {}
+        return {**shipped_personas(), **own}
+
+    def ask(self, question: str, persona: str = "", how: Asking | None = None) -> Answer:
+        """An answer for one persona (``answer.persona`` where none is named), with citations."""
+        return self.ask_all(question, [persona], how)[0]
+
+    def ask_all(
+        self, question: str, personas: Sequence[str], how: Asking | None = None
+    ) -> list[Answer]:
+        """The same question answered for several personas side by side, in their order."""
+        asking = how or Asking()
+        flow = self.asking(question, personas, asking.history)
+        return self.runner.run(flow, scope=asking.scope, sink=asking.sink, trace=asking.trace)
+
+    def asking(
+        self, question: str, personas: Sequence[str], history: Sequence[Message] = ()
+    ) -> Flow[list[Answer]]:
+        """The flow behind :meth:`ask_all`: condense, retrieve once, answer for each."""
+        options = self.settings.answer
+        names = [name or options.persona for name in personas]
+        chosen = [pick_persona(name, self.personas) for name in names]
+        setup = AnswerSetup(options, self.settings.prompt, self.tokenizer)
+        return _ask(question, chosen, self.target(), _Plan(self.settings.retrieve, setup, history))
+
+    def forecast_ask(self, question: str, personas: Sequence[str]) -> Forecast:
+        """What asking would call and cost, without calling any model."""
+        return self.runner.forecast([lambda: self.asking(question, personas)])
+
+    # -- measuring -------------------------------------------------------------------------
+
+    def evaluate(
+        self,
+        testset: str | Testset,
+        measures: str | Sequence[Measure],
+        how: Evaluating | None = None,
+    ) -> tuple[Evaluation, RunSummary]:
+        """Retrieve for every row of a testset, score the rankings, and say how the run went.
+
+        Rows are stored as they end; ``how.resume`` continues an unfinished run of the same
+        testset, settings and index snapshot.
+        """
+        rows = load_testset(testset) if isinstance(testset, str) else testset
+        wanted = parse_measures(measures) if isinstance(measures, str) else list(measures)
+        system = System(self.target(), self.pair.key, self.settings.retrieve)
+        return run_evaluation(
+            self.runner, self.runs, system, rows, wanted, how or Evaluating(seed=self.session.seed)
+        )
+
+    # -- forgetting ------------------------------------------------------------------------
+
+    def forget(self, document_id: str) -> Mapping[str, int]:
+        """Purge a document from store, replies and runs; how much went from each."""
+        removed = self.store.remove([document_id])
+        return {
+            "documents": removed.removed,
+            "chunks": removed.chunks_removed,
+            "replies": self.replies.forget(source=document_id),
+            "rows": self.runs.forget(source=document_id),
+        }
+
+    def forget_tenant(self, scope: str) -> Mapping[str, int]:
+        """Purge the replies and runs made in a visibility scope."""
+        return {
+            "replies": self.replies.forget(scope=scope),
+            "rows": self.runs.forget(scope=scope),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    retrieve: RetrieveOptions
+    setup: AnswerSetup
+    history: Sequence[Message] = ()
+
+
+def _ask(
+    question: str, personas: Sequence[Persona], target: Target, plan: _Plan
+) -> Flow[list[Answer]]:
+    model = plan.setup.options.model
+    notes: tuple[str, ...] = ()
+    standalone = question
+    if plan.history:
+        condensed = yield from condense(question, plan.history, model)
+        standalone = condensed.text
+        if standalone != question:
+            notes = (f"read as: {standalone} ({condensed.how})",)
+    found = yield from retrieve(standalone, target, plan.retrieve)
+    answers = yield from gather(
+        answer(standalone, persona, found.hits, plan.setup) for persona in personas
+    )
+    reason = f"{found.mode} search" if found.mode else "own retriever"
+    return [
+        replace(
+            made, question=question, route_reason=reason, notes=(*notes, *found.notes, *made.notes)
+        )
+        for made in answers
+    ]
