@@ -251,7 +251,7 @@ class Caller:
                 if not isinstance(error, ModelReplyError | ModelTimeoutError):
                     cost = 0.0
                 if pushed_back(error):  # before the place is given on, or one more would go out
-                    lane.overloaded(getattr(error, "retry_after", None))
+                    lane.overloaded(getattr(error, "retry_after", None), started)
                 raise
             lane.succeeded()
             reply = self._priced(handler, request, reply)

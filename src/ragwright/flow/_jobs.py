@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from ..core import FlowError, RagwrightError
 from ._context import Outcome
@@ -15,6 +15,7 @@ from ._runs import RunRow, Runs
 from ._verbs import Flow
 
 T = TypeVar("T")
+Maker: TypeAlias = Callable[[], Flow[T]]
 
 
 def _no_sources(_value: Any) -> Sequence[str]:
@@ -42,7 +43,7 @@ class Job(Generic[T]):
 
     kind: str
     manifest: Mapping[str, Any]
-    items: Iterable[tuple[str, Callable[[], Flow[T]]]]
+    items: Iterable[tuple[str, Maker[T]]]
     encode: Callable[[T], Mapping[str, Any]]
     sources: Callable[[T], Sequence[str]] = _no_sources
     scope: str = ""
@@ -160,7 +161,7 @@ class _Work(Generic[T]):
         for _ in self._makers():
             self._write(*self._under_way.popleft(), outcome)
 
-    def _makers(self) -> Iterator[Callable[[], Flow[T]]]:
+    def _makers(self) -> Iterator[Maker[T]]:
         settled = {"done"} if self._job.retry_errors else {"done", "errored"}
         for row, make in self._items:
             if row in self._ids:

@@ -19,8 +19,6 @@ from ..core import (
     RateLimitedError,
 )
 
-_COOL_SECONDS = 1.0
-
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
@@ -106,10 +104,14 @@ class Lane:
             self.allowed = min(float(self.limit), self.allowed + 1.0 / max(self.allowed, 1.0))
             self._pump()
 
-    def overloaded(self, retry_after: float | None) -> None:
-        """The server pushed back: halve at most once a second, and wait as long as it asks."""
+    def overloaded(self, retry_after: float | None, sent_at: float) -> None:
+        """The server pushed back: halve, and wait as long as it asks.
+
+        Requests that were sent (on the loop's clock) before the last cut say nothing new: a
+        burst that is refused as a whole halves once.
+        """
         now = asyncio.get_running_loop().time()
-        if now - self._cut_at >= _COOL_SECONDS:
+        if sent_at >= self._cut_at:
             self._cut_at = now
             self.allowed = max(1.0, min(self.allowed, float(max(self.in_flight, 1))) / 2)
         if retry_after:

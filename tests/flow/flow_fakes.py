@@ -1,0 +1,184 @@
+"""Handlers and flows for tests of the runner: no network, every call seen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ragwright.core import RagwrightError, Usage
+from ragwright.flow import (
+    BatchHandler,
+    Chat,
+    ChatReply,
+    Embed,
+    EmbedReply,
+    Fetch,
+    FetchReply,
+    Flow,
+    Message,
+    OnDelta,
+    Search,
+    SearchReply,
+    SendHandler,
+    chat,
+)
+
+Answer = Callable[[Chat, int], "ChatReply | str | Exception"]
+
+
+def user(text: str) -> tuple[Message, ...]:
+    return (Message("user", text),)
+
+
+def ask(text: str, **options: Any) -> Flow[str]:
+    """One chat, its text returned."""
+    reply = yield from chat("m", user(text), **options)
+    return reply.text
+
+
+def ask_all(*texts: str) -> Flow[list[str]]:
+    """Chats one after the other."""
+    found = []
+    for text in texts:
+        found.append((yield from ask(text)))
+    return found
+
+
+def prompt(request: Chat) -> str:
+    return request.messages[-1].content
+
+
+class FakeChat(SendHandler[Chat, ChatReply]):
+    """Answers ``re: <prompt>`` after a latency, or what ``answer`` says; counts everything.
+
+    ``gate`` (where given) holds every reply back until it is set from any thread.
+    """
+
+    def __init__(
+        self,
+        answer: Answer | None = None,
+        *,
+        latency: float = 0.0,
+        price: float | None = None,
+        deltas: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> None:
+        self.answer = answer
+        self.latency = latency
+        self.unit_price = price
+        self.costs = price is not None
+        self.deltas = deltas
+        self.most = limit
+        self.name = "fake"
+        self.asked: list[str] = []
+        self.times: list[float] = []
+        self.in_flight = 0
+        self.most_in_flight = 0
+        self.cancelled = 0
+        self.closed_on: object = None
+
+    def identity(self, request: Chat) -> str:
+        return self.name
+
+    def lane(self, request: Chat) -> str:
+        return request.model
+
+    def limit(self, lane: str) -> int | None:
+        return self.most
+
+    def paid(self, request: Chat) -> bool:
+        return self.costs
+
+    def price(self, request: Chat, usage: Usage) -> float | None:
+        return None if self.unit_price is None else self.unit_price * usage.completion_tokens
+
+    async def send(self, request: Chat, on_delta: OnDelta | None = None) -> ChatReply:
+        text = prompt(request)
+        self.asked.append(text)
+        self.times.append(asyncio.get_running_loop().time())
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            if on_delta is not None:
+                for piece in self.deltas:
+                    on_delta(piece)
+                    await asyncio.sleep(self.latency)
+            elif self.latency:
+                await asyncio.sleep(self.latency)
+            found = self.answer(request, len(self.asked)) if self.answer else f"re: {text}"
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.in_flight -= 1
+        if isinstance(found, Exception):
+            raise found
+        return ChatReply(found, Usage(1, 10, 10)) if isinstance(found, str) else found
+
+    async def aclose(self) -> None:
+        self.closed_on = asyncio.get_running_loop()
+
+
+class FakeSearch(BatchHandler[Search, SearchReply]):
+    """One candidate a search; remembers how requests were batched."""
+
+    def __init__(
+        self, *, quick: bool = False, bad: str = "", work: Callable[[], None] | None = None
+    ) -> None:
+        self.batches: list[list[str]] = []
+        self.is_quick = quick
+        self.bad = bad
+        self.work = work
+
+    def durable(self, request: Search) -> bool:
+        return True
+
+    def quick(self, requests: Sequence[Search]) -> bool:
+        return self.is_quick
+
+    def carry(self, requests: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
+        self.batches.append([r.text for r in requests])
+        if self.work is not None:
+            self.work()
+        if any(r.text == self.bad for r in requests):
+            raise ValueError(f"cannot search {self.bad!r}")
+        return [SearchReply(((f"chunk of {r.text}", 1.0),)) for r in requests]
+
+
+class FakeEmbed(BatchHandler[Embed, EmbedReply]):
+    """Vectors made of text lengths."""
+
+    def __init__(self) -> None:
+        self.carried: list[Embed] = []
+
+    def identity(self, request: Embed) -> str:
+        return "weights"
+
+    def carry(self, requests: Sequence[Embed]) -> Sequence[EmbedReply | RagwrightError]:
+        import numpy as np
+
+        self.carried.extend(requests)
+        return [
+            EmbedReply(np.array([[float(len(t)), 1.0] for t in r.texts], dtype=np.float32))
+            for r in requests
+        ]
+
+
+class FakeFetch(SendHandler[Fetch, FetchReply]):
+    """One page with a version; 304 to who names the present ETag."""
+
+    def __init__(self, validator: str = "ETag") -> None:
+        self.version = 1
+        self.validator = validator
+        self.seen: list[dict[str, str]] = []
+
+    async def send(self, request: Fetch, on_delta: OnDelta | None = None) -> FetchReply:
+        headers = {name.lower(): value for name, value in request.headers}
+        self.seen.append(headers)
+        stamp = f"v{self.version}"
+        asked = headers.get("if-none-match") or headers.get("if-modified-since")
+        if self.validator and asked == stamp:
+            return FetchReply(request.url, 304, {}, b"")
+        found = {self.validator: stamp} if self.validator else {}
+        return FetchReply(request.url, 200, found, f"page {stamp}".encode())

@@ -1,0 +1,215 @@
+"""Rules 8 and 9: what is queued goes in one carry; what is remembered, and where."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from flow_fakes import FakeChat, FakeEmbed, FakeFetch, FakeSearch, ask
+
+from ragwright.core import FlowError, RagwrightError
+from ragwright.flow import (
+    Chat,
+    Embed,
+    Fetch,
+    Flow,
+    Replies,
+    Runner,
+    Search,
+    SearchReply,
+    embed,
+    fetch,
+    gather,
+    search_keyword,
+)
+
+
+def find(text: str, snapshot: str = "s") -> Flow[str]:
+    found = yield from search_keyword(snapshot, text, 1)
+    return found[0][0]
+
+
+def test_requests_queued_at_one_moment_are_one_carry() -> None:
+    handler = FakeSearch(quick=True)
+    with Runner({Search: handler}) as runner:
+        found = runner.run(gather([find(str(i)) for i in range(50)]))
+    assert found == [f"chunk of {i}" for i in range(50)]
+    assert [len(b) for b in handler.batches] == [50]
+
+
+def test_a_batch_is_never_larger_than_the_handler_takes() -> None:
+    handler = FakeSearch()
+    handler.max_batch = 16
+    with Runner({Search: handler}) as runner:
+        assert len(list(runner.map(find(str(i)) for i in range(100)))) == 100
+    assert max(len(b) for b in handler.batches) <= 16
+    assert sum(len(b) for b in handler.batches) == 100
+
+
+def test_what_arrives_while_a_batch_is_under_way_is_the_next_batch() -> None:
+    handler = FakeSearch(work=lambda: time.sleep(0.03))
+    with Runner({Search: handler}) as runner:
+        list(runner.map((find(str(i)) for i in range(60)), limit=60))
+    assert len(handler.batches) <= 4
+
+
+def test_a_lone_request_waits_for_no_timer() -> None:
+    handler = FakeSearch(quick=True)
+    with Runner({Search: handler}) as runner:
+        runner.run(find("warm"))
+        started = time.perf_counter()
+        for i in range(100):
+            runner.run(find(str(i)))
+        assert (time.perf_counter() - started) / 100 < 0.005
+
+
+def test_batches_that_are_not_quick_leave_the_loop_free() -> None:
+    threads: set[int] = set()
+    handler = FakeSearch(work=lambda: (threads.add(threading.get_ident()), time.sleep(0.2))[1])
+    other = FakeChat()
+    with Runner({Search: handler, Chat: other}) as runner:
+        loop_thread: list[int] = []
+
+        def mark() -> Flow[str]:
+            loop_thread.append(threading.get_ident())
+            return (yield from ask("quick"))
+
+        started = time.monotonic()
+        results = runner.outcomes([mark(), find("slow")])
+        assert next(results).state == "done"
+        assert time.monotonic() - started < 0.15
+        assert next(results).state == "done"
+    assert threads.isdisjoint(loop_thread)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_one_bad_request_of_a_batch_does_not_fail_the_others(quick: bool) -> None:
+    handler = FakeSearch(quick=quick, bad="bad")
+    with Runner({Search: handler}) as runner:
+        found = runner.run(gather([find("a"), find("bad"), find("c")], settle=True))
+    assert found[0] == "chunk of a"
+    assert isinstance(found[1], ValueError)
+    assert found[2] == "chunk of c"
+
+
+class Rude(FakeSearch):
+    def carry(self, requests: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
+        raise self.kind
+
+    kind: type[BaseException] = SystemExit
+
+
+class Short(FakeSearch):
+    def carry(self, requests: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
+        return []
+
+
+class Unsure(FakeSearch):
+    def quick(self, requests: Sequence[Search]) -> bool:
+        raise RuntimeError("cannot tell")
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, StopIteration])
+@pytest.mark.parametrize("quick", [True, False])
+def test_a_handler_that_breaks_leaves_nobody_waiting(
+    kind: type[BaseException], quick: bool
+) -> None:
+    rude = Rude(quick=quick)
+    rude.kind = kind
+    with Runner({Search: rude, Chat: FakeChat()}) as runner:
+        found = runner.run(gather([find("a"), find("b")], settle=True))
+        assert all(isinstance(e, FlowError) for e in found)
+        assert runner.run(ask("still here")) == "re: still here"
+
+
+def test_a_handler_that_loses_replies_or_cannot_tell_is_an_error() -> None:
+    with Runner({Search: Short()}) as runner, pytest.raises(FlowError, match="0 replies"):
+        runner.run(find("a"))
+    with Runner({Search: Unsure()}) as runner, pytest.raises(RuntimeError, match="cannot tell"):
+        runner.run(find("a"))
+
+
+# -- rule 9 --------------------------------------------------------------------------------
+
+
+def test_searches_are_remembered_by_snapshot_and_never_stored(tmp_path: Path) -> None:
+    handler = FakeSearch()
+    replies = Replies(tmp_path / "replies.db")
+    with Runner({Search: handler}, replies=replies) as runner:
+        assert runner.run(find("a")) == runner.run(find("a"))
+        assert handler.batches == [["a"]]
+        runner.run(find("a", snapshot="newer"))
+        assert handler.batches == [["a"], ["a"]]
+    assert replies.statistics() == []
+    replies.close()
+
+
+def test_queries_are_embedded_once_and_kept_passages_never(tmp_path: Path) -> None:
+    def both() -> Flow[None]:
+        query = yield from embed("e", ["abc"], "query")
+        assert query.tolist() == [[3.0, 1.0]]
+        yield from embed("e", ["a passage"], "passage")
+
+    handler = FakeEmbed()
+    for _ in range(2):
+        replies = Replies(tmp_path / "replies.db")
+        with Runner({Embed: handler}, replies=replies) as runner:
+            runner.run(both())
+            runner.run(both())
+        assert [(kind, n) for kind, _, n, *_ in replies.statistics()] == [("Embed", 1)]
+        replies.close()
+    roles = [r.role for r in handler.carried]
+    assert roles.count("query") == 1
+    assert roles.count("passage") == 4
+
+
+def page() -> Flow[tuple[str, bool]]:
+    reply = yield from fetch("https://example.org/")
+    return reply.body.decode(), reply.cached
+
+
+@pytest.mark.parametrize(
+    ("validator", "header"), [("ETag", "if-none-match"), ("Last-Modified", "if-modified-since")]
+)
+def test_a_page_is_fetched_again_only_if_it_changed(
+    tmp_path: Path, validator: str, header: str
+) -> None:
+    handler = FakeFetch(validator)
+    replies = Replies(tmp_path / "replies.db")
+    with Runner({Fetch: handler}, replies=replies) as runner:
+        assert runner.run(page()) == ("page v1", False)
+        assert runner.run(page()) == ("page v1", True)  # a 304 answers from the store
+        assert handler.seen[1] == {header: "v1"}
+        handler.version = 2
+        assert runner.run(page()) == ("page v2", False)
+        assert runner.run(page()) == ("page v2", True)
+        assert handler.seen[3] == {header: "v2"}
+    replies.close()
+
+
+def test_a_page_without_a_validator_is_fetched_each_time(tmp_path: Path) -> None:
+    handler = FakeFetch("")
+    replies = Replies(tmp_path / "replies.db")
+    with Runner({Fetch: handler}, replies=replies) as runner:
+        runner.run(page())
+        handler.version = 2
+        assert runner.run(page()) == ("page v2", False)
+    replies.close()
+
+
+def test_a_page_of_a_private_network_is_not_served_to_who_may_not_ask(tmp_path: Path) -> None:
+    def private() -> Flow[str]:
+        return (yield from fetch("https://example.org/", allow_private=True)).body.decode()
+
+    handler = FakeFetch()
+    replies = Replies(tmp_path / "replies.db")
+    with Runner({Fetch: handler}, replies=replies) as runner:
+        runner.run(private())
+        runner.run(page())
+        assert handler.seen == [{}, {}]
+    replies.close()
+
+

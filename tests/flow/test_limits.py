@@ -1,0 +1,137 @@
+"""Rule 5 and the limits per model: retries, Retry-After, AIMD."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from flow_fakes import FakeChat, ask, prompt, user
+
+from ragwright.core import (
+    MissingKeyError,
+    ModelRefusedError,
+    ModelUnavailableError,
+    RateLimitedError,
+)
+from ragwright.flow import Chat, ChatReply, Flow, RetryPolicy, Runner, RunnerOptions, chat
+
+FAST = RetryPolicy(base=0.001, longest=0.01)
+
+
+def named(model: str, text: str) -> Flow[str]:
+    return (yield from chat(model, user(text))).text
+
+
+def test_what_may_succeed_is_tried_again_and_what_cannot_is_not() -> None:
+    down = FakeChat(lambda r, n: "up" if n == 3 else ModelUnavailableError("down"))
+    with Runner({Chat: down}, retry=FAST) as runner:
+        assert runner.run(ask("a")) == "up"
+        assert runner.progress.retries == 2
+    for error in (ModelRefusedError("no"), MissingKeyError("no key")):
+        refused = FakeChat(lambda r, n, error=error: error)  # type: ignore[misc]
+        with Runner({Chat: refused}, retry=FAST) as runner, pytest.raises(type(error)):
+            runner.run(ask("a"))
+        assert len(refused.asked) == 1
+
+
+def test_attempts_are_bounded() -> None:
+    down = FakeChat(lambda r, n: ModelUnavailableError("down"))
+    retry = RetryPolicy(attempts=4, base=0.001)
+    with Runner({Chat: down}, retry=retry) as runner, pytest.raises(ModelUnavailableError):
+        runner.run(ask("a"))
+    assert len(down.asked) == 4
+
+
+def test_pauses_grow_are_spread_and_obey_the_server() -> None:
+    policy = RetryPolicy(attempts=9, base=1.0, longest=8.0)
+    chance = random.Random(1)
+    down = ModelUnavailableError("down")
+    spans = [[policy.pause(down, n, chance) or 0.0 for _ in range(200)] for n in (1, 2, 3, 7)]
+    for span, most in zip(spans, (1.0, 2.0, 4.0, 8.0), strict=True):
+        assert most / 2 <= min(span) < max(span) <= most
+    asked = policy.pause(RateLimitedError("slow", retry_after=60), 1, chance)
+    assert asked is not None
+    assert asked >= 60
+    assert policy.pause(down, 9, chance) is None
+
+
+def test_never_more_in_flight_than_asked_for() -> None:
+    for options, limit, most in (
+        (RunnerOptions(concurrency=5), None, 5),
+        (RunnerOptions(concurrency=5), 3, 3),
+        (RunnerOptions(concurrency=5, jobs=2), 3, 2),
+        (RunnerOptions(concurrency=2, jobs=4), 3, 3),
+    ):
+        handler = FakeChat(latency=0.005, limit=limit)
+        with Runner({Chat: handler}, options) as runner:
+            list(runner.map(ask(str(i)) for i in range(40)))
+            assert runner.most_in_flight("m") == most
+        assert handler.most_in_flight == most
+
+
+def test_one_model_held_back_does_not_hold_back_another() -> None:
+    def answer(request: Chat, _n: int) -> str | Exception:
+        first = request.model == "slow" and handler.asked.count(prompt(request)) == 1
+        return RateLimitedError("slow down", retry_after=0.3) if first else "fine"
+
+    handler = FakeChat(answer)
+    with Runner({Chat: handler}) as runner:
+        list(runner.map([named("slow", "a"), named("fast", "b"), named("fast", "c")]))
+    at = dict(zip(handler.asked, handler.times, strict=True))  # the last of each
+    assert at["a"] - at["b"] >= 0.3
+    assert abs(at["c"] - at["b"]) < 0.1
+
+
+def test_retry_after_holds_the_whole_lane_back() -> None:
+    """Not one more request goes out between the 429 and the time it named."""
+
+    def answer(_request: Chat, n: int) -> str | Exception:
+        return RateLimitedError("slow down", retry_after=0.25) if n == 1 else "fine"
+
+    handler = FakeChat(answer)
+    with Runner({Chat: handler}, RunnerOptions(concurrency=1), retry=FAST) as runner:
+        assert list(runner.map(ask(t) for t in "abcd")) == ["fine"] * 4
+    gaps = [later - handler.times[0] for later in handler.times[1:]]
+    assert min(gaps) >= 0.25
+    assert max(gaps) < 1.5  # and all of them went as soon as it was over
+
+
+def test_pushback_halves_what_is_in_flight_and_success_recovers_it() -> None:
+    state = {"refuse": False}
+
+    class Bounded(FakeChat):
+        async def send(self, request: Chat, on_delta: Any = None) -> ChatReply:
+            if state["refuse"] and self.in_flight >= 4:
+                self.asked.append("refused")
+                raise RateLimitedError("slow down")
+            return await super().send(request, on_delta)
+
+    handler = Bounded(latency=0.004)
+    options = RunnerOptions(concurrency=16)
+    patient = RetryPolicy(rate_limited_attempts=60, base=0.05, longest=0.2)
+    with Runner({Chat: handler}, options, retry=patient) as runner:
+        list(runner.map(ask(f"a{i}") for i in range(32)))
+        assert handler.most_in_flight == 16
+        state["refuse"] = True
+        list(runner.map(ask(f"b{i}") for i in range(200)))
+        lane = runner._engine.caller.lanes["m"]
+        assert lane.allowed <= 16
+        refused = handler.asked.count("refused")
+        assert refused < 200  # it does not keep running into the wall
+        state["refuse"] = False
+        list(runner.map(ask(f"c{i}") for i in range(400)))
+        assert lane.allowed == 16
+
+
+def test_a_lane_is_cut_at_most_once_for_one_burst() -> None:
+    def answer(_request: Chat, n: int) -> str | Exception:
+        return RateLimitedError("slow down") if n <= 16 else "fine"
+
+    handler = FakeChat(answer, latency=0.01)
+    with Runner({Chat: handler}, RunnerOptions(concurrency=16), retry=FAST) as runner:
+        results = runner.map(ask(f"a{i}") for i in range(16))
+        next(results)
+        # sixteen refusals at once say one thing: half as many, not one
+        assert runner._engine.caller.lanes["m"].allowed >= 7
+        list(results)
