@@ -84,7 +84,7 @@ def test_a_query_id_may_not_repeat(beir: Path) -> None:
     assert caught.value.where == f"{file}:4"
 
 
-@pytest.mark.parametrize("line", ["{", "[1]", '{"_id": "q4"}', '{"text": "no id"}'])
+@pytest.mark.parametrize("line", ["{", "[" * 100_000, "[1]", '{"_id": "q4"}', '{"text": "no id"}'])
 def test_a_wrong_query_line_has_its_place(beir: Path, line: str) -> None:
     file = beir / "queries.jsonl"
     file.write_text(file.read_text("utf-8") + line + "\n", "utf-8")
@@ -104,6 +104,12 @@ def test_bytes_that_are_no_text_have_their_place(beir: Path) -> None:
 def test_a_split_that_is_not_there_names_those_that_are(beir: Path) -> None:
     with pytest.raises(TestsetError) as caught:
         load_testset(f"beir:{beir}/train")
+    assert "dev, test" in str(caught.value)
+
+
+def test_a_forgotten_split_is_asked_for(beir: Path) -> None:
+    with pytest.raises(TestsetError) as caught:
+        load_testset(f"beir:{beir}")
     assert "dev, test" in str(caught.value)
 
 

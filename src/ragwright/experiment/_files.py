@@ -43,7 +43,7 @@ def objects_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for where, text in lines_of(path):
         try:
             value = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise TestsetError(
                 f"the line is not JSON: {error}",
                 where=where,

@@ -75,11 +75,16 @@ def _beir(address: str) -> Testset:
         raise TestsetError(f"cannot read {address!r} as a testset", hint="write beir:DIR/SPLIT")
     judged = folder / "qrels" / f"{split}.tsv"
     if not judged.is_file():
-        splits = sorted(path.stem for path in folder.glob("qrels/*.tsv"))
+        whole = folder / split  # the split was forgotten, where this is the folder itself
+        splits = sorted(
+            path.stem for path in (*folder.glob("qrels/*.tsv"), *whole.glob("qrels/*.tsv"))
+        )
         raise TestsetError(
             f"no split {split!r} in this BEIR folder",
             where=str(judged),
-            hint=f"splits here: {', '.join(splits)}" if splits else "check the folder",
+            hint=f"write beir:DIR/SPLIT; splits here: {', '.join(splits)}"
+            if splits
+            else "check the folder",
         )
     queries = _texts_by_id(folder / "queries.jsonl")
     qrels = read_qrels(judged)
