@@ -1,0 +1,44 @@
+"""Citation marks in replies."""
+
+from __future__ import annotations
+
+import pytest
+from answer_fakes import hit
+
+from ragwright.answer import cited_numbers, resolve_citations
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("A [1].", [1]),
+        ("A [1, 2] and [2].", [1, 2]),
+        ("A [1][3].", [1, 3]),
+        ("A [1-3].", [1, 2, 3]),
+        ("A [2–4, 1].", [2, 3, 4, 1]),
+        ("A [1; 2] b [3 and 4] c [5 & 6].", [1, 2, 3, 4, 5, 6]),
+        ("A 【2】 b 【1†source】.", [2, 1]),
+        ("In [2019] and [2019, 2020] nothing.", []),
+        ("No [a] [see 1] [] (1) marks.", []),
+        ("Backwards [3-1].", [3, 1]),
+        ("Far [1-900].", [1, 900]),
+    ],
+)
+def test_marks_are_found(text: str, numbers: list[int]) -> None:
+    assert cited_numbers(text) == numbers
+
+
+def test_marks_resolve_to_source_page_and_span_in_order_of_first_use() -> None:
+    hits = [hit(1, "one", start=10), hit(2, "two", start=20, page=7)]
+    citations, notes = resolve_citations("B [2]. A [1][2].", hits)
+    assert [c.marker for c in citations] == [2, 1]
+    assert (citations[0].source, citations[0].page) == ("doc2.pdf", 7)
+    assert (citations[0].start, citations[0].end) == (20, 23)
+    assert notes == ()
+
+
+def test_marks_that_name_no_passage_are_reported() -> None:
+    citations, notes = resolve_citations("A [1]. B [7]. C [0].", [hit(1, "one")])
+    assert [c.marker for c in citations] == [1]
+    assert len(notes) == 2
+    assert any("[7]" in note for note in notes)
