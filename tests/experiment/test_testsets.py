@@ -84,7 +84,10 @@ def test_a_query_id_may_not_repeat(beir: Path) -> None:
     assert caught.value.where == f"{file}:4"
 
 
-@pytest.mark.parametrize("line", ["{", "[" * 100_000, "[1]", '{"_id": "q4"}', '{"text": "no id"}'])
+@pytest.mark.parametrize(
+    "line",
+    ["{", pytest.param("[" * 100_000, id="deep"), "[1]", '{"_id": "q4"}', '{"text": "no id"}'],
+)
 def test_a_wrong_query_line_has_its_place(beir: Path, line: str) -> None:
     file = beir / "queries.jsonl"
     file.write_text(file.read_text("utf-8") + line + "\n", "utf-8")
