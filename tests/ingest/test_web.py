@@ -115,6 +115,7 @@ def test_what_cannot_be_read_is_a_failure(site: Site) -> None:
     assert missing.status == 404
     assert f"{site.base}/none" in str(missing)
     assert isinstance(failure(f"{site.base}/broken").error, FetchError)
+    assert isinstance(failure("http://[bad").error, FetchError)
 
 
 def test_a_page_of_links_alone_is_still_read(site: Site) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
 
 from ..core import ConfigError, FetchError, option
 from ..flow import Fetch, FetchReply, OnDelta, SendHandler
@@ -105,7 +106,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
             reply = await self._hop(url, headers, request)
             if isinstance(reply, FetchReply):
                 return reply
-            target = checked_url(str(url.join(reply)), came_from=str(url))
+            target = checked_url(reply, base=str(url))
             if (target.scheme, target.host, target.port) != (url.scheme, url.host, url.port):
                 headers = {k: v for k, v in headers.items() if k.lower() not in _SECRET}
             url = target
@@ -197,17 +198,22 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
         return self._transport
 
 
-def checked_url(text: str, came_from: str = "") -> httpx2.URL:
+def checked_url(text: str, base: str = "") -> httpx2.URL:
     """An address without fragment, that names a host over http or https and no user.
+
+    Args:
+        text: Address, relative to ``base`` where there is one.
+        base: Page that redirects there.
 
     Raises:
         FetchError: It is none.
     """
     import httpx2
 
-    where = came_from or text
+    where = base or text
     try:
-        url = httpx2.URL(text.strip())
+        url = httpx2.URL(urljoin(base, text.strip()))
+        url.raw_host.decode("ascii")
     except (httpx2.InvalidURL, ValueError) as error:
         raise FetchError(f"{text!r} is not an address: {error}", where=where) from error
     if url.scheme not in {"http", "https"} or not url.host:

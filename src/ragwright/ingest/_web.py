@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from email.message import Message
 from pathlib import PurePosixPath
-from urllib.parse import unquote, urldefrag, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from ..core import Document, EmptySourceError, RagwrightError, StoppedError
 from ._extract import Extract, SourceOptions
@@ -57,7 +57,7 @@ class WebReader(Reader):
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
         """The document at an address, or why there is none."""
-        address = urldefrag(source.strip()).url
+        address = source.strip().partition("#")[0]
         try:
             fetched = fetch(address)
             extract = extract_page(fetched, self.options)

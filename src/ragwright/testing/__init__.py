@@ -5,12 +5,14 @@ from __future__ import annotations
 from ._chunker_suite import ChunkerSuite
 from ._embedder_suite import EmbedderSuite
 from ._index_suite import IndexSuite
+from ._reader_suite import ReaderSuite
 from ._server import Reply, Script, ScriptedServer, ServerRequest, SpawnedServer
 
 __all__ = [
     "ChunkerSuite",
     "EmbedderSuite",
     "IndexSuite",
+    "ReaderSuite",
     "Reply",
     "Script",
     "ScriptedServer",
