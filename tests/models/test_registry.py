@@ -171,6 +171,23 @@ def test_a_server_that_ignores_dimensions_is_found_out(server: ScriptedServer) -
         runner.run(embed("acme:e", ["a"]))
 
 
+def test_long_texts_for_a_server_are_pooled_or_refused(server: ScriptedServer) -> None:
+    text = "alpha beta gamma delta " * 50
+    models = priced(server, context_window=100)
+    with Runner(models.handlers()) as runner:
+        (vector,) = runner.run(embed("acme:e", [text], "passage"))
+    sent = server.requests[0].body["input"]
+    assert len(sent) > 1
+    assert "".join(sent) == text
+    assert np.isclose(np.linalg.norm(vector), 1, atol=1e-6)
+    strict = Models(
+        {"acme": ModelSettings(base=server.url, context_window=100)},
+        EmbedOptions(long_texts="refuse"),
+    )
+    with Runner(strict.handlers()) as runner, pytest.raises(ModelRefusedError, match="tokens"):
+        runner.run(embed("acme:e", [text], "passage"))
+
+
 class Echo(ChatModel):
     identity = "echo"
 

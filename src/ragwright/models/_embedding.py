@@ -159,61 +159,98 @@ def embed_texts(
     equal length at token borders, and its vector is the mean of theirs, brought to length 1
     where ``normalise`` says so; with ``refuse`` the request gets an error with the count.
     """
-    pieces: list[str] = []
-    plans: list[list[int] | RagwrightError] = []
-    tokenizer = embedder.tokenizer()
-    room = _room(embedder, tokenizer, prefix)
+    planned = plan_windows(
+        requests, prefix, embedder.tokenizer(), embedder.window, (embedder.identity, long_texts)
+    )
+    vectors = embedder.embed_batch(planned.pieces) if planned.pieces else np.zeros((0, 0))
+    return planned.pooled(np.asarray(vectors, np.float32), embedder.dimensions, normalise)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Requests taken apart into pieces that fit the window.
+
+    Attributes:
+        pieces: What is to be embedded, prefixes included.
+        counts: Per request the number of pieces of each text, or the error it met.
+    """
+
+    pieces: list[str]
+    counts: list[list[int] | RagwrightError]
+
+    def pooled(self, vectors: Matrix, width: int, normalise: bool) -> list[Matrix | RagwrightError]:
+        """Vectors of the texts, from those of the pieces: shape (texts, width) a request."""
+        done: list[Matrix | RagwrightError] = []
+        place = 0
+        for counts in self.counts:
+            if isinstance(counts, RagwrightError):
+                done.append(counts)
+                continue
+            rows = np.zeros((len(counts), width), np.float32)
+            for row, count in enumerate(counts):
+                part = vectors[place : place + count]
+                place += count
+                rows[row] = part[0] if count == 1 else _mean(part, normalise)
+            done.append(rows)
+        return done
+
+
+def plan_windows(
+    requests: Sequence[Sequence[str]],
+    prefix: str,
+    tokenizer: Tokenizer | None,
+    window: int | None,
+    model: tuple[str, Literal["pool", "refuse"]],
+) -> Planned:
+    """Cut texts that are longer than the window; ``model`` is its name and what to do then.
+
+    Raises:
+        ModelRefusedError: The prefix alone fills the window.
+    """
+    name, long_texts = model
+    room = None
+    if window is not None and tokenizer is not None:
+        room = window - (tokenizer.count(prefix) if prefix else 0)
+        if room < 1:
+            raise ModelRefusedError(
+                f"the prefix fills the window of {window} tokens of {name}",
+                hint="shorten query_prefix or passage_prefix",
+            )
+    planned = Planned([], [])
     for texts in requests:
         mine: list[str] = []
         counts: list[int] = []
         try:
             for text in texts:
-                windows = _windows(text, tokenizer, room, long_texts, embedder.identity)
+                windows = _windows(text, tokenizer, room, long_texts, name)
                 mine += [prefix + window for window in windows]
                 counts.append(len(windows))
         except RagwrightError as error:
-            plans.append(error)
+            planned.counts.append(error)
             continue
-        pieces += mine
-        plans.append(counts)
-    vectors = embedder.embed_batch(pieces) if pieces else np.zeros((0, embedder.dimensions))
-    return _pooled(np.asarray(vectors, np.float32), plans, embedder.dimensions, normalise)
+        planned.pieces.extend(mine)
+        planned.counts.append(counts)
+    return planned
 
 
-def _pooled(
-    vectors: Matrix, plans: Sequence[list[int] | RagwrightError], width: int, normalise: bool
-) -> list[Matrix | RagwrightError]:
-    done: list[Matrix | RagwrightError] = []
-    place = 0
-    for plan in plans:
-        if isinstance(plan, RagwrightError):
-            done.append(plan)
-            continue
-        rows = np.zeros((len(plan), width), np.float32)
-        for row, count in enumerate(plan):
-            part = vectors[place : place + count]
-            place += count
-            rows[row] = part[0] if count == 1 else _mean(part, normalise)
-        done.append(rows)
-    return done
+class RoughTokenizer(Tokenizer):
+    """A pessimistic guess at the tokens of a model whose tokenizer is not at hand.
+
+    Three letters or one sign count as a token: about half as many again as a subword
+    vocabulary makes of English prose.
+    """
+
+    name = "rough"
+    _TOKEN = re.compile(r"[^\W_]{1,3}|[^\w\s]|_")
+
+    def spans(self, text: str) -> list[Span]:
+        """Spans of up to three letters, or one sign."""
+        return [Span(*match.span()) for match in self._TOKEN.finditer(text)]
 
 
 def _mean(part: Matrix, normalise: bool) -> Matrix:
     mean = part.astype(np.float64).mean(axis=0, keepdims=True).astype(np.float32)
     return np.asarray((unit(mean) if normalise else mean)[0], np.float32)
-
-
-def _room(embedder: Embedder, tokenizer: Tokenizer | None, prefix: str) -> int | None:
-    """Tokens that a text may have beside its prefix, None where there is no limit to know."""
-    if embedder.window is None or tokenizer is None:
-        return None
-    room = embedder.window - (tokenizer.count(prefix) if prefix else 0)
-    if room < 1:
-        raise ModelRefusedError(
-            f"the prefix fills the window of {embedder.window} tokens of {embedder.identity}",
-            hint="shorten query_prefix or passage_prefix",
-        )
-    return room
 
 
 def _windows(

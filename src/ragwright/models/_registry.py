@@ -34,7 +34,14 @@ from ..flow import (
     RerankReply,
     SendHandler,
 )
-from ._embedding import EmbedOptions, VectorRule, embed_texts, settle_rule
+from ._embedding import (
+    EmbedOptions,
+    RoughTokenizer,
+    VectorRule,
+    embed_texts,
+    plan_windows,
+    settle_rule,
+)
 from ._extractive import ExtractiveReranker
 from ._names import Directory, ModelSettings, Target
 from ._onnx import OnnxEmbedder
@@ -46,6 +53,7 @@ from ._transport import Connections
 Backend: TypeAlias = ChatModel | Embedder | Reranker
 
 _CONCURRENCY = 16
+_ROUGH = RoughTokenizer()
 
 _NONE = np.zeros((0, 0), np.float32)
 
@@ -399,7 +407,11 @@ class RemoteEmbedHandler(_Remote, SendHandler[Embed, EmbedReply]):
         return self.models.embedder_identity(request.model)
 
     async def send(self, request: Embed, on_delta: OnDelta | None = None) -> EmbedReply:
-        """One attempt; prefixes put in front, vectors of length 1 where similarity is cosine."""
+        """One attempt; prefixes put in front, vectors of length 1 where similarity is cosine.
+
+        With ``context_window`` in the settings, texts that a pessimistic count finds longer
+        are pooled over windows or refused; without it, the server decides.
+        """
         name = request.model
         rule = self._rules.get(name)
         if rule is None:
@@ -409,11 +421,20 @@ class RemoteEmbedHandler(_Remote, SendHandler[Embed, EmbedReply]):
                 settings = replace(target.settings, dimensions=rule.dimensions)
                 target = replace(target, settings=settings)
             self._models[name] = OpenAIEmbeddings(target, self.connections)
+        planned = plan_windows(
+            [request.texts],
+            rule.prefixes.of(request.role),
+            _ROUGH,
+            self._models[name].target.settings.context_window,
+            (name, self.models.embed.long_texts),
+        )
         await self.pace(name)
-        prefix = rule.prefixes.of(request.role)
-        texts = [prefix + text for text in request.texts]
-        vectors, usage = await self._models[name].embed(texts, request.timeout)
-        return EmbedReply(rule.shaped(vectors), usage)
+        found, usage = await self._models[name].embed(planned.pieces, request.timeout)
+        vectors = rule.shaped(found)
+        (reply,) = planned.pooled(vectors, vectors.shape[1], rule.similarity == "cosine")
+        if isinstance(reply, RagwrightError):
+            raise reply
+        return EmbedReply(reply, usage)
 
 
 class LocalEmbedHandler(_ByModel, BatchHandler[Embed, EmbedReply]):

@@ -161,7 +161,7 @@ def _write(torch: Any, model: Any, path: Path) -> None:
     tokens = model.tokenizer(["a text", "another text, longer"], padding=True, return_tensors="pt")
     names = [n for n in ("input_ids", "attention_mask", "token_type_ids") if n in tokens]
 
-    class Encoder(torch.nn.Module):  # type: ignore[misc]
+    class _Encoder(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.network = network
@@ -172,7 +172,7 @@ def _write(torch: Any, model: Any, path: Path) -> None:
     axes = {name: {0: "texts", 1: "tokens"} for name in (*names, "last_hidden_state")}
     try:
         torch.onnx.export(
-            Encoder(),
+            _Encoder(),
             tuple(tokens[name] for name in names),
             str(path),
             input_names=names,

@@ -43,17 +43,26 @@ class Connections:
 
     def __init__(self) -> None:
         self._clients: dict[tuple[str, str], AsyncOpenAI] = {}
+        self._opening = asyncio.Lock()
 
-    def client(self, target: Target) -> AsyncOpenAI:
+    async def client(self, target: Target) -> AsyncOpenAI:
         """The client for a model's server.
+
+        It is made on another thread: importing the SDK and reading the certificates takes
+        a good part of a second.
 
         Raises:
             MissingKeyError: The server needs a key and its variable is not set.
         """
         key = target.key()
         found = self._clients.get((target.base, key))
-        if found is None:
-            found = self._clients[(target.base, key)] = _open(target, key)
+        if found is not None:
+            return found
+        async with self._opening:
+            found = self._clients.get((target.base, key))
+            if found is None:
+                found = await asyncio.to_thread(_open, target, key)
+                self._clients[(target.base, key)] = found
         return found
 
     async def aclose(self) -> None:
@@ -153,9 +162,10 @@ class OpenAIServer:
         Raises:
             ModelError: Typed by what may be done about it.
         """
-        import httpx2
 
         async def attempt(client: AsyncOpenAI) -> dict[str, Any]:
+            import httpx2
+
             response = await client.post(path, cast_to=httpx2.Response, body=body)
             return self.parse(response.content, response.headers)
 
@@ -171,7 +181,7 @@ class OpenAIServer:
 
         Such a refusal is not billed; what was learned is remembered for the next call.
         """
-        client = self.connections.client(self.target)
+        client = await self.connections.client(self.target)
         seconds = timeout or self.target.settings.timeout or TIMEOUT
         changed = self.dialect.apply(body)
         try:
@@ -202,10 +212,10 @@ class OpenAIServer:
             if status in {400, 404, 422, 501} and self._adapt(body, complaint):
                 return None
             return self.refusal(status, complaint, error.response.headers)
-        if isinstance(error, openai.APITimeoutError):
-            return ModelTimeoutError(f"{self.model}: no connection in time", where=where)
         if isinstance(error, openai.APIConnectionError):
             cause = error.__cause__ or error
+            if isinstance(error, openai.APITimeoutError) and "Connect" not in type(cause).__name__:
+                return ModelTimeoutError(f"{self.model} did not reply in time", where=where)
             if "incomplete" in str(cause) or "without sending complete" in str(cause):
                 return bad_reply(self.model, where, "broke off in the middle of its reply")
             return ModelUnavailableError(
