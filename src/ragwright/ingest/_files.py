@@ -327,8 +327,8 @@ def choose(name: str, suffix: str, data: bytes, options: SourceOptions) -> str:
         return found
     if found == "" and options.encoding and said not in BINARY:
         return said or "text"  # the user knows better what the bytes are
-    if said or (suffix in (".txt", ".text", ".log") and found):
-        raise _disagree(name, said or "text", found or "binary data of no known kind")
+    if said and (found or said != "text"):
+        raise _disagree(name, said, found or "binary data of no known kind")
     raise UnsupportedSourceError(
         f"no reader knows this file: it is {found or 'binary data of no known kind'}",
         where=name,

@@ -18,6 +18,9 @@ _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _BROKEN = re.compile(f"([^\\W_]*){_HYPHEN}\\s*([^\\W_]*)")
 
 
+_TELLING = 4
+
+
 @dataclass(slots=True)
 class Line:
     """One printed line: its text, box in points (origin bottom left) and letter height."""
@@ -33,6 +36,11 @@ class Line:
     def size(self) -> float:
         """Height of the letters' boxes, which follows the font size."""
         return self.top - self.bottom
+
+    @property
+    def is_sparse(self) -> bool:
+        """True where wide gaps part its words, as in a table without rules."""
+        return self.right - self.left > 0.8 * self.size * max(len(self.text), 4)
 
 
 @dataclass(slots=True)
@@ -71,11 +79,11 @@ def paragraphs(lines: Sequence[Line]) -> list[Block]:
     pitch = _pitch(lines)
     for line in lines:
         if group and _parts(group[-1], line, pitch):
-            blocks.append(_join(group))
+            blocks.append(_join(group, lines))
             group = []
         group.append(line)
     if group:
-        blocks.append(_join(group))
+        blocks.append(_join(group, lines))
     return blocks
 
 
@@ -92,6 +100,8 @@ def _parts(before: Line, line: Line, pitch: float) -> bool:
     step = before.bottom - line.bottom
     if abs(before.size - line.size) > 0.12 * max(before.size, line.size):
         return True
+    if before.bold != line.bold:
+        return True
     if step < -0.5 * line.size:  # up again: the next column
         return True
     size = max(before.size, line.size, 1.0)
@@ -99,13 +109,19 @@ def _parts(before: Line, line: Line, pitch: float) -> bool:
     return step > 1.35 * usual
 
 
-def _join(group: Sequence[Line]) -> Block:
+def _join(group: Sequence[Line], page: Sequence[Line]) -> Block:
     """One block; a line runs on where the next one's first word had no room on it."""
     right = max(line.right for line in group)
     left = min(line.left for line in group)
+    inner, outer = left, right
+    if len(group) < _TELLING:  # too few lines to show how wide the column is
+        column = [line for line in page if abs(line.left - left) < 20]
+        outer = max((line.right for line in column), default=right)
+        column = [line for line in page if abs(line.right - right) < 20]
+        inner = min((line.left for line in column), default=left)
     parts = [group[0].text]
     for before, line in itertools.pairwise(group):
-        parts.append(" " if _runs_on(before, line, left, right) else "\n")
+        parts.append(" " if _runs_on(before, line, inner, outer) else "\n")
         parts.append(line.text)
     return Block(
         "".join(parts),
@@ -118,6 +134,8 @@ def _join(group: Sequence[Line]) -> Block:
 
 def _runs_on(before: Line, line: Line, left: float, right: float) -> bool:
     if _BULLET.match(line.text) or _LEADER.search(before.text) or _LEADER.search(line.text):
+        return False
+    if before.is_sparse or line.is_sparse:
         return False
     letter = (line.right - line.left) / max(len(line.text), 1)
     word = (len(line.text.split(maxsplit=1)[0]) + 1) * letter

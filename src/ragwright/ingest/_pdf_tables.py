@@ -16,6 +16,7 @@ Box = tuple[float, float, float, float]
 
 _NEAR = 2.0
 _LONG = 20.0
+_THIN = 5.0  # a box about a stroke is wider than the stroke
 _GAP = 8.0
 
 
@@ -62,11 +63,11 @@ class PageTables:
         for item in page.get_objects(filter=[self._raw.FPDF_PAGEOBJ_PATH], max_depth=5):
             left, bottom, right, top = item.get_bounds()
             width, height = right - left, top - bottom
-            if width > _LONG and height < _NEAR:
+            if width > _LONG and height < _THIN:
                 across += 1
-            elif height > 5 and width < _NEAR:
+            elif height > _THIN and width < _THIN:
                 down += 1
-            elif width > _LONG and height > 5:
+            elif width > _LONG and height > _THIN:
                 boxes += 1
                 if self._raw.FPDFPath_CountSegments(item.raw) >= 8:
                     boxes += 3
@@ -147,16 +148,18 @@ def _fill(cells: Sequence[Box], text: str, boxes: Sequence[Box]) -> PageTable | 
                 for a, b in itertools.pairwise(xs)
             ]
         )
-    return PageTable(rows, ranges, outer) if ranges and _is_table(rows) else None
+    return PageTable(rows, ranges, outer) if ranges and _is_table(rows, len(texts)) else None
 
 
-def _is_table(rows: list[list[str]]) -> bool:
+def _is_table(rows: list[list[str]], cells: int) -> bool:
+    """Rows and columns with text, and not a drawing whose boxes span the grid crosswise."""
     filled = [cell for row in rows for cell in row if cell]
     columns = sum(any(row[c] for row in rows) for c in range(len(rows[0])))
     return (
         sum(any(row) for row in rows) >= 2
         and columns >= 2
         and len(set(filled)) >= 3
+        and cells >= 0.5 * len(filled)
         and len(filled) >= 0.25 * len(rows) * len(rows[0])
     )
 

@@ -10,11 +10,12 @@ from typing import Any
 from ._pdf_layout import Line
 
 _LAM_ALEF = re.compile("(?=[اأإآ]ل)")
-_LATIN_ARABIC = re.compile("(?<=[A-Za-z0-9])(?=[\u0621-\u064a])")
+_LATIN_ARABIC = re.compile("(?<=[A-Za-z])(?=[\u0621-\u064a])")
 _STRAY_MARK = re.compile(" ([\u064b-\u0652])([\u0621-\u064a])")
-_BULLET = re.compile("^[\x01-\x08\x0e-\x1f\x80-\x9f\uf000-\uf0ff][ \t]*(?=\\S)")
+# A glyph without a letter that starts a line, then a space: a drawn bullet.
+_BULLET = re.compile("(?m)^[\x01-\x08\x0e-\x1f\x80-\x9f\uf000-\uf0ff](?=[ \t]+\\S)")
 _UNMAPPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x80-\x9f]")
-_BOLD = re.compile(r"bold|black|heavy|demi|bx\d|-bd", re.I)
+_BOLD = re.compile(r"bold|black|heavy|demi|bx\d|bd$", re.I)
 
 
 class PageText:
@@ -31,9 +32,7 @@ class PageText:
         text = page.get_text_range() if count else ""
         if len(text) != count:  # control characters left out, or halves of a pair joined
             text = "".join(chr(raw.FPDFText_GetUnicode(page, at)) for at in range(count))
-        self._spaces: set[int] = set()
-        if _LATIN_ARABIC.search(text):
-            self._find_spaces(text)
+        text = _BULLET.sub("•", text)
         self.text = self._mend_lam_alef(text) if _LAM_ALEF.search(text) else text
 
     def box(self, at: int, *, loose: bool = False) -> tuple[float, float, float, float]:
@@ -75,19 +74,13 @@ class PageText:
 
     def _spell(self, start: int, end: int) -> str:
         """Text of a line as a reader sees it, empty where its glyphs have no letters."""
-        if self._spaces:
-            letters = (
-                (" " if at in self._spaces else "") + self.text[at] for at in range(start, end)
-            )
-            text = "".join(letters)
-        else:
-            text = self.text[start:end]
-        text = _BULLET.sub("• ", text)
+        text = self.text[start:end]
         if len(_UNMAPPED.findall(text)) > 0.3 * len(text):
             return ""
         if any("\ud800" <= c <= "\udfff" for c in text):
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return _STRAY_MARK.sub(r"\2\1", text)
+        # Where runs of two directions meet, their space is often lost.
+        return _LATIN_ARABIC.sub(" ", _STRAY_MARK.sub(r"\2\1", text))
 
     def _mend_lam_alef(self, text: str) -> str:
         """Put back the order of lam and alef where one glyph stands for both.
@@ -101,15 +94,3 @@ class PageText:
             if self.box(at) == self.box(at + 1):
                 letters[at], letters[at + 1] = letters[at + 1], letters[at]
         return "".join(letters)
-
-    def _find_spaces(self, text: str) -> None:
-        """Where Arabic follows a Latin run, their gap is left of the run: see whether it is one."""
-        for match in _LATIN_ARABIC.finditer(text):
-            at = match.start()
-            start = at
-            while start and text[start - 1].isascii() and text[start - 1].isalnum():
-                start -= 1
-            left, bottom, _, top = self.box(start, loose=True)
-            _, _, right, _ = self.box(at, loose=True)
-            if left - right > 0.08 * (top - bottom):
-                self._spaces.add(at)

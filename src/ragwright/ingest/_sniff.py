@@ -19,6 +19,7 @@ SUFFIXES = {
     ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown",
     ".csv": "csv", ".tsv": "csv",
     ".eml": "eml",
+    ".txt": "text", ".text": "text", ".log": "text", ".rst": "text",
 }  # fmt: skip
 """Suffix -> format; other names are judged by content alone."""
 
