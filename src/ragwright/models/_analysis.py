@@ -18,7 +18,7 @@ import threading
 import unicodedata
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import repeat
@@ -55,7 +55,8 @@ _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06e
 _JOINTS = "-.'’_/@&+\u2010\u2011"
 """Marks that hold a word together where they stand singly between two letters."""
 
-_URL = r"(?<!\w)(?:https?|ftp)://[^\s<>\"'«»()\[\]{}]*[^\s<>\"'«»()\[\]{}.,;:!?]"
+_URL_REST = r"[^\s<>\"'«»()\[\]{}]*[^\s<>\"'«»()\[\]{}.,;:!?]"
+_URL = r"(?<!\w)(?:https?|ftp)://" + _URL_REST
 _LEAD = r"\.(?<![^\s(\[{\"'`]\.)(?=[A-Za-z])"
 _SUFFIX = r"\+\+|\#(?!\w)"
 
@@ -251,11 +252,10 @@ class WordTokenizer(Tokenizer):
                 inside[match.start() + 1 : match.end() + 1] = True
                 start_again[match.end() + 1] = True
         if "://" in text:
-            for match in re.finditer(_URL, text):
-                begin, end = match.start() + 1, match.end() + 1
-                inside[begin:end], inside[end] = True, False
-                start_again[begin + 1 : end] = False
-                start_again[begin] = True
+            for begin, end in _addresses(text):
+                inside[begin + 1 : end + 1], inside[end + 1] = True, False
+                start_again[begin + 2 : end + 1] = False
+                start_again[begin + 1] = True
         before = np.zeros_like(inside)
         before[1:] = inside[:-1]
         starts = np.flatnonzero(inside & (~before | start_again)) - 1
@@ -265,7 +265,20 @@ class WordTokenizer(Tokenizer):
 
 _LETTER, _DIGIT, _PAIRED, _JOINT, _COLON, _COMMA = 1, 2, 3, 4, 5, 6
 _LEADING = re.compile(_LEAD)
-_AFTER = re.compile(f"(?<=\\w)(?:{_SUFFIX})")
+# Both begin with a mark, not with a look back, so that the scan skips to the marks.
+_ADDRESS = re.compile(r":(?:(?<=http:)|(?<=https:)|(?<=ftp:))//" + _URL_REST)
+_SCHEMES = ("https", "http", "ftp")
+_AFTER = re.compile(r"\+\+(?<=\w\+\+)|\#(?<=\w\#)(?!\w)")
+
+
+def _addresses(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of every address with a scheme; the same as ``_URL`` finds."""
+    for match in _ADDRESS.finditer(text):
+        colon = match.start()
+        scheme = next(s for s in _SCHEMES if text.endswith(s, 0, colon))
+        begin = colon - len(scheme)
+        if not begin or not re.match(r"\w", text[begin - 1]):
+            yield begin, match.end()
 
 
 @cache
