@@ -53,7 +53,16 @@ class Pieces(Tokenizer):
         return [Span(*m.span()) for m in re.finditer(r"\w{1,3}|[^\w\s]", text)]
 
 
-TOKENIZERS: dict[str, Tokenizer] = {t.name: t for t in (Words(), Bytes(), Pieces())}
+class Spaced(Tokenizer):
+    """Words with the white space in front of them, as many vocabularies hold them."""
+
+    name = "spaced"
+
+    def spans(self, text: str) -> list[Span]:
+        return [Span(*m.span()) for m in re.finditer(r"\s?\w+|\s?[^\w\s]+|\s+", text)]
+
+
+TOKENIZERS: dict[str, Tokenizer] = {t.name: t for t in (Words(), Bytes(), Pieces(), Spaced())}
 
 
 def options(by: str = "tokens", size: int = 8, overlap: int = 2, **more: object) -> ChunkOptions:
@@ -183,6 +192,11 @@ def test_paragraphs_and_sentences_stay_whole_while_they_fit() -> None:
         "A b c. D e f. ",
         "G h i. J.",
     ]
+
+
+def test_sentences_are_found_where_tokens_hold_the_space_in_front() -> None:
+    text = "A b c. D e f. G h i. J."
+    assert texts("sentences", text, "spaced", size=8, overlap=0) == ["A b c. D e f. ", "G h i. J."]
 
 
 def test_overlap_repeats_whole_sentences() -> None:

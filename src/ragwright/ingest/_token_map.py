@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any
@@ -182,16 +183,38 @@ _START, _END = attrgetter("start"), attrgetter("end")
 
 
 def _bounds(tokenizer: Tokenizer) -> Callable[[str], Bounds]:
-    """Starts and ends of a tokenizer's spans as arrays."""
+    """Starts and ends of a tokenizer's spans as arrays.
+
+    White space in front of a token's word is left out of it: many vocabularies hold words
+    with the space in front, and a sentence that starts at the word must still be free to.
+    """
 
     def bounds(text: str) -> Bounds:
         spans = tokenizer.spans(text)
-        return (
-            np.fromiter(map(_START, spans), np.int64, len(spans)),
-            np.fromiter(map(_END, spans), np.int64, len(spans)),
-        )
+        starts = np.fromiter(map(_START, spans), np.int64, len(spans))
+        ends = np.fromiter(map(_END, spans), np.int64, len(spans))
+        words = _next_word(text)[starts]
+        return np.where(words < ends, words, starts), ends
 
     return bounds
+
+
+def _next_word(text: str) -> Positions:
+    """For each character and the end: position of the next one that is not white space."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    blank = _blank()[np.minimum(codes, _LAST_BLANK + 1)]
+    here = np.arange(len(text) + 1, dtype=np.int64)
+    here[:-1][blank] = len(text)
+    return np.minimum.accumulate(here[::-1])[::-1]
+
+
+@cache
+def _blank() -> NDArray[np.bool_]:
+    return np.array([chr(code).isspace() for code in range(_LAST_BLANK + 2)])
+
+
+_LAST_BLANK = 0x3000
+"""The last white space of Unicode."""
 
 
 def _up_to_last_space(text: str) -> str:

@@ -34,34 +34,31 @@ class ChunkerSuite:
         """The chunker under test."""
         raise NotImplementedError("offer a fixture named chunker")
 
-    @pytest.mark.parametrize("seed", range(40))
-    def test_spans_cover_a_random_text_and_join_to_it(self, chunker: Chunker, seed: int) -> None:
+    def test_spans_cover_random_texts_and_join_to_them(self, chunker: Chunker) -> None:
         """Sorted, none empty, no gap; overlaps counted once, they are the text."""
-        document = random_document(seed)
-        spans = chunker.cut(document)
-        check_spans(document, spans)
-        assert joined(document.text, spans) == document.text
+        for document in map(random_document, range(50)):
+            spans = chunker.cut(document)
+            check_spans(document, spans)
+            assert joined(document.text, spans) == document.text, document.id
 
-    @pytest.mark.parametrize("text", [" ", "\n", "x", "\n\n \n", "...", "a\n\n\nb", "é" * 300])
-    def test_odd_texts_are_covered(self, chunker: Chunker, text: str) -> None:
+    def test_odd_texts_are_covered(self, chunker: Chunker) -> None:
         """White space, marks and single characters belong to some span as well."""
-        document = Document(id="odd", source="odd", text=text)
-        check_spans(document, chunker.cut(document))
+        for text in (" ", "\n", "x", "\n\n \n", "...", "a\n\n\nb", "é" * 300):
+            document = Document(id=f"odd {text!r}", source="odd", text=text)
+            check_spans(document, chunker.cut(document))
 
     def test_an_empty_text_has_no_span(self, chunker: Chunker) -> None:
         """Nothing to cut, nothing to index."""
         assert list(chunker.cut(Document(id="empty", source="empty", text=""))) == []
 
-    @pytest.mark.parametrize("seed", range(5))
-    def test_cutting_twice_gives_the_same(self, chunker: Chunker, seed: int) -> None:
+    def test_cutting_twice_gives_the_same(self, chunker: Chunker) -> None:
         """A chunk's id is its place: equal settings must cut equally."""
-        document = random_document(seed)
-        assert chunker.cut(document) == chunker.cut(document)
+        for document in map(random_document, range(5)):
+            assert chunker.cut(document) == chunker.cut(document)
 
-    @pytest.mark.parametrize("seed", range(5))
-    def test_chunks_are_their_spans(self, chunker: Chunker, seed: int) -> None:
+    def test_chunks_are_their_spans(self, chunker: Chunker) -> None:
         """Text, order, ids and counts of the chunks follow from the spans."""
-        document = random_document(seed)
+        document = random_document(0)
         chunks = chunker.chunks(document)
         assert [chunk.span for chunk in chunks] == list(chunker.cut(document))
         assert [chunk.ordinal for chunk in chunks] == list(range(len(chunks)))
