@@ -1,0 +1,106 @@
+"""Writes the reference pages from the code: commands, keys, errors, measures.
+
+`python docs/reference.py` writes them, `--check` fails where one is stale.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import typer
+from typer.testing import CliRunner
+
+from ragwright import core, measure, workbench
+from ragwright.answer import presets
+from ragwright.app import app
+
+FOLDER = Path(__file__).parent / "reference"
+NOTE = "<!-- written by docs/reference.py; do not edit -->\n\n"
+
+
+def commands() -> Iterator[str]:
+    """Help of every command, as printed."""
+    yield "# Commands\n\n"
+    runner = CliRunner(env={"COLUMNS": "96", "TERMINAL_WIDTH": "96"})
+    listed: Sequence[Sequence[str]] = [[]]
+    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for name in sorted(known):
+        inner = getattr(known[name], "commands", None)
+        listed = [*listed, [name], *([name, sub] for sub in sorted(inner or ()))]
+    for words in listed:
+        shown = runner.invoke(app, [*words, "--help"], prog_name="ragwright").output
+        body = "\n".join(line.rstrip() for line in shown.strip().splitlines())
+        yield f"## {' '.join(['ragwright', *words])}\n\n```text\n{body}\n```\n\n"
+
+
+def keys() -> Iterator[str]:
+    """Every key of a project file."""
+    yield "# Keys of a project file\n\n"
+    yield (
+        "`index`: a change needs `ragwright ingest` again (what was built before is kept). "
+        "`query`: a change takes effect at once.\n\n"
+    )
+    yield "| key | when | default | meaning |\n|---|---|---|---|\n"
+    for name, when, default, text in workbench.keys():
+        shown = "" if default is None else f"`{default!r}`"
+        yield f"| `{name}` | {when} | {shown} | {text} |\n"
+
+
+def errors() -> Iterator[str]:
+    """Every error, with the sentence that says when it happens."""
+    yield "# Errors\n\n| error | happens when | kind of |\n|---|---|---|\n"
+    for name in sorted(core.__all__):
+        kind = getattr(core, name)
+        if isinstance(kind, type) and issubclass(kind, core.RagwrightError):
+            sentence = (kind.__doc__ or "").strip().splitlines()[0]
+            yield f"| `{name}` | {sentence} | `{kind.__mro__[1].__name__}` |\n"
+
+
+def measures() -> Iterator[str]:
+    """Every measure this version computes."""
+    yield "# Measures\n\n| measure | meaning | needs | range | source |\n|---|---|---|---|---|\n"
+    for entry in measure.definitions():
+        high = "unbounded" if entry.high is None else f"{entry.high:g}"
+        needs = ", ".join(f"`{name}`" for name in entry.needs)
+        form = entry.form.replace("|", "\\|")
+        yield f"| `{form}` | {entry.summary} | {needs} | {entry.low:g} to {high} | {entry.source} |\n"
+
+
+def prompt_presets() -> Iterator[str]:
+    """Every prompt preset."""
+    yield "# Prompt presets\n\n| preset | what it changes |\n|---|---|\n"
+    for name, changes in presets().items():
+        shown = ", ".join(f"{key}: {value}" for key, value in changes.items()) or "nothing"
+        yield f"| `{name}` | {shown} |\n"
+
+
+PAGES: dict[str, Callable[[], Iterator[str]]] = {
+    "commands.md": commands,
+    "errors.md": errors,
+    "keys.md": keys,
+    "measures.md": measures,
+    "presets.md": prompt_presets,
+}
+
+
+def main() -> int:
+    """Write or check the pages."""
+    stale = []
+    for name, write in PAGES.items():
+        text = NOTE + "".join(write()).rstrip() + "\n"
+        path = FOLDER / name
+        if "--check" in sys.argv:
+            if not path.exists() or path.read_text("utf-8") != text:
+                stale.append(str(path))
+        else:
+            FOLDER.mkdir(exist_ok=True)
+            path.write_text(text, "utf-8")
+    if stale:
+        print(f"stale: {', '.join(stale)}; run: make docs", file=sys.stderr)  # noqa: T201
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
