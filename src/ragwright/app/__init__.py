@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ._main import main
+from ._main import app, main
 
-__all__ = ["main"]
+__all__ = ["app", "main"]

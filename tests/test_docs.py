@@ -1,0 +1,93 @@
+"""Every fenced example in README and docs runs, offline; links between pages resolve."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+FENCE = re.compile(r"^```(\w+)([^\n`]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FROM_EMPTY = {"README.md", "tutorial.md"}
+"""Pages that tell the whole way from an empty folder; the others start in a built project."""
+
+
+def examples(page: Path) -> list[tuple[str, str]]:
+    return [
+        (match[1], match[3])
+        for match in FENCE.finditer(page.read_text("utf-8"))
+        if match[1] in {"bash", "python"} and "no-run" not in match[2]
+    ]
+
+
+DRIVER = """
+import json, subprocess, sys
+space = {"__name__": "__main__"}
+for kind, code in json.loads(sys.stdin.read()):
+    if kind == "python":
+        exec(compile(code, "<example>", "exec"), space)
+    else:
+        command = ["bash", "-euo", "pipefail", "-c", code]
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+"""
+"""Blocks of a page in order; Python blocks share their names, as a reader would type them."""
+
+
+def run(blocks: list[tuple[str, str]], folder: Path) -> None:
+    binaries = str(Path(sys.executable).parent)
+    environment = {
+        key: value for key, value in os.environ.items() if not key.endswith(("_API_KEY", "_TOKEN"))
+    }
+    environment["PATH"] = binaries + os.pathsep + environment.get("PATH", "")
+    # a request that leaves the machine fails at once instead of being answered
+    environment |= dict.fromkeys(("http_proxy", "https_proxy"), "http://127.0.0.1:9")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", DRIVER],
+        input=json.dumps(blocks),
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, f"--- printed\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project over the guide, ingested."""
+    folder = tmp_path_factory.mktemp("built")
+    shutil.copytree(ROOT / "docs" / "guide", folder / "docs")
+    run([("bash", "ragwright init -q --source docs/ && ragwright ingest -q")], folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if examples(p)], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_examples_run(page: Path, built: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    if page.name in FROM_EMPTY:
+        folder.mkdir()
+    else:
+        shutil.copytree(built, folder)
+    run(examples(page), folder)
+
+
+def test_links_between_pages_resolve() -> None:
+    broken = []
+    for page in PAGES:
+        text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            if ":" in target.split("/")[0] or target.startswith("#"):
+                continue
+            if not (page.parent / target.split("#")[0]).exists():
+                broken.append(f"{page.relative_to(ROOT)} -> {target}")
+    assert not broken
