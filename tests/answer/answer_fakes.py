@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ragwright.core import ChannelScore, Hit
-from ragwright.flow import Chat, ChatReply, Flow, Reply, Rerank, RerankReply, Step
+from ragwright.flow import Chat, ChatReply, Flow, Gather, Reply, Rerank, RerankReply, Step
 from ragwright.models import ExtractiveReranker
 
 T = TypeVar("T")
@@ -61,8 +61,10 @@ class Driver:
             result: T = end.value
             return result
 
-    def answer(self, step: Step) -> Reply:
-        """The reply to one request."""
+    def answer(self, step: Step) -> Reply | list[object]:
+        """The reply to one request, or the results of the child flows of a gather."""
+        if isinstance(step, Gather):
+            return [self.run(flow) for flow in step.flows]
         if isinstance(step, Rerank):
             return RerankReply(tuple(ExtractiveReranker().score(step.query, step.passages)))
         assert isinstance(step, Chat)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._citations import citation, cited_numbers, resolve_citations
 from ._condense import Condensed, condense, condense_by_rule
+from ._consolidate import Consolidated, ConsolidateOptions, consolidate
 from ._context import count_tokens, fit_hits, order_hits
 from ._extract import Selection, Sentence, select, split_sentences
 from ._flow import (
@@ -22,6 +23,8 @@ __all__ = [
     "AnswerOptions",
     "AnswerSetup",
     "Condensed",
+    "ConsolidateOptions",
+    "Consolidated",
     "Prompt",
     "PromptOptions",
     "Selection",
@@ -34,6 +37,7 @@ __all__ = [
     "compose",
     "condense",
     "condense_by_rule",
+    "consolidate",
     "count_tokens",
     "extract",
     "fit_hits",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..core import Answer, Hit, ModelReplyError, Persona, option
-from ..flow import Flow, chat
+from ..flow import ChatReply, Flow, chat
 from ..models import Tokenizer, detect_language
 from ._citations import resolve_citations
 from ._condense import EXTRACTIVE
-from ._context import HitOrder, fit_hits, order_hits
+from ._consolidate import ConsolidateOptions, Method, consolidate
+from ._context import HitOrder, order_hits
 from ._extract import quoted, score_sentences, select, split_sentences
 from ._prompt import PromptOptions, compose
 
@@ -28,6 +29,10 @@ class AnswerOptions:
     context_tokens: int = option(6000, "Most tokens of passages in the prompt.", ge=100)
     hit_order: HitOrder = option(
         "best_first", "Order of passages: best_first, best_last or best_at_ends."
+    )
+    consolidate: Method = option(
+        "concatenate",
+        "Context: concatenate, or a model's summaries first: summarise_each, running, tree.",
     )
     stream: bool = option(False, "Show the reply while it is being written.")
     threshold: float = option(0.25, "Score below which the extractive model abstains.", ge=0, le=1)
@@ -109,39 +114,34 @@ def extract(
         )
     text, citations, notes = quoted(selection, hits, persona)
     label = f"{QUOTED}; best score {selection.score:.2f}"
-    return Answer(
-        question,
-        text,
-        persona.name,
-        citations=citations,
-        hits=tuple(hits),
-        model=EXTRACTIVE,
-        notes=(label, *notes),
-    )
+    return replace(made, text=text, citations=citations, notes=(label, *notes))
 
 
 def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSetup) -> Flow[Answer]:
     """An answer written by a chat model from the passages that fit its context."""
     options = setup.options
     model = persona.model or options.model
+    blank = Answer(question, "", persona.name, model=model)
     if options.closed_book:
         hits = ()
     elif not hits:
-        return _refused(Answer(question, "", persona.name, model=model), "nothing was retrieved")
-    kept, notes = fit_hits(hits, options.context_tokens, setup.tokenizer)
-    kept = order_hits(kept, options.hit_order)
-    prompt = compose(question, persona, kept, _for_context(setup.prompt, options.closed_book))
-    reply = yield from chat(
-        model,
-        prompt.messages,
-        {
-            "max_tokens": options.max_tokens,
-            "temperature": options.temperature,
-            "seed": options.seed,
-        },
-        stream=options.stream,
-        sources=list(dict.fromkeys(hit.document_id for hit in kept)),
+        return _refused(blank, "nothing was retrieved")
+    how = ConsolidateOptions(
+        options.consolidate, model, options.context_tokens, tokenizer=setup.tokenizer
     )
+    context = yield from consolidate(question, hits, how)
+    if not context.hits and not options.closed_book:
+        return replace(_refused(blank, context.notes[0]), usage=context.usage)
+    kept = context.hits if context.summary else order_hits(context.hits, options.hit_order)
+    parts = _for_context(setup.prompt, options.closed_book)
+    prompt = compose(question, persona, kept, parts, summary=context.summary)
+    params = {
+        "max_tokens": options.max_tokens,
+        "temperature": options.temperature,
+        "seed": options.seed,
+    }
+    sources = list(dict.fromkeys(hit.document_id for hit in kept))
+    reply = yield from chat(model, prompt.messages, params, stream=options.stream, sources=sources)
     text = reply.text.strip()
     if not text:
         raise ModelReplyError(
@@ -149,25 +149,29 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSet
             hint="raise answer.max_tokens, or try the question again with --retry-errors",
         )
     citations, wrong = resolve_citations(text, kept)
-    if reply.finish == "length":
-        notes = (*notes, f"the reply was cut at {options.max_tokens} tokens")
-    if reply.finish == "content_filter":
-        notes = (*notes, "the server's content filter cut the reply")
-    if reply.dropped:
-        notes = (*notes, f"the server does not know {', '.join(reply.dropped)}; left out")
-    return Answer(
-        question,
-        text,
-        persona.name,
+    return replace(
+        blank,
+        text=text,
         abstained=abstains(text, setup.prompt.cue),
         citations=citations,
         hits=kept,
-        model=model,
-        cached=reply.cached,
+        cached=reply.cached and context.cached,
         prompt=tuple((m.role, m.content) for m in prompt.messages),
-        usage=reply.usage,
-        notes=(*notes, *wrong),
+        usage=context.usage + reply.usage,
+        notes=(*context.notes, *_reply_notes(reply, options), *wrong),
     )
+
+
+def _reply_notes(reply: ChatReply, options: AnswerOptions) -> list[str]:
+    """What the reader should know about how a reply came to be."""
+    notes = []
+    if reply.finish == "length":
+        notes.append(f"the reply was cut at {options.max_tokens} tokens")
+    if reply.finish == "content_filter":
+        notes.append("the server's content filter cut the reply")
+    if reply.dropped:
+        notes.append(f"the server does not know {', '.join(reply.dropped)}; left out")
+    return notes
 
 
 def abstains(text: str, cue: str) -> bool:
@@ -196,15 +200,7 @@ def refusal(question: str) -> str:
 
 
 def _refused(made: Answer, note: str) -> Answer:
-    return Answer(
-        made.question,
-        refusal(made.question),
-        made.persona,
-        abstained=True,
-        hits=made.hits,
-        model=made.model,
-        notes=(note,),
-    )
+    return replace(made, text=refusal(made.question), abstained=True, notes=(note,))
 
 
 def _for_context(options: PromptOptions, closed_book: bool) -> PromptOptions:
@@ -212,17 +208,7 @@ def _for_context(options: PromptOptions, closed_book: bool) -> PromptOptions:
     if not closed_book:
         return options
     about = ("context", "only_context", "ignore_debris", "key_information", "insufficient")
-    return PromptOptions(
-        options.template,
-        options.preset,
-        options.parts,
-        (*options.without, *about, "tailor"),
-        options.order,
-        options.swap,
-        options.replace,
-        options.company,
-        options.cue,
-    )
+    return replace(options, without=(*options.without, *about, "tailor"))
 
 
 def _plain(text: str) -> str:

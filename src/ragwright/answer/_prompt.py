@@ -89,9 +89,16 @@ class _Plan:
 
 
 def compose(
-    question: str, persona: Persona, hits: Sequence[Hit], options: PromptOptions | None = None
+    question: str,
+    persona: Persona,
+    hits: Sequence[Hit],
+    options: PromptOptions | None = None,
+    *,
+    summary: str = "",
 ) -> Prompt:
     """The prompt for a question, a persona and its passages, numbered from 1 in their order.
+
+    ``summary`` stands in the place of the passages where the context was summarised as a whole.
 
     Raises:
         PromptError: An unknown part, preset or variant; a template that fails, with its part.
@@ -102,7 +109,8 @@ def compose(
     values = {
         "question": question.strip(),
         "persona": {k: v.strip() for k, v in asdict(persona).items() if isinstance(v, str)},
-        "passages": [_passage(number, hit, guard) for number, hit in enumerate(hits, 1)],
+        "passages": [passage_values(number, hit, guard) for number, hit in enumerate(hits, 1)],
+        "summary": summary.strip(),
         "company": chosen.company,
         "cue": chosen.cue,
     }
@@ -246,7 +254,8 @@ _NUMBERED = re.compile(r"[\[【]([\d\s,;–-]{1,40})[\]】]")
 _CONTROL = re.compile(r"<(\|[^|>]{0,40}\|)>|\[(/?INST)\]|<(/?s)>|<(</?SYS>)>")
 
 
-def _passage(number: int, hit: Hit, guard: Sequence[str]) -> dict[str, Any]:
+def passage_values(number: int, hit: Hit, guard: Sequence[str] = ()) -> dict[str, Any]:
+    """What a template sees of a passage: number, title, page, text; neutralised."""
     title = " ".join((hit.title or hit.source).split())
     return {
         "number": number,
