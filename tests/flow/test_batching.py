@@ -68,7 +68,12 @@ def test_a_lone_request_waits_for_no_timer() -> None:
 
 def test_batches_that_are_not_quick_leave_the_loop_free() -> None:
     threads: set[int] = set()
-    handler = FakeSearch(work=lambda: (threads.add(threading.get_ident()), time.sleep(0.2))[1])
+
+    def work() -> None:
+        threads.add(threading.get_ident())
+        time.sleep(0.2)
+
+    handler = FakeSearch(work=work)
     other = FakeChat()
     with Runner({Search: handler, Chat: other}) as runner:
         loop_thread: list[int] = []
@@ -211,5 +216,3 @@ def test_a_page_of_a_private_network_is_not_served_to_who_may_not_ask(tmp_path: 
         runner.run(page())
         assert handler.seen == [{}, {}]
     replies.close()
-
-

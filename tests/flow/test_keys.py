@@ -71,9 +71,7 @@ def calls_for(replies: Replies, *requests: Chat) -> int:
         {"sample": 1},
     ],
 )
-def test_whatever_decides_the_reply_is_in_the_key(
-    replies: Replies, change: dict[str, Any]
-) -> None:
+def test_whatever_decides_the_reply_is_in_the_key(replies: Replies, change: dict[str, Any]) -> None:
     assert calls_for(replies, Chat(**BASE), Chat(**{**BASE, **change})) == 2
 
 

@@ -1,0 +1,45 @@
+"""A job of many calls over HTTP: run by test_kill.py, which kills it, never imported."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from ragwright.flow import Flow, Job, Message, Replies, Runner, RunnerOptions, Runs, chat, run_job
+from ragwright.models import Models
+
+ROWS = 250
+
+
+def row(model: str, number: int) -> Flow[dict[str, object]]:
+    """Two calls, the second of them made of the first's reply."""
+    first = yield from chat(model, [Message("user", f"question {number}")])
+    second = yield from chat(model, [Message("user", f"judge {number}: {first.text}")])
+    return {
+        "answer": first.text,
+        "verdict": second.text,
+        "cached": [first.cached, second.cached],
+        "tokens": first.usage.prompt_tokens + second.usage.prompt_tokens,
+    }
+
+
+def main(folder: Path, url: str, concurrency: int) -> None:
+    """Run the job, or take it up where it was killed."""
+    model = f"{url}#scripted"
+
+    def item(number: int) -> tuple[str, Callable[[], Flow[dict[str, object]]]]:
+        return f"{number:04d}", lambda: row(model, number)
+
+    replies, runs = Replies(folder / "replies.db"), Runs(folder / "runs.db")
+    options = RunnerOptions(concurrency=concurrency)
+    with Runner(Models().handlers(), options, replies=replies) as runner:
+        job = Job("eval", {"rows": ROWS}, [item(i) for i in range(ROWS)], lambda value: value)
+        summary = run_job(runner, runs, job)
+    assert summary.complete, summary
+    runs.close()
+    replies.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

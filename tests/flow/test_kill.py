@@ -1,0 +1,113 @@
+"""Rule 11: kill -9 at twenty random moments loses nothing that was paid for, and no row."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ragwright.flow import Runs
+from ragwright.testing import Reply, ScriptedServer, ServerRequest
+
+HERE = Path(__file__).parent
+CALLS = 500
+KILLS = 20
+CONCURRENCY = 8
+SECONDS = 60
+
+
+class Counting:
+    """The server's script: answers by the prompt, counts prompts, rings at a count."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self.goal = 0
+        self.reached = threading.Event()
+
+    def __call__(self, request: ServerRequest) -> Reply:
+        self.asked[request.prompt] += 1
+        if self.asked.total() >= self.goal:
+            self.reached.set()
+        return Reply(f"about {request.prompt}", delay=0.01)
+
+    def ring_at(self, calls: int) -> None:
+        """Ring once so many calls have come in all."""
+        self.goal = calls
+        self.reached.clear()
+        if self.asked.total() >= calls:
+            self.reached.set()
+
+
+def start(folder: Path, url: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, str(HERE / "kill_child.py"), str(folder), url, str(CONCURRENCY)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE)
+
+
+def finish(folder: Path, url: str) -> None:
+    process = start(folder, url)
+    _, told = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, told.decode()
+
+
+def committed(folder: Path) -> set[str]:
+    """Prompts whose replies are on disk, read as another process reads them."""
+    path = folder / "replies.db"
+    if not path.exists():
+        return set()
+    connection = sqlite3.connect(path)
+    try:
+        found = connection.execute("SELECT body FROM replies WHERE state = 'done'").fetchall()
+    except sqlite3.OperationalError:  # killed before its tables were made
+        return set()
+    finally:
+        connection.close()
+    return {json.loads(body)["text"].removeprefix("about ") for (body,) in found}
+
+
+def export(folder: Path) -> bytes:
+    """Rows of the one run, without what may differ: times, spend, ``cached``."""
+    runs = Runs(folder / "runs.db")
+    (run,) = runs.list()
+    assert run.state == "complete"
+    lines = []
+    for row in runs.rows(run.id):
+        body = {k: v for k, v in row.body.items() if k != "cached"}
+        lines.append(json.dumps([row.ordinal, row.id, row.state, body], sort_keys=True))
+    runs.close()
+    return "\n".join(lines).encode()
+
+
+@pytest.mark.slow
+def test_twenty_kills_cost_no_committed_call_and_change_no_byte(tmp_path: Path) -> None:
+    chance = random.Random(20)
+    smooth, rough = tmp_path / "smooth", tmp_path / "rough"
+    script = Counting()
+    with ScriptedServer(script, record=False) as server:
+        finish(smooth, server.url)
+        assert script.asked.total() == CALLS
+        script.asked.clear()
+        paid: dict[str, int] = {}
+        for goal in sorted(chance.sample(range(5, CALLS - 20), KILLS)):
+            script.ring_at(goal)
+            process = start(rough, server.url)
+            assert script.reached.wait(SECONDS), process.communicate()
+            threading.Event().wait(chance.uniform(0.0, 0.015))  # anywhere within a call
+            process.kill()
+            _, told = process.communicate()
+            assert process.returncode == -9, told.decode()
+            again = [prompt for prompt, n in paid.items() if script.asked[prompt] != n]
+            assert not again, "a committed reply was asked for again"
+            paid = {prompt: script.asked[prompt] for prompt in committed(rough)}
+        finish(rough, server.url)
+    repeats = {prompt: n - 1 for prompt, n in script.asked.items() if n > 1}
+    assert sum(repeats.values()) <= KILLS * CONCURRENCY
+    assert len(script.asked) == CALLS
+    assert all(script.asked[prompt] == n for prompt, n in paid.items())
+    assert export(rough) == export(smooth)
