@@ -51,8 +51,8 @@ def test_two_personas_of_one_name_are_refused(tmp_path: Path) -> None:
         ("name: x\nmax_words: 0\n", 2, "whole number"),
         ("name: x\naudience: [a, b]\n", 2, "must be text"),
         ("name: x\naudience:\n\t- a\n", 3, "tab"),
-        ("name: x\naudience: 'open\n", 2, "not valid YAML"),
-        ("name: x\nname: y\n", 2, "given twice"),
+        ("name: x\naudience: 'open\n", 0, "end of stream"),
+        ("name: x\nname: y\n", 2, "twice"),
         ("- a\n- b\n", 0, "keys and values"),
         ("", 0, "keys and values"),
     ],
@@ -65,7 +65,7 @@ def test_a_wrong_file_is_refused_with_its_line(
         load_persona(path)
     assert message in str(caught.value)
     assert str(path) in str(caught.value)
-    if line and "valid" not in message:
+    if line:
         assert f"{path}:{line}" in str(caught.value)
 
 

@@ -1,4 +1,4 @@
-"""YAML at the door: mappings with the line of every key, and errors that name it."""
+"""YAML at the door of this room: a mapping of known keys, wrong ones named with their line."""
 
 from __future__ import annotations
 
@@ -8,20 +8,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core import PromptError
+from ..core import ConfigError, Placed, PromptError, parse_yaml, read_yaml
 
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """A YAML mapping: its values, and the line (from 1) of each top-level key."""
+    """A YAML mapping and where its keys stand."""
 
-    where: str
-    values: Mapping[str, Any]
-    lines: Mapping[str, int]
+    placed: Placed
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """The plain values by key."""
+        found: Mapping[str, Any] = self.placed.value
+        return found
+
+    @property
+    def where(self) -> str:
+        """The file."""
+        return self.placed.file
 
     def place(self, key: str) -> str:
-        """``file:line`` of a key, the file alone where the key is not there."""
-        return f"{self.where}:{self.lines[key]}" if key in self.lines else self.where
+        """``file:line`` of a key, the file's first line where the key is not there."""
+        return self.placed.where(key)
 
     def check_keys(self, known: Iterable[str], what: str) -> None:
         """Refuse keys that are not known; the nearest known one is named.
@@ -67,45 +76,20 @@ def read_mapping(path: Path) -> Mapped:
             something else than a mapping; with file and line.
     """
     try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PromptError(f"cannot read the file: {error}", where=str(path)) from error
-    return parse_mapping(text, str(path))
+        return _mapped(read_yaml(path))
+    except ConfigError as error:
+        raise PromptError(error.what, where=error.where, hint=error.hint) from error
 
 
 def parse_mapping(text: str, where: str) -> Mapped:
     """The mapping in a YAML text; ``where`` names it in errors (see :func:`read_mapping`)."""
-    import yaml
-
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        values = yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        _refuse_tabs(text, where)
-        mark = error.problem_mark
-        line_number = f":{mark.line + 1}" if mark else ""
-        raise PromptError(
-            f"not valid YAML: {error.problem or error}", where=f"{where}{line_number}"
-        ) from error
-    except yaml.YAMLError as error:
-        raise PromptError(f"not valid YAML: {error}", where=where) from error
-    if not isinstance(node, yaml.MappingNode) or not isinstance(values, dict):
-        raise PromptError("the file must hold keys and values", where=where)
-    lines: dict[str, int] = {}
-    for key, _ in node.value:
-        number = key.start_mark.line + 1
-        if key.value in lines:
-            raise PromptError(f"key {key.value!r} is given twice", where=f"{where}:{number}")
-        lines[key.value] = number
-    return Mapped(where, {str(k): v for k, v in values.items()}, lines)
+        return _mapped(parse_yaml(text, where))
+    except ConfigError as error:
+        raise PromptError(error.what, where=error.where, hint=error.hint) from error
 
 
-def _refuse_tabs(text: str, where: str) -> None:
-    """Name the first line that is indented with a tab: the parser's own message does not."""
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip() and "\t" in line[: len(line) - len(line.lstrip())]:
-            raise PromptError(
-                "a tab is used for indentation, which YAML does not allow",
-                where=f"{where}:{number}",
-                hint="indent with spaces",
-            )
+def _mapped(placed: Placed) -> Mapped:
+    if not isinstance(placed.value, dict) or not placed.value:
+        raise PromptError("the file must hold keys and values", where=placed.file)
+    return Mapped(placed)
