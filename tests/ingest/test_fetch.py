@@ -54,6 +54,7 @@ def test_body_type_and_last_address_come_back(site: Site) -> None:
     assert reply.headers["content-type"] == "text/plain; charset=utf-8"
     assert reply.body.decode() == "gruß"
     assert site.asked[1].headers["host"] == f"127.0.0.1:{site.port}"
+    assert site.asked[1].headers["user-agent"].startswith("ragwright/")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
@@ -160,7 +159,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
                 headers={
                     "accept": "*/*",
                     "accept-encoding": "gzip, deflate",
-                    "user-agent": self.options.user_agent or f"ragwright/{version('ragwright')}",
+                    "user-agent": self.options.user_agent or _own_name(),
                     **headers,
                     "host": url.netloc.decode("ascii"),
                 },
@@ -196,6 +195,12 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
                     f"{self.options.proxy!r} is no proxy: {error}", hint="write http://host:port"
                 ) from error
         return self._transport
+
+
+def _own_name() -> str:
+    from importlib.metadata import version
+
+    return f"ragwright/{version('ragwright')}"
 
 
 def checked_url(text: str, base: str = "") -> httpx2.URL:
