@@ -56,6 +56,15 @@ class Blob:
         """The byte string at an index."""
         return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes()
 
+    def texts(self, indexes: NDArray[Any]) -> list[str]:
+        """The byte strings at some indexes as text, in their order."""
+        raw = self.data.data
+        starts, ends = self.offsets[indexes].tolist(), self.offsets[indexes + 1].tolist()
+        return [
+            str(raw[start:end], "utf-8", "surrogatepass")
+            for start, end in zip(starts, ends, strict=True)
+        ]
+
     def __len__(self) -> int:
         """How many byte strings there are."""
         return len(self.offsets) - 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -111,9 +110,7 @@ class FieldIndex:
 
     def spelled(self) -> list[str]:
         """All values, in the order of their indexes."""
-        raw = self.values.data.tobytes()
-        ends = self.values.offsets.tolist()
-        return [raw[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(ends)]
+        return self.values.texts(np.arange(len(self.values)))
 
 
 def open_fields(arrays: Arrays) -> dict[str, FieldIndex]:

@@ -131,6 +131,8 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
         first = group[0]
         try:
             view = self._views.view(first.snapshot)
+            if len(first.vector) % 4:
+                raise RetrieveError(f"{len(first.vector)} bytes are no float32 vector")
             vectors = np.stack([np.frombuffer(r.vector, np.float32) for r in group])
             return [SearchReply(one) for one in view.dense(vectors, first.k, first.filters)]
         except RagwrightError as error:

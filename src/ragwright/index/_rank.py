@@ -16,16 +16,23 @@ _SLACK = 2e-6
 """Scores this near to the k-th best may round to it."""
 
 
-def highest(scores: Scores, k: int, rows: Rows | None = None) -> tuple[Rows, Scores]:
-    """Rows that may be among the k best, and their scores, unrounded.
+def highest(scores: Scores, k: int) -> tuple[Rows, Scores]:
+    """Rows with a score above 0 that may be among the k best, and their scores, unrounded.
 
-    ``rows`` names the row of each score; without it, they are counted from 0.
+    Most rows hold but a common word of the query; a look at those near the top is three times
+    as fast as selecting among all.
     """
-    if k < len(scores):
-        kth = np.partition(scores, len(scores) - k)[len(scores) - k]
-        kept = np.flatnonzero(scores >= kth - _SLACK)
-        return (kept if rows is None else rows[kept]), scores[kept]
-    return (np.arange(len(scores)) if rows is None else rows), scores
+    top = float(scores.max(initial=0.0))
+    rows = np.flatnonzero(scores > 0.5 * top)
+    for share in (0.25, 0.0):
+        if len(rows) < k:
+            rows = np.flatnonzero(scores > share * top)
+    found = scores[rows]
+    if k < len(rows):
+        kth = np.partition(found, len(rows) - k)[len(rows) - k]
+        kept = np.flatnonzero(found >= kth - _SLACK)
+        rows, found = rows[kept], found[kept]
+    return rows, found
 
 
 def best(
@@ -38,24 +45,22 @@ def best(
         k: Most to return.
         above: Rounded scores must be greater than this.
     """
-    rounded = [(segment, rows, np.round(scores, 6)) for segment, rows, scores in found]
-    everything = np.concatenate([scores for _, _, scores in rounded]) if rounded else np.empty(0)
-    everything = everything[everything > above]
-    if not len(everything) or k < 1:
-        return ()
-    size = len(everything)
-    kth = float(np.partition(everything, size - k)[size - k]) if k < size else float("-inf")
-    pairs: list[tuple[float, str]] = []
-    for segment, rows, scores in rounded:
-        kept = np.flatnonzero((scores >= kth) & (scores > above))
-        if len(kept) > 2 * k + 64:
-            kept = _fewer_ties(segment, rows, scores, kept, k)
-        pairs += zip((-scores[kept]).tolist(), map(segment.id_of, rows[kept].tolist()), strict=True)
-    pairs.sort()
-    return tuple((key, -score) for score, key in pairs[:k])
+    lists = [_ordered(*one, k, above) for one in found]
+    if len(lists) == 1:
+        return tuple(lists[0])
+    merged = sorted((pair for one in lists for pair in one), key=lambda pair: (-pair[1], pair[0]))
+    return tuple(merged[:k])
 
 
-def _fewer_ties(segment: Segment, rows: Rows, scores: Scores, kept: Rows, k: int) -> Rows:
-    """Of very many equal scores only the k first by id, found without decoding the ids."""
-    order = np.lexsort((segment.rank[rows[kept]], -scores[kept]))
-    return kept[order[:k]]
+def _ordered(
+    segment: Segment, rows: Rows, scores: Scores, k: int, above: float
+) -> list[tuple[str, float]]:
+    """The k best of one segment; ids are compared by their rank and decoded last."""
+    # Not np.round, which takes longer than all the rest for a hundred scores.
+    rounded = np.rint(scores * 1e6) / 1e6
+    order = np.lexsort((segment.rank[rows], -rounded))[:k]
+    if above > -np.inf:
+        order = order[rounded[order] > above]
+    # Adding 0.0 makes the -0.0 of a tiny negative similarity a plain 0.0.
+    values = (rounded[order] + 0.0).tolist()
+    return list(zip(segment.ids_of(rows[order]), values, strict=True))

@@ -30,6 +30,9 @@ MAX_ROWS = 100_000
 MAX_BYTES = 256 * 2**20
 """Bounds of one segment, so that building one takes bounded memory."""
 
+_SMALL = 20_000
+"""Rows up to which a segment's ids are kept decoded: 2 MB that save a fifth of a search."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredChunk:
@@ -206,6 +209,16 @@ class Segment:
     def id_of(self, row: int) -> str:
         """Chunk id of a row."""
         return self._ids[row].decode("utf-8", "surrogatepass")
+
+    def ids_of(self, rows: NDArray[Any]) -> list[str]:
+        """Chunk ids of rows, in their order."""
+        if self.rows <= _SMALL:
+            return list(map(self._every_id.__getitem__, rows.tolist()))
+        return self._ids.texts(rows)
+
+    @cached_property
+    def _every_id(self) -> list[str]:
+        return self._ids.texts(np.arange(self.rows))
 
     def row_of(self, chunk_id: str, number: int) -> int | None:
         """Row of a chunk id (``number`` is its :func:`id_number`), None where it is absent."""

@@ -111,8 +111,7 @@ class SegmentView(View):
         found = []
         for at, (part, scores) in enumerate(zip(state.parts, lists, strict=True)):
             mask = masks[at] if masks else None
-            rows = np.flatnonzero(scores if mask is None else scores * mask)
-            found.append((part.segment, *highest(scores[rows], k, rows)))
+            found.append((part.segment, *highest(scores if mask is None else scores * mask, k)))
         return best(found, k, above=0.0)
 
     def dense(
@@ -238,5 +237,5 @@ def _exact(matrix: Matrix, rows: Rows, query: NDArray[np.float32]) -> Scores:
     found = np.empty(len(rows))
     for start in range(0, len(rows), 4096):
         part = slice(start, start + 4096)
-        found[part] = (matrix[rows[part]] * wide).sum(axis=1)
+        found[part] = np.vecdot(matrix[rows[part]].astype(np.float64), wide)
     return found

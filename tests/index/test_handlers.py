@@ -1,0 +1,122 @@
+"""Searches and look-ups as the runner sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragwright.core import (
+    Chunk,
+    Document,
+    Filter,
+    FilterError,
+    RetrieveError,
+    SnapshotGoneError,
+    Span,
+)
+from ragwright.flow import Lookup, LookupReply, Search, SearchReply
+from ragwright.index import (
+    IndexedDocument,
+    LookupHandler,
+    Pair,
+    SearchHandler,
+    SqliteStore,
+    Views,
+)
+from ragwright.models import Analyzer
+
+PAIR = Pair("whole", Analyzer().spec, "random", 8)
+
+
+def item(name: str, text: str) -> IndexedDocument:
+    chunk = Chunk(f"{name}:0-{len(text)}", name, 0, Span(0, len(text)), text)
+    vector = np.random.default_rng(list(name.encode())).standard_normal((1, 8))
+    vector = vector.astype(np.float32)
+    return IndexedDocument(Document(name, name, text), (chunk,), vector / np.linalg.norm(vector))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(tmp_path / "store.sqlite")
+    store.upsert(PAIR, [item(f"d{n}", f"common word{n}") for n in range(30)])
+    yield store
+    store.close()
+
+
+def dense(snapshot: str, seed: int, k: int = 5) -> Search:
+    vector = np.random.default_rng(seed).standard_normal(8).astype(np.float32)
+    return Search(snapshot, "dense", k, vector=vector.tobytes())
+
+
+def test_mixed_requests_get_their_own_replies(store: SqliteStore) -> None:
+    snapshot = store.snapshot(PAIR)
+    view = store.view(PAIR)
+    handler = SearchHandler(Views(store))
+    requests = [
+        dense(snapshot, 1),
+        Search(snapshot, "keyword", 3, text="word7"),
+        dense(snapshot, 2, k=9),
+        dense(snapshot, 3),
+        Search(snapshot, "keyword", 3, text="common", filters=(Filter("nofield", ("x",)),)),
+        Search(snapshot, "dense", 5, vector=np.full(8, np.nan, np.float32).tobytes()),
+        Search(snapshot, "dense", 5, vector=b"123"),
+        Search("none@0", "keyword", 3, text="word7"),
+    ]
+    replies = handler.carry(requests)
+    for at in (0, 2, 3):
+        vector = np.frombuffer(requests[at].vector, np.float32)[None, :]
+        assert replies[at] == SearchReply(view.dense(vector, requests[at].k)[0])
+    assert replies[1] == SearchReply(view.keyword("word7", 3))
+    assert isinstance(replies[4], FilterError)
+    assert isinstance(replies[5], RetrieveError)
+    assert isinstance(replies[6], RetrieveError)
+    assert isinstance(replies[7], SnapshotGoneError)
+
+
+def test_lookups_find_what_searches_found(store: SqliteStore) -> None:
+    views = Views(store)
+    snapshot = store.snapshot(PAIR)
+    reply = SearchHandler(views).carry([dense(snapshot, 4)])[0]
+    assert isinstance(reply, SearchReply)
+    ids = tuple(key for key, _ in reply.candidates)
+    found = LookupHandler(views).carry([Lookup(snapshot, ids), Lookup(snapshot, ("absent",))])
+    assert isinstance(found[0], LookupReply)
+    assert tuple(hit.chunk_id for hit in found[0].hits) == ids
+    assert isinstance(found[1], RetrieveError)
+
+
+def test_only_small_open_views_are_quick(store: SqliteStore) -> None:
+    views = Views(store)
+    handler, snapshot = SearchHandler(views), store.snapshot(PAIR)
+    assert not handler.quick([dense(snapshot, 1)])
+    handler.carry([dense(snapshot, 1)])
+    assert handler.quick([dense(snapshot, 1)])
+    assert not handler.quick([dense(snapshot, 1)] * 5000)
+    assert LookupHandler(views).quick([Lookup(snapshot, ("a", "b"))])
+
+
+def test_a_pinned_snapshot_answers_while_the_store_moves_on(store: SqliteStore) -> None:
+    views = Views(store)
+    pinned = views.current(PAIR).snapshot
+    store.upsert(PAIR, [item("new", "common newcomer")])
+    assert views.current(PAIR).snapshot != pinned
+    handler = SearchHandler(views)
+    asked = [Search(name, "keyword", 3, text="newcomer") for name in (pinned, store.snapshot(PAIR))]
+    old, new = handler.carry(asked)
+    assert old == SearchReply(())
+    assert isinstance(new, SearchReply)
+    assert len(new.candidates) == 1
+
+
+def test_views_keep_only_a_few_open(store: SqliteStore) -> None:
+    views = Views(store, keep=2)
+    names = []
+    for n in range(4):
+        store.upsert(PAIR, [item(f"more{n}", "common")])
+        names.append(views.current(PAIR).snapshot)
+    assert [views.rows(name) is not None for name in names] == [False, False, True, True]
+    views.close()
+    assert views.rows(names[-1]) is None
