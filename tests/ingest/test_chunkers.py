@@ -318,6 +318,19 @@ class Gappy(Lines):
         return super().cut(document)[::2]
 
 
+class Halves(Chunker):
+    """An own chunker without settings."""
+
+    spec = "halves"
+
+    def cut(self, document: Document) -> list[Span]:
+        borders = sorted({0, len(document.text) // 2, len(document.text)})
+        return [Span(a, b) for a, b in pairwise(borders)]
+
+
+HALVES = Halves()
+
+
 class TestLines(ChunkerSuite):
     @pytest.fixture
     def chunker(self) -> Chunker:
@@ -327,6 +340,8 @@ class TestLines(ChunkerSuite):
 def test_own_chunkers_are_loaded_and_held_to_the_contract() -> None:
     made = make_chunker(options(f"{__name__}:Lines"), Words())
     assert [c.text for c in made.chunks(document("a\nb\n"))] == ["a\n", "b\n"]
+    for name in ("Halves", "HALVES"):
+        assert isinstance(make_chunker(options(f"{__name__}:{name}"), Words()), Halves)
     with pytest.raises(ChunkError, match="leaves the characters"):
         make_chunker(options(f"{__name__}:Gappy"), Words()).chunks(document("a\nb\nc"))
     with pytest.raises(PluginError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from abc import abstractmethod
 from bisect import bisect_right
@@ -44,7 +45,8 @@ class ChunkOptions:
     - ``entries``: one chunk from each match of ``pattern`` to the next; what stands in front
       of the first match is a chunk of its own;
     - ``whole``: one chunk a document;
-    - ``module:object``: an own chunker, or a function of (options, tokenizer) that makes one.
+    - ``module:object``: an own chunker, or a class or function that makes one from nothing
+      or from (options, tokenizer).
 
     Pages and entries stay whole however long they are, unless ``subdivide`` is on. Documents
     without headings, pages or matches are cut as by ``paragraphs``.
@@ -305,7 +307,8 @@ def make_chunker(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
     found = load_object(options.by, where="chunk.by")
     if callable(found) and not isinstance(found, Chunker):
         try:
-            found = found(options, tokenizer)
+            plain = not inspect.signature(found).parameters
+            found = found() if plain else found(options, tokenizer)
         except Exception as error:
             raise PluginError(
                 f"{options.by!r} cannot be made from (options, tokenizer): {error}",
