@@ -80,7 +80,7 @@ SENTENCES = {
     "es": "El comité ha decidido que la propuesta se enviará a todos los miembros de la cámara.",
     "it": "Il comitato ha deciso che la proposta sarà inviata a tutti i membri della camera.",
     "pt": "O comitê decidiu que a proposta não será enviada a todos os membros da câmara.",
-    "nl": "De commissie heeft besloten dat het voorstel naar alle leden van het huis wordt gestuurd.",
+    "nl": "De commissie heeft besloten dat het voorstel naar alle leden wordt gestuurd.",
     "zh": "委员会决定将提案发送给众议院的所有成员。",
     "ja": "委員会はその提案を議会の全議員に送ることを決定しました。",
     "ko": "위원회는 제안을 모든 의원에게 보내기로 결정했다.",

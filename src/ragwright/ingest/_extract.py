@@ -215,7 +215,8 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
 
 def table_cell(text: str) -> str:
     """One cell: a single line, bars escaped."""
-    return " ".join(text.split()).replace("|", "\\|")
+    line = " ".join(text.split())
+    return line.replace("|", "\\|") if "|" in line else line
 
 
 def first_line(text: str, limit: int = 200) -> str:

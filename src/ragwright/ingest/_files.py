@@ -239,7 +239,7 @@ def documents(
             id=name,
             source=name,
             text=extract.text,
-            title=extract.title or Path(name.rpartition("#")[2]).stem,
+            title=extract.title,
             language=extract.language,
             created=extract.created,
             modified=extract.modified,

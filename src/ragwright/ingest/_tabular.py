@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..core import EmptySourceError, MalformedSourceError, RagwrightError
-from ._extract import Extract, SourceOptions, TextBuilder
+from ._extract import Extract, SourceOptions, table_cell
 from ._language import guess_language
-from ._normalise import clean_metadata, decode
+from ._normalise import clean_metadata, decode, normalise
 
 _DELIMITERS = ",;\t|"
 _NAMED_ROWS = 5
+_TELLING_ROWS = 200
 
 
 def read_csv(data: bytes, where: str, suffix: str, options: SourceOptions) -> Extract:
@@ -28,24 +30,90 @@ def read_csv(data: bytes, where: str, suffix: str, options: SourceOptions) -> Ex
         UnsupportedSourceError: The bytes are no text.
     """
     raw, encoding = decode(data, where, options.encoding)
-    raw = raw.lstrip("\ufeff")
+    raw = normalise(raw)
     delimiter = sniff_delimiter(raw, suffix)
-    rows, faults = _rows(raw, delimiter, where)
-    if not any(cell.strip() for _, row in rows for cell in row):
+    faults: list[RagwrightError] = []
+    reader = csv.reader(io.StringIO(raw, newline=""), delimiter=delimiter, strict=True)
+    table = _Table(delimiter, where)
+    try:
+        table.take(_numbered(reader))
+    except csv.Error as error:
+        faults.append(
+            MalformedSourceError(
+                f"the quoting is damaged: {error}",
+                where=f"{where}:{reader.line_num}",
+                hint="close the quotes; the file was read with quotes as plain characters",
+            )
+        )
+        table = _Table(delimiter, where)
+        table.take(
+            (number, line.split(delimiter))
+            for number, line in enumerate(raw.split("\n"), 1)
+            if line.strip()
+        )
+    if not table.filled:
         raise EmptySourceError("no cell holds text", where=where, hint="remove or fill the file")
-    even, ragged = _even(rows, delimiter, where)
-    builder = TextBuilder()
-    builder.table(even)
-    text = builder.text()
+    text = "\n".join(table.lines)
     return Extract(
         text=text,
         language=guess_language(text),
         media_type="text/tab-separated-values" if delimiter == "\t" else "text/csv",
         metadata=clean_metadata(
-            {"encoding": "" if encoding == "utf-8" else encoding, "rows": len(even) - 1}
+            {"encoding": "" if encoding == "utf-8" else encoding, "rows": table.rows - 1}
         ),
-        faults=(*faults, *ragged),
+        faults=(*faults, *table.faults()),
     )
+
+
+class _Table:
+    """Markdown lines made row by row, so that a large file is not held as cells."""
+
+    def __init__(self, delimiter: str, where: str) -> None:
+        self.lines: list[str] = []
+        self.rows = 0
+        self.filled = False
+        self._delimiter = delimiter
+        self._where = where
+        self._width = 0
+        self._named: list[tuple[int, int]] = []
+        self._wrong = 0
+
+    def take(self, rows: Iterable[tuple[int, list[str]]]) -> None:
+        rows = iter(rows)
+        head = list(itertools.islice(rows, _TELLING_ROWS))
+        self._width = _usual_width([len(row) for _, row in head])
+        for line, row in itertools.chain(head, rows):
+            if len(row) != self._width:
+                row = self._mend(line, row)
+            cells = " | ".join([table_cell(cell) for cell in row])
+            self.filled = self.filled or any(cell.strip() for cell in row)
+            self.lines.append(f"| {cells} |")
+            if not self.rows:
+                self.lines.append("| " + " | ".join(["-"] * self._width) + " |")
+            self.rows += 1
+
+    def _mend(self, line: int, row: list[str]) -> list[str]:
+        """A row of the header's width; the surplus goes into the last cell."""
+        self._wrong += 1
+        if self._wrong <= _NAMED_ROWS:
+            self._named.append((line, len(row)))
+        last = self._width - 1
+        if len(row) > self._width:
+            return [*row[:last], self._delimiter.join(row[last:])]
+        return [*row, *[""] * (self._width - len(row))]
+
+    def faults(self) -> tuple[RagwrightError, ...]:
+        if not self._wrong:
+            return ()
+        named = ", ".join(f"row {line} has {count}" for line, count in self._named)
+        more = f" and {self._wrong - len(self._named)} more" * (self._wrong > len(self._named))
+        fault = MalformedSourceError(
+            f"{self._wrong} of {self.rows} rows differ from the usual {self._width} cells: "
+            f"{named}{more}",
+            where=f"{self._where}:{self._named[0][0]}",
+            hint="mend the rows; they were read with missing cells empty and surplus ones joined",
+        )
+        return (fault,)
 
 
 def sniff_delimiter(text: str, suffix: str = "") -> str:
@@ -73,54 +141,18 @@ def sniff_delimiter(text: str, suffix: str = "") -> str:
     return best
 
 
-def _rows(
-    text: str, delimiter: str, where: str
-) -> tuple[list[tuple[int, list[str]]], tuple[RagwrightError, ...]]:
+def _usual_width(widths: list[int]) -> int:
+    """The width of most of the first rows, else the header's: a title may stand above it."""
+    if not widths:
+        return 0
+    width, count = Counter(widths).most_common(1)[0]
+    return width if count > len(widths) / 2 else widths[0]
+
+
+def _numbered(reader: Any) -> Iterator[tuple[int, list[str]]]:
     """(line number, cells) of each row that is not blank."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    try:
-        return _numbered(reader), ()
-    except csv.Error as error:
-        fault = MalformedSourceError(
-            f"the quoting is damaged: {error}",
-            where=f"{where}:{reader.line_num}",
-            hint="close the quotes; the file was read with quotes as plain characters",
-        )
-    lines = enumerate(text.splitlines(), 1)
-    rows = [(number, line.split(delimiter)) for number, line in lines if line.strip()]
-    return rows, (fault,)
-
-
-def _numbered(reader: Any) -> list[tuple[int, list[str]]]:
-    rows: list[tuple[int, list[str]]] = []
     before = 0
     for row in reader:
         if any(row):
-            rows.append((before + 1, row))
+            yield before + 1, row
         before = reader.line_num
-    return rows
-
-
-def _even(
-    rows: Sequence[tuple[int, list[str]]], delimiter: str, where: str
-) -> tuple[list[list[str]], tuple[RagwrightError, ...]]:
-    """Rows of one width (the header's), and what had to be mended."""
-    width = len(rows[0][1])
-    even, wrong = [], []
-    for line, row in rows:
-        if len(row) != width:
-            wrong.append((line, len(row)))
-            surplus = delimiter.join(cell for cell in row[width - 1 :]) if len(row) > width else ""
-            row = [*row[: width - 1], surplus] if surplus else [*row, *[""] * (width - len(row))]
-        even.append(row)
-    if not wrong:
-        return even, ()
-    named = ", ".join(f"row {line} has {count}" for line, count in wrong[:_NAMED_ROWS])
-    more = f" and {len(wrong) - _NAMED_ROWS} more" if len(wrong) > _NAMED_ROWS else ""
-    fault = MalformedSourceError(
-        f"{len(wrong)} of {len(rows) - 1} rows differ from the header's {width} cells: "
-        f"{named}{more}",
-        where=f"{where}:{wrong[0][0]}",
-        hint="mend the rows; they were read with missing cells empty and surplus ones joined",
-    )
-    return even, (fault,)
