@@ -259,7 +259,9 @@ def test_a_model_of_the_wrong_kind_is_told() -> None:
         with pytest.raises(ConfigError, match="not a chat model"):
             runner.run(chat("onnx:/x", USER))
         with pytest.raises(ConfigError, match="not a reranking model"):
-            runner.run(rerank("openai:gpt", "q", ["p"]))
+            runner.run(rerank("talk", "q", ["p"]))
+        with pytest.raises(ConfigError, match="not a reranking model"):
+            runner.run(rerank("onnx:/x", "q", ["p"]))
         with pytest.raises(ModelRefusedError, match="completions"):
             runner.run(complete("talk", "x"))
         with pytest.raises(ConfigError, match="opnai"):
@@ -305,6 +307,7 @@ def test_rerank_needs_as_many_scores_as_passages() -> None:
 
     models = Models()
     models.register("short", Short())
-    handler: Any = models.handlers()[Rerank]
-    (reply,) = handler.carry([Rerank("short", "q", ("a", "b"))])
+    request = Rerank("short", "q", ("a", "b"))
+    handler: Any = models.handlers()[Rerank](request)  # type: ignore[operator]
+    (reply,) = handler.carry([request])
     assert isinstance(reply, PluginError)

@@ -18,6 +18,7 @@ from ._names import Directory, ModelName, ModelSettings, Provider, Target
 from ._onnx import OnnxEmbedder
 from ._openai import OpenAIChat, OpenAIEmbeddings
 from ._registry import Models
+from ._rerank import CrossEncoderReranker
 from ._seams import ChatModel, Embedder, Reranker, Tokenizer
 from ._sentences import sentence_spans
 from ._st import SentenceTransformerEmbedder, export_onnx
@@ -28,6 +29,7 @@ __all__ = [
     "AnalyzerOptions",
     "ChatModel",
     "Connections",
+    "CrossEncoderReranker",
     "Directory",
     "EmbedOptions",
     "Embedder",

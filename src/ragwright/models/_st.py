@@ -52,7 +52,7 @@ class SentenceTransformerEmbedder(Embedder):
         device: str = "cpu",
     ) -> None:
         options = options or EmbedOptions()
-        self._model = _load(str(source), device)
+        self._model = open_quietly("SentenceTransformer", str(source), device)
         self._batch = 1 if device == "cpu" else options.batch_size
         torch = require("torch", "torch", "an st: model")
         torch.set_num_threads(options.threads)
@@ -74,7 +74,7 @@ class SentenceTransformerEmbedder(Embedder):
         self._specials = self._model.tokenizer.num_special_tokens_to_add(False)
         self.window = int(window) - self._specials if window and window < 1e9 else None
         self.identity = (
-            f"st:{_weights(self._model)}:{_tokens(fast)}:{self.window}:{self.rule.identity()}"
+            f"st:{model_hash(self._model)}:{_tokens(fast)}:{self.window}:{self.rule.identity()}"
         )
         self.dimensions = 0
         self.dimensions = int(self.embed_batch(["a"]).shape[1])
@@ -130,7 +130,7 @@ def export_onnx(source: str | Path, folder: str | Path) -> Path:
     """
     require("onnx", "torch", "exporting to ONNX")
     torch = require("torch", "torch", "exporting to ONNX")
-    model = _load(str(source), "cpu")
+    model = open_quietly("SentenceTransformer", str(source), "cpu")
     kinds = [type(layer).__name__ for layer in model]
     further = set(kinds) - {"Transformer", "Pooling", "Normalize"}
     if further:
@@ -185,12 +185,18 @@ def _write(torch: Any, model: Any, path: Path) -> None:
         raise ConfigError(f"exporting failed: {error}", hint="use the model by st:") from error
 
 
-def _load(source: str, device: str) -> Any:
+def open_quietly(kind: str, source: str, device: str) -> Any:
+    """A model by the class of sentence-transformers named, without progress bars.
+
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+        ConfigError: It cannot open the model.
+    """
     st = require("sentence_transformers", "torch", "an st: model")
     home = Path(source).expanduser()
     try:
         with _quiet():
-            return st.SentenceTransformer(
+            return getattr(st, kind)(
                 str(home) if home.is_dir() else source, device=device, trust_remote_code=False
             )
     except RagwrightError:
@@ -227,7 +233,7 @@ def _pooling(model: Any) -> Pooling:
     return _POOLING.get(modes[0], "mean") if modes and isinstance(modes[0], str) else "mean"
 
 
-def _weights(model: Any) -> str:
+def model_hash(model: Any) -> str:
     """Hash of the weights: of their files where they lie in a folder, else of the tensors."""
     folder = Path(str(getattr(model[0].auto_model.config, "_name_or_path", "") or ""))
     files = sorted([*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")])

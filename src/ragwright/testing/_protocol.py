@@ -93,6 +93,8 @@ def _success(request: _Request, reply: _Reply, models: Sequence[str]) -> dict[st
         return _completion(request, reply)
     if path.endswith("/embeddings"):
         return _embeddings(request, reply)
+    if path.endswith("/rerank"):
+        return _rerank(request, reply)
     if path.endswith("/models"):
         return {"object": "list", "data": [{"id": m, "object": "model"} for m in models]}
     return None
@@ -189,6 +191,18 @@ def _embeddings(request: _Request, reply: _Reply) -> dict[str, Any]:
     ]
     body = {"object": "list", "model": _model(request), "data": data}
     return _with_usage(body, _usage(request, reply))
+
+
+def _rerank(request: _Request, reply: _Reply) -> dict[str, Any]:
+    """Scores by words in common, best first, as rerank servers order them."""
+    query = word_vector(str(request.body.get("query", "")), 256)
+    vectors = [word_vector(str(d), 256) for d in request.body.get("documents", [])]
+    scores = [sum(a * b for a, b in zip(query, v, strict=True)) for v in vectors]
+    order = sorted(range(len(scores)), key=lambda i: -scores[i])
+    results = [{"index": i, "relevance_score": scores[i]} for i in order]
+    if reply.malformed == "no_choices":
+        results = results[1:]
+    return {"model": _model(request), "results": results, "usage": {"total_tokens": 42}}
 
 
 def frames(request: _Request, reply: _Reply) -> Iterator[bytes]:

@@ -1,0 +1,271 @@
+"""The handlers through which flows reach models: one for each kind of request and place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core import ModelRefusedError, PluginError, RagwrightError, Usage
+from ..flow import (
+    BatchHandler,
+    Chat,
+    ChatReply,
+    Complete,
+    CompleteReply,
+    Embed,
+    EmbedReply,
+    Handler,
+    OnDelta,
+    Rerank,
+    RerankReply,
+    SendHandler,
+)
+from ._embedding import RoughTokenizer, VectorRule, embed_texts, plan_windows
+from ._extractive import ExtractiveReranker
+from ._openai import OpenAIEmbeddings
+from ._rerank import ServerReranker
+from ._seams import ChatModel
+from ._transport import Connections
+
+if TYPE_CHECKING:
+    from ._registry import Models
+
+_CONCURRENCY = 16
+_ROUGH = RoughTokenizer()
+_NONE = np.zeros((0, 0), np.float32)
+
+
+class _ByModel(Handler[Any, Any]):
+    """What every handler of models answers alike: lane, limit, price, by the model's name."""
+
+    def __init__(self, models: Models) -> None:
+        self.models = models
+
+    def lane(self, request: Any) -> str:
+        """The model's name."""
+        return str(request.model)
+
+    def limit(self, lane: str) -> int | None:
+        """``concurrency`` of the settings, and no more than go out in a minute.
+
+        What waits for its place in the minute waits within the time limit of its attempt.
+        """
+        entry = self.models.settings_of(lane)
+        if entry.requests_per_minute is None:
+            return entry.concurrency
+        return min(entry.concurrency or _CONCURRENCY, entry.requests_per_minute)
+
+    def paid(self, request: Any) -> bool:
+        """True unless the model is local, free, or served by this machine without a price."""
+        return not self.models.free(request.model)
+
+    def price(self, request: Any, usage: Usage) -> float | None:
+        """Money by ``price_in`` and ``price_out``."""
+        return self.models.price(request.model, usage)
+
+
+class _Remote(_ByModel):
+    """A handler that goes over the network: one runner's connections, and a steady pace."""
+
+    def __init__(self, models: Models, connections: Connections) -> None:
+        super().__init__(models)
+        self.connections = connections
+        self._chats: dict[str, ChatModel] = {}
+        self._next: dict[str, float] = {}
+
+    def chat_model(self, name: str) -> ChatModel:
+        """The model, made once a runner."""
+        found = self._chats.get(name)
+        if found is None:
+            found = self._chats[name] = self.models.chat_model(name, self.connections)
+        return found
+
+    def identity(self, request: Any) -> str:
+        """Base address, model and parameters of the settings."""
+        return self.chat_model(request.model).identity
+
+    async def pace(self, name: str) -> None:
+        """Wait for the next place that ``requests_per_minute`` leaves."""
+        rate = self.models.settings_of(name).requests_per_minute
+        if rate is None:
+            return
+        now = asyncio.get_running_loop().time()
+        place = max(now, self._next.get(name, now))
+        self._next[name] = place + 60.0 / rate
+        if place > now:
+            await asyncio.sleep(place - now)
+
+    async def aclose(self) -> None:
+        """Close the connections, and the back ends of one's own that were used."""
+        for chat in self._chats.values():
+            await chat.aclose()
+        await self.connections.aclose()
+
+
+class ChatHandler(_Remote, SendHandler[Chat, ChatReply]):
+    """Carries out ``Chat``."""
+
+    async def send(self, request: Chat, on_delta: OnDelta | None = None) -> ChatReply:
+        """One attempt, by the model the request names."""
+        await self.pace(request.model)
+        return await self.chat_model(request.model).chat(request, on_delta)
+
+
+class CompleteHandler(_Remote, SendHandler[Complete, CompleteReply]):
+    """Carries out ``Complete``."""
+
+    async def send(self, request: Complete, on_delta: OnDelta | None = None) -> CompleteReply:
+        """One attempt, by the model the request names.
+
+        Raises:
+            ModelRefusedError: The back end offers no raw completions.
+        """
+        await self.pace(request.model)
+        try:
+            return await self.chat_model(request.model).complete(request)
+        except NotImplementedError as error:
+            raise ModelRefusedError(
+                str(error), hint="perplexity needs a server with /completions and log-probabilities"
+            ) from error
+
+
+class RemoteEmbedHandler(_Remote, SendHandler[Embed, EmbedReply]):
+    """Carries out ``Embed`` by servers."""
+
+    def __init__(self, models: Models, connections: Connections) -> None:
+        super().__init__(models, connections)
+        self._models: dict[str, OpenAIEmbeddings] = {}
+        self._rules: dict[str, VectorRule] = {}
+
+    def identity(self, request: Embed) -> str:
+        """Base address, model, prefixes, similarity and dimensions."""
+        return self.models.embedder_identity(request.model)
+
+    async def send(self, request: Embed, on_delta: OnDelta | None = None) -> EmbedReply:
+        """One attempt; prefixes put in front, vectors of length 1 where similarity is cosine.
+
+        With ``context_window`` in the settings, texts that a pessimistic count finds longer
+        are pooled over windows or refused; without it, the server decides.
+        """
+        name = request.model
+        rule = self._rules.get(name)
+        if rule is None:
+            rule = self._rules[name] = self.models.vector_rule(name)
+            target = self.models.target(name)
+            if rule.dimensions is not None:
+                settings = replace(target.settings, dimensions=rule.dimensions)
+                target = replace(target, settings=settings)
+            self._models[name] = OpenAIEmbeddings(target, self.connections)
+        planned = plan_windows(
+            [request.texts],
+            rule.prefixes.of(request.role),
+            _ROUGH,
+            self._models[name].target.settings.context_window,
+            (name, self.models.embed.long_texts),
+        )
+        await self.pace(name)
+        found, usage = await self._models[name].embed(planned.pieces, request.timeout)
+        vectors = rule.shaped(found)
+        (reply,) = planned.pooled(vectors, vectors.shape[1], rule.similarity == "cosine")
+        if isinstance(reply, RagwrightError):
+            raise reply
+        return EmbedReply(reply, usage)
+
+
+class LocalEmbedHandler(_ByModel, BatchHandler[Embed, EmbedReply]):
+    """Carries out ``Embed`` by local models, off the loop; the model is opened there too."""
+
+    def identity(self, request: Embed) -> str:
+        """Hash of weights and tokenizer, with the rule.
+
+        It opens the model: do so before the run (``models.embedder(name)``), or the first
+        query waits for it on the loop.
+        """
+        return self.models.embedder_identity(request.model)
+
+    def carry(self, requests: Sequence[Embed]) -> Sequence[EmbedReply | RagwrightError]:
+        """Replies in order; requests of one model and role are embedded in one go."""
+        groups: dict[tuple[str, str], list[int]] = {}
+        for index, request in enumerate(requests):
+            groups.setdefault((request.model, request.role), []).append(index)
+        replies: list[EmbedReply | RagwrightError] = [EmbedReply(_NONE)] * len(requests)
+        for (name, _), members in groups.items():
+            for index, reply in zip(
+                members, self._group(name, [requests[i] for i in members]), strict=True
+            ):
+                replies[index] = reply
+        return replies
+
+    def _group(self, name: str, requests: Sequence[Embed]) -> list[EmbedReply | RagwrightError]:
+        try:
+            embedder = self.models.embedder(name)
+            assert embedder is not None, "the route sends servers elsewhere"
+            rule = self.models.vector_rule(name)
+            found = embed_texts(
+                embedder,
+                [request.texts for request in requests],
+                rule.prefixes.of(requests[0].role),
+                long_texts=self.models.embed.long_texts,
+                normalise=rule.similarity == "cosine",
+            )
+        except RagwrightError as error:
+            return [error] * len(requests)
+        return [v if isinstance(v, RagwrightError) else EmbedReply(v) for v in found]
+
+
+class RemoteRerankHandler(_Remote, SendHandler[Rerank, RerankReply]):
+    """Carries out ``Rerank`` by servers."""
+
+    def __init__(self, models: Models, connections: Connections) -> None:
+        super().__init__(models, connections)
+        self._models: dict[str, ServerReranker] = {}
+
+    def model(self, name: str) -> ServerReranker:
+        """The model, made once a runner."""
+        if name not in self._models:
+            self._models[name] = ServerReranker(self.models.target(name), self.connections)
+        return self._models[name]
+
+    def identity(self, request: Rerank) -> str:
+        """Base address, model and parameters of the settings."""
+        return self.model(request.model).identity
+
+    async def send(self, request: Rerank, on_delta: OnDelta | None = None) -> RerankReply:
+        """One attempt, by the model the request names."""
+        await self.pace(request.model)
+        model = self.model(request.model)
+        scores, usage = await model.score(request.query, request.passages, request.timeout)
+        return RerankReply(scores, usage, scale=model.scale)
+
+
+class LocalRerankHandler(_ByModel, BatchHandler[Rerank, RerankReply]):
+    """Carries out ``Rerank`` by local rerankers, off the loop."""
+
+    def identity(self, request: Rerank) -> str:
+        """The reranker's own."""
+        return self.models.reranker(request.model).identity
+
+    def durable(self, request: Rerank) -> bool:
+        """False for the built-in one: it is quicker than reading its replies back."""
+        return not isinstance(self.models.backend(request.model), ExtractiveReranker)
+
+    def carry(self, requests: Sequence[Rerank]) -> Sequence[RerankReply | RagwrightError]:
+        """Replies in order, one score a passage."""
+        return [self._one(request) for request in requests]
+
+    def _one(self, request: Rerank) -> RerankReply | RagwrightError:
+        try:
+            reranker = self.models.reranker(request.model)
+            scores = tuple(float(s) for s in reranker.score(request.query, request.passages))
+            if len(scores) != len(request.passages):
+                raise PluginError(
+                    f"{len(scores)} scores for {len(request.passages)} passages",
+                    where=request.model,
+                )
+        except RagwrightError as error:
+            return error
+        return RerankReply(scores, scale=reranker.scale)

@@ -1,0 +1,145 @@
+"""Reranking models: a local cross-encoder, and servers that offer ``/rerank``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..core import ConfigError, ModelRefusedError, Usage, require, text_hash
+from ._embedding import EmbedOptions, plan_windows
+from ._failures import bad_reply
+from ._hf_tokenizer import HFTokenizer
+from ._names import Target
+from ._seams import Reranker
+from ._st import model_hash, open_quietly
+from ._transport import Connections, OpenAIServer
+
+
+class CrossEncoderReranker(Reranker):
+    """A cross-encoder by sentence-transformers: reads query and passage together.
+
+    A passage that does not fit beside the query is scored window by window and counts as its
+    best window (MaxP; Dai and Callan 2019); nothing is cut off. On the CPU pairs are run one
+    by one, so that a score does not depend on its neighbours.
+
+    Args:
+        source: A folder, or a name on the hub.
+        options: ``threads`` (of the whole process) and ``batch_size`` (other devices).
+        device: A torch device.
+
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+        ConfigError: No such model, or one with several labels.
+    """
+
+    def __init__(
+        self, source: str | Path, options: EmbedOptions | None = None, device: str = "cpu"
+    ) -> None:
+        options = options or EmbedOptions()
+        self._model = open_quietly("CrossEncoder", str(source), device)
+        if self._model.num_labels != 1:
+            raise ConfigError(
+                f"the model gives {self._model.num_labels} labels, reranking needs one score",
+                where=str(source),
+            )
+        require("torch", "torch", "an st: model").set_num_threads(options.threads)
+        self._batch = 1 if device == "cpu" else options.batch_size
+        fast = getattr(self._model.tokenizer, "backend_tokenizer", None)
+        self._tokenizer = HFTokenizer(fast) if fast is not None else None
+        window = self._model.max_seq_length
+        specials = self._model.tokenizer.num_special_tokens_to_add(True)
+        self.window = int(window) - specials if window and window < 1e9 else None
+        function = type(self._model.activation_fn).__name__
+        self.scale = "0-1, sigmoid" if function == "Sigmoid" else f"logit ({function})"
+        tokens = text_hash(fast.to_str())[:16] if fast is not None else "slow"
+        self.identity = f"cross:{model_hash(self._model)}:{tokens}:{self.window}:{function}"
+
+    def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
+        """One score a passage, higher is better.
+
+        Raises:
+            ModelRefusedError: The query alone fills the window.
+        """
+        if not passages:
+            return []
+        window = None
+        if self.window is not None and self._tokenizer is not None:
+            window = self.window - self._tokenizer.count(query)
+            if window < 1:
+                raise ModelRefusedError(
+                    f"the query fills the window of {self.window} tokens", where=self.identity
+                )
+        named = (self.identity, "pool")
+        planned = plan_windows([passages], "", self._tokenizer, window, named)  # type: ignore[arg-type]
+        pairs = [_clean(query, piece) for piece in planned.pieces]
+        found = self._model.predict(
+            pairs, batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True
+        )
+        (counts,) = planned.counts
+        assert isinstance(counts, list), "pooling refuses nothing"
+        scores, place = [], 0
+        for count in counts:
+            scores.append(float(max(found[place : place + count])))
+            place += count
+        return scores
+
+
+def _clean(query: str, passage: str) -> tuple[str, str]:
+    return (
+        query.encode("utf-8", "replace").decode("utf-8"),
+        passage.encode("utf-8", "replace").decode("utf-8"),
+    )
+
+
+class ServerReranker:
+    """A reranking model behind ``POST base/rerank`` (vLLM, Jina, Cohere v2, LocalAI, …).
+
+    Args:
+        target: Where the model is found; its base may be set apart from the provider's.
+        connections: Clients to share.
+    """
+
+    scale = "as the server gives it"
+
+    def __init__(self, target: Target, connections: Connections) -> None:
+        self.target = target
+        self._server = OpenAIServer(target, connections)
+        self.identity = self._server.identity
+
+    async def score(
+        self, query: str, passages: Sequence[str], timeout: float | None = None
+    ) -> tuple[tuple[float, ...], Usage]:
+        """One score a passage, and the usage (estimated where the server sends none).
+
+        Raises:
+            ModelReplyError: Scores missing or not numbers.
+            ModelError: Whatever else the server does.
+        """
+        if not passages:
+            return (), Usage()
+        body: dict[str, Any] = {
+            "model": self.target.name.name,
+            **self.target.settings.params,
+            "query": query,
+            "documents": list(passages),
+            "top_n": len(passages),
+        }
+        data, _ = await self._server.send("/rerank", body, timeout)
+        scores: list[float | None] = [None] * len(passages)
+        try:
+            for entry in data["results"]:
+                scores[entry["index"]] = float(entry["relevance_score"])
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise bad_reply(
+                self._server.model, self.target.base, f"sent scores that cannot be read: {error}"
+            ) from error
+        whole = tuple(s for s in scores if s is not None and s == s)
+        if len(whole) != len(passages):
+            problem = f"sent {len(whole)} scores for {len(passages)} passages"
+            raise bad_reply(self._server.model, self.target.base, problem)
+        usage = data.get("usage")
+        counted = usage.get("total_tokens") if isinstance(usage, dict) else None
+        characters = len(query) * len(passages) + sum(map(len, passages))
+        tokens = counted if isinstance(counted, int) else (characters + 3) // 4
+        return whole, Usage(1, tokens, 0)

@@ -1,0 +1,106 @@
+"""Reranking by a server and by a local cross-encoder."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragwright.core import ModelRefusedError, ModelReplyError
+from ragwright.flow import RetryPolicy, Runner, rerank
+from ragwright.models import CrossEncoderReranker, Models, ModelSettings
+from ragwright.testing import Reply, ScriptedServer
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer() as running:
+        yield running
+
+
+PASSAGES = ["it rains", "the red car", "a car"]
+
+
+def test_a_server_ranks_in_the_order_of_the_passages(server: ScriptedServer) -> None:
+    models = Models({"acme": ModelSettings(base=server.url, price_in=1.0)})
+    with Runner(models.handlers()) as runner:
+        reply = runner.run(rerank("acme:r", "the red car", PASSAGES))
+    assert int(np.argmax(reply.scores)) == 1
+    assert reply.scores[0] == min(reply.scores)
+    assert reply.usage.prompt_tokens == 42
+    assert reply.usage.cost == pytest.approx(42e-6)
+    assert server.requests[0].path.endswith("/rerank")
+
+
+def test_missing_scores_are_a_bad_reply(server: ScriptedServer) -> None:
+    server.play(Reply(malformed="no_choices"))
+    models = Models({"acme": ModelSettings(base=server.url)})
+    with (
+        Runner(models.handlers(), retry=RetryPolicy(attempts=1)) as runner,
+        pytest.raises(ModelReplyError, match="2 scores for 3"),
+    ):
+        runner.run(rerank("acme:r", "car", PASSAGES))
+
+
+@pytest.fixture(scope="session")
+def cross_encoder(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny cross-encoder with random weights and a real vocabulary: it ranks nothing well."""
+    if importlib.util.find_spec("transformers") is None:
+        pytest.skip("transformers is not installed")
+    import torch
+    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("models") / "cross"
+    config = BertConfig(
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        num_labels=1,
+        initializer_range=0.8,
+    )
+    BertForSequenceClassification(config).save_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(minilm)
+    tokenizer.model_max_length = 64
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_a_cross_encoder_s_score_does_not_depend_on_neighbours(cross_encoder: Path) -> None:
+    model = CrossEncoderReranker(cross_encoder)
+    together = model.score("what is red?", PASSAGES)
+    assert together == [model.score("what is red?", [p])[0] for p in PASSAGES]
+    assert len(set(together)) == 3
+    assert model.score("q", []) == []
+
+
+def test_a_cross_encoder_agrees_with_the_package(cross_encoder: Path) -> None:
+    st = pytest.importorskip("sentence_transformers")
+    theirs = st.CrossEncoder(str(cross_encoder), device="cpu").predict(
+        [("what is red?", p) for p in PASSAGES], show_progress_bar=False
+    )
+    assert np.allclose(CrossEncoderReranker(cross_encoder).score("what is red?", PASSAGES), theirs)
+
+
+def test_a_long_passage_counts_as_its_best_window(cross_encoder: Path) -> None:
+    model = CrossEncoderReranker(cross_encoder)
+    assert model.window is not None
+    room = model.window - 4  # "what is red?" is four tokens
+    parts = [" ".join([word] * room) for word in ("water", "finance", "car")]
+    (whole,) = model.score("what is red?", [" ".join(parts)])
+    assert whole == pytest.approx(max(model.score("what is red?", parts)), abs=1e-6)
+    with pytest.raises(ModelRefusedError, match="query"):
+        model.score("why " * 200, ["x"])
+
+
+def test_a_cross_encoder_through_the_runner(cross_encoder: Path) -> None:
+    name = f"st:{cross_encoder}"
+    with Runner(Models().handlers()) as runner:
+        reply = runner.run(rerank(name, "what is red?", PASSAGES))
+    assert len(reply.scores) == 3
+    assert reply.scale
