@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -49,8 +50,8 @@ class Site:
 
 
 @contextmanager
-def running_site() -> Iterator[Site]:
-    """A site on a free port of 127.0.0.1, closed at the end."""
+def running_site(context: ssl.SSLContext | None = None) -> Iterator[Site]:
+    """A site on a free port of 127.0.0.1, over TLS with a context, closed at the end."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -84,6 +85,8 @@ def running_site() -> Iterator[Site]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     site = Site(server.server_address[1])
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()

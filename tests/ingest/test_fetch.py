@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import shutil
+import ssl
+import subprocess
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -124,6 +127,35 @@ def test_a_name_is_resolved_once_a_hop_and_that_address_used(site: Site) -> None
     assert asked == ["wiki.example"]
     assert reply.url == f"http://wiki.example:{site.port}/a"
     assert site.asked[0].headers["host"] == f"wiki.example:{site.port}"
+
+
+def test_the_certificate_is_checked_for_the_name_and_not_for_the_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("the program openssl is not installed")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    subprocess.run(
+        [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+         "-keyout", key, "-out", certificate, "-subj", "/CN=wiki.example",
+         "-addext", "subjectAltName=DNS:wiki.example"],
+        check=True,
+        capture_output=True,
+    )  # fmt: skip
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+
+    async def here(host: str, port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    with running_site(context) as site:
+        site.routes["/a"] = Answer("secret")
+        assert get(f"https://wiki.example:{site.port}/a", OPEN, here).body == b"secret"
+        with pytest.raises(FetchError, match="certificate") as caught:
+            get(f"https://other.example:{site.port}/a", OPEN, here)
+        assert not caught.value.retryable
 
 
 def test_one_private_address_among_public_ones_refuses_the_host() -> None:

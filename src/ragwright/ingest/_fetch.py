@@ -44,7 +44,8 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
     Names are resolved here, all addresses of a host are checked, and the connection goes to
     an address that was checked: a name that changes its answer between the check and the
     connection (DNS rebinding) gains nothing. Each redirect is checked as the first address
-    is. Certificates are verified for the name. Proxies of the environment are not used, for
+    is. Certificates are verified for the name (``SSL_CERT_FILE`` adds a private authority).
+    Proxies of the environment are not used, for
     they resolve names by themselves; with the option ``proxy`` a name is checked as far as
     this machine can resolve it, and the proxy decides where it leads.
 
@@ -188,7 +189,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
             limits = httpx2.Limits(max_connections=100, max_keepalive_connections=0)
             try:
                 self._transport = httpx2.AsyncHTTPTransport(
-                    limits=limits, trust_env=False, proxy=self.options.proxy or None
+                    limits=limits, proxy=self.options.proxy or None
                 )
             except (ValueError, httpx2.InvalidURL) as error:
                 raise ConfigError(
