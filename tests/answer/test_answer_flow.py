@@ -106,7 +106,23 @@ class TestExtractive:
 
     def test_a_torn_sentence_is_known_as_such(self) -> None:
         torn = hit(1, "of the pump is blue. The lamp is red. The filter of the", start=50)
-        assert [s.whole for s in split_sentences([torn])] == [False, True, False]
+        weights = [s.weight for s in split_sentences([torn])]
+        assert weights[1] == 1.0
+        assert max(weights[0], weights[2]) < 1.0
+
+    def test_code_and_front_matter_are_context_not_answers(self) -> None:
+        page = (
+            "---\ntitle: Error C2065\nms.date: 1\n---\n# Error C2065\n\nA name is not declared.\n\n"
+            "```cpp\nint x = 1; // C2065 is expected here.\n```\n\n// C2065 means this.\n"
+        )
+        texts = [s.text for s in split_sentences([hit(1, page)])]
+        assert texts == ["A name is not declared."]
+
+    def test_footnotes_and_links_of_the_source_are_not_quoted(self) -> None:
+        page = "The [pump](http://a.example/x) is blocked.[3] It is old. [12]"
+        texts = [s.text for s in split_sentences([hit(1, page)])]
+        assert texts[0] == "The pump is blocked."
+        assert "[" not in "".join(texts)
 
     def test_spans_point_at_the_text_of_the_hit(self) -> None:
         for sentence in split_sentences(HITS):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..core import Citation, Hit, Persona, Span
@@ -14,14 +14,23 @@ from ._citations import citation
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence of a hit: the hit's number from 1, its span in the document, its text."""
+    """A sentence of a hit that may be quoted.
+
+    Attributes:
+        number: The hit's number from 1.
+        span: Where it stands in the document.
+        text: What is quoted: one line, links and footnote numbers of the source taken out.
+        heading: Title and headings above it.
+        weight: Share of its score that counts: 1 for a whole sentence of prose, less for a
+            table row, a list item, a fragment, or a sentence cut by a chunk's border.
+    """
 
     number: int
     document_id: str
     span: Span
     text: str
     heading: str
-    whole: bool
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,41 +46,86 @@ class Selection:
 
 
 _HEADING = re.compile(r"#{1,6}\s+(.*)")
-_RULE = re.compile(r"[\s|:=_*~+-]*$")
-_BULLET = re.compile(r"(?:[-*•◦▪‣]|\d{1,3}[.)])\s+")
-_ENDS = re.compile(r"[.!?…。！？|:;)\]»\"”'`]\s*$")
+_FENCE = re.compile(r"```|~~~")
+_FRONT = re.compile(r"\ufeff?---\n.*?\n(?:---|\.\.\.)\s*(?:\n|$)", re.DOTALL)
+_RULE = re.compile(r"[\s|:=_*~+>-]*$")
+_CODE = re.compile(r"(?://|#include|/\*|\*/|<\?|@\w+\()|.*[{};]\s*$|.*\)\s*//", re.DOTALL)
+_BULLET = re.compile(r"(?:>\s*)*(?:(?:[-*•◦▪‣]|\d{1,3}[.)])\s+)?")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\s+\"[^\"]*\")?\)")
+_FOOTNOTE = re.compile(r"\s?\[(?:\d{1,3}|note \d+|citation needed)\]")
+_STOP = re.compile(r"[.!?…。！？][\"'”’»)\]*_`]*$")
 
 
 def split_sentences(hits: Sequence[Hit]) -> list[Sentence]:
     """Sentences of the hits in hit order; one that overlapping hits share is taken once.
 
-    Headings and rules are context, not sentences; a sentence that a chunk border cuts is
-    marked as not whole.
+    Headings, rules, code and front matter are context, not sentences.
     """
     found: list[Sentence] = []
     taken: dict[str, list[Span]] = {}
     for number, hit in enumerate(hits, 1):
-        spans = sentence_spans(hit.text)
-        headings = list(hit.headings)
-        for i, span in enumerate(spans):
-            raw = hit.text[span.start : span.end]
-            title = _HEADING.match(raw)
-            if title:
-                headings = [*hit.headings, title[1]]
-            if title or _RULE.match(raw):
-                continue
-            begin = span.start + (len(m[0]) if (m := _BULLET.match(raw)) else 0)
-            place = Span(hit.start + begin, hit.start + span.end)
-            text = " ".join(hit.text[begin : span.end].split())
-            if not text or any(_same(place, other) for other in taken.get(hit.document_id, [])):
-                continue
-            taken.setdefault(hit.document_id, []).append(place)
-            cut = (i == 0 and hit.start > 0 and text[0].islower()) or (
-                i == len(spans) - 1 and i > 0 and not _ENDS.search(text) and "|" not in text
-            )
-            heading = " ".join(dict.fromkeys((hit.title, *headings)))
-            found.append(Sentence(number, hit.document_id, place, text, heading, not cut))
+        for sentence in _of_hit(number, hit):
+            others = taken.setdefault(hit.document_id, [])
+            if not any(_same(sentence.span, other) for other in others):
+                others.append(sentence.span)
+                found.append(sentence)
     return found
+
+
+def _of_hit(number: int, hit: Hit) -> Iterator[Sentence]:
+    """Sentences of one hit, in text order."""
+    spans = sentence_spans(hit.text)
+    headings = list(hit.headings)
+    front = _FRONT.match(hit.text)
+    begin = front.end() if front and hit.start == 0 else 0
+    fenced = False
+    for i, span in enumerate(spans):
+        raw = hit.text[span.start : span.end]
+        title = _HEADING.match(raw)
+        if title and not fenced:
+            headings = [*hit.headings, title[1]]
+        if _FENCE.match(raw):
+            fenced = not fenced
+            continue
+        if fenced or title or span.end <= begin or _RULE.match(raw) or _CODE.match(raw):
+            continue
+        bullet = _BULLET.match(raw)
+        skipped = len(bullet[0]) if bullet else 0
+        text = _shown(raw[skipped:])
+        if not text:
+            continue
+        cut = (i == 0 and hit.start > 0 and text[0].islower()) or (
+            i == len(spans) - 1 and i > 0 and not _STOP.search(text) and "|" not in text
+        )
+        yield Sentence(
+            number,
+            hit.document_id,
+            Span(hit.start + span.start + skipped, hit.start + span.end),
+            text,
+            " ".join(dict.fromkeys((hit.title, *headings))),
+            _weight(text, cut, skipped > 0),
+        )
+
+
+def _shown(raw: str) -> str:
+    """A sentence as it is quoted: one line, without link targets and footnote numbers.
+
+    A footnote's ``[3]`` in a quote would read as a citation of the third passage.
+    """
+    return " ".join(_FOOTNOTE.sub("", _LINK.sub(r"\1", raw)).split())
+
+
+def _weight(text: str, cut: bool, item: bool) -> float:
+    """How much of a unit's score counts; set by hand, since the fitted data is prose."""
+    if cut:
+        return 0.7
+    if _STOP.search(text):
+        return 1.0
+    if text.startswith("|"):
+        return 0.9
+    if text.endswith((":", "：")):
+        return 0.6
+    return 0.8 if item else 0.5
 
 
 def _same(one: Span, other: Span) -> bool:
@@ -81,12 +135,10 @@ def _same(one: Span, other: Span) -> bool:
 def score_sentences(
     question: str, sentences: Sequence[Sentence], sources: Sequence[str]
 ) -> Flow[tuple[float, ...]]:
-    """One score a sentence, in one request; a sentence that is not whole counts 0.8 of its own."""
+    """One score a sentence, 0..1, in one request, times the sentence's weight."""
     passages = [pack_sentence(s.text, heading=s.heading, chunk=str(s.number)) for s in sentences]
     reply = yield from rerank("extractive", question, passages, sources=sources)
-    return tuple(
-        score * (1.0 if s.whole else 0.8) for score, s in zip(reply.scores, sentences, strict=True)
-    )
+    return tuple(score * s.weight for score, s in zip(reply.scores, sentences, strict=True))
 
 
 def select(

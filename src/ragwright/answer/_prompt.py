@@ -3,11 +3,11 @@ r"""The answering prompt: thirteen named parts, each of which can be switched, s
 Parts are jinja2 templates in a YAML file; they are rendered once, in a sandbox. Questions,
 personas and passages are values: nothing in them is ever rendered.
 
-A passage cannot pass for another one. Its text is neutralised before it enters the prompt:
-a number in square brackets becomes round (``[3]`` -> ``(3)``, which also keeps the stray
-footnotes of a source from being copied as citations), the title is one line, and the prompt's
-own turn markers and chat control tokens (``<|…|>``, ``[INST]``) are broken up. So the only
-``[n]`` at the start of a line are the ones written here.
+A passage cannot pass for another one. Its text is neutralised before it enters the prompt: a
+number in square brackets becomes round (``[3]`` -> ``(3)``, which also keeps the stray
+footnotes of a source from being copied as citations; an index in code, ``x[0]``, stays), the
+title is one line, and the prompt's own turn markers and chat control tokens (``<|…|>``,
+``[INST]``) are broken up. So the only ``[n]`` at the start of a line are those written here.
 """
 
 from __future__ import annotations
@@ -251,6 +251,8 @@ def _environment() -> Any:
 
 
 _NUMBERED = re.compile(r"[\[【]([\d\s,;–-]{1,40})[\]】]")
+_CODE = re.compile(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
+_LOOSE_NUMBERED = re.compile(r"(?<![\w\])])" + _NUMBERED.pattern)
 _CONTROL = re.compile(r"<(\|[^|>]{0,40}\|)>|\[(/?INST)\]|<(/?s)>|<(</?SYS>)>")
 
 
@@ -273,7 +275,11 @@ def neutral(text: str, guard: Sequence[str] = ()) -> str:
         guard: Turn markers of the prompt; where the text holds one at the start of a line, a
             word joiner (U+2060) parts its first character from the rest.
     """
-    text = _NUMBERED.sub(r"(\1)", text)
+    # In code, an index such as x[0] stays: it hangs on a name, so it can open no line.
+    parts = _CODE.split(text)
+    text = "".join(
+        (_LOOSE_NUMBERED if i % 2 else _NUMBERED).sub(r"(\1)", part) for i, part in enumerate(parts)
+    )
     text = _CONTROL.sub(lambda m: f"({next(g for g in m.groups() if g)})", text)
     for mark in guard:
         text = re.sub(

@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core import value_hash
 from ._analysis import Analyzer, AnalyzerOptions, detect_language, words
 from ._questions import AnswerKind, answer_kind, focus, names, offers
 from ._seams import Reranker
@@ -111,7 +112,7 @@ def pack_sentence(sentence: str, *, heading: str = "", chunk: str = "") -> str:
 class ExtractiveReranker(Reranker):
     """Scores sentences by how likely each answers the question; deterministic, no files."""
 
-    identity = "extractive/1"
+    identity = f"extractive/{value_hash(_WEIGHTS)[:8]}"
     columns = FEATURES
     scale = "0-1, logistic; fitted so that 0.5 parts answering sentences from the rest"
 
@@ -205,10 +206,13 @@ def _shape(units: Sequence[_Unit], asked: _Asked) -> dict[str, NDArray[np.float6
     strict = kind not in {"manner", "other"}
     offered = np.array([strict and offers(kind, u.text, asked.words) for u in units], float)
     columns = {name: offered * (kind == name) for name in ("time", "number", "reason", "name")}
-    defines = [kind == "definition" and _opens_with(u.tokens, asked.terms) for u in units]
+    defines = np.zeros(len(units))
+    if kind == "definition":
+        opens = np.array([_opens_with(u.tokens, asked.terms) for u in units], float)
+        defines = np.maximum(offered * opens, _leads(units, asked.terms))
     return columns | {
         "no_kind": strict - offered,
-        "definition": offered * np.array(defines, float),
+        "definition": defines,
         "pairs": np.array([_pairs(u.tokens, asked.terms) for u in units]),
         "bm25": _bm25(units, asked.terms, asked.weights),
         "length": np.array([min(len(u.tokens), 40) / 40 for u in units]),
@@ -253,6 +257,16 @@ def _pairs(tokens: Sequence[str], terms: Sequence[str]) -> float:
     where = {t: [i for i, token in enumerate(tokens) if token == t] for t in terms}
     near = sum(any(abs(i - j) <= 3 for i in where[a] for j in where[b]) for a, b in pairwise(terms))
     return near / (len(terms) - 1)
+
+
+def _leads(units: Sequence[_Unit], terms: Sequence[str]) -> NDArray[np.float64]:
+    """1 for the first sentence under a heading that holds all that a question asks about."""
+    marks = np.zeros(len(units))
+    for i, unit in enumerate(units):
+        last = units[i - 1] if i else None
+        new = last is None or (last.chunk, last.heading) != (unit.chunk, unit.heading)
+        marks[i] = float(new and bool(terms) and unit.heading.issuperset(terms))
+    return marks
 
 
 def _opens_with(tokens: Sequence[str], terms: Sequence[str]) -> bool:
