@@ -101,7 +101,12 @@ def test_zip_bombs(name: str, member: str) -> None:
 
 def test_a_bomb_that_lies_about_its_size_is_not_unpacked() -> None:
     bomb = make.lying_archive("xl/workbook.xml", b" " * 60_000_000, 1000)
-    refused(MalformedSourceError, "a.xlsx", bomb)
+    tracemalloc.start()
+    try:
+        assert "size" in refused(MalformedSourceError, "a.xlsx", bomb)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_limits_of_archives_can_be_raised() -> None:

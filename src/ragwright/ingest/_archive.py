@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 import zlib
 from xml.parsers import expat
@@ -26,6 +27,7 @@ class Archive:
 
     def __init__(self, data: bytes, where: str, options: SourceOptions) -> None:
         self.where = where
+        self._data = data
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except (zipfile.BadZipFile, ValueError, OSError) as error:
@@ -75,29 +77,51 @@ class Archive:
                 hint="the file is incomplete; save it again",
             ) from error
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError) as error:
-            raise MalformedSourceError(
-                f"{name!r} in the archive is damaged: {error}",
-                where=self.where,
-                hint="copy or download the file again",
-            ) from error
+            raise self._damaged(name, error) from error
 
     def verify(self) -> None:
-        """Unpack every member once, so that a false size is found before a library meets it.
+        """Unpack every member once and count, for libraries that do not stop at its size.
+
+        ``zipfile`` stops where a member's declared size ends; others unpack to the end of its
+        stream, so a small declared size could hide a bomb from the check above.
 
         Raises:
             MalformedSourceError: A member is damaged or larger than it declares.
         """
-        for name in self.names:
+        for member in self._zip.infolist():
+            if member.compress_type == zipfile.ZIP_STORED:
+                continue
+            if member.compress_type != zipfile.ZIP_DEFLATED:
+                raise self._damaged(member.filename, "packed in an unusual way")
             try:
-                with self._zip.open(name) as member:
-                    while member.read(1 << 20):
-                        pass
-            except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-                raise MalformedSourceError(
-                    f"{name!r} in the archive is damaged: {error}",
-                    where=self.where,
-                    hint="copy or download the file again",
-                ) from error
+                size = self._unpacked(member)
+            except (zlib.error, struct.error) as error:
+                raise self._damaged(member.filename, error) from error
+            if size != member.file_size:
+                raise self._damaged(member.filename, "it is not of the size it declares")
+
+    def _unpacked(self, member: zipfile.ZipInfo) -> int:
+        """Size of a member by its stream, counted no further than just past what it declares."""
+        at = member.header_offset
+        name, extra = struct.unpack("<HH", self._data[at + 26 : at + 30])
+        start = at + 30 + name + extra
+        packed = self._data[start : start + member.compress_size]
+        stream = zlib.decompressobj(-zlib.MAX_WBITS)
+        size = 0
+        while not stream.eof and size <= member.file_size:
+            piece = stream.decompress(packed, 1 << 20)
+            packed = stream.unconsumed_tail
+            size += len(piece)
+            if not piece and not packed:
+                break
+        return size
+
+    def _damaged(self, name: str, reason: object) -> MalformedSourceError:
+        return MalformedSourceError(
+            f"{name!r} in the archive is damaged: {reason}",
+            where=self.where,
+            hint="copy or download the file again",
+        )
 
 
 def safe_xml(data: bytes, where: str) -> bytes:
