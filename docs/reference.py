@@ -43,7 +43,7 @@ def keys() -> Iterator[str]:
         "`query`: a change takes effect at once.\n\n"
     )
     yield "| key | when | default | meaning |\n|---|---|---|---|\n"
-    for name, when, default, text in workbench.keys():
+    for name, when, default, text in workbench.project_keys():
         shown = "" if default is None else f"`{default!r}`"
         yield f"| `{name}` | {when} | {shown} | {text} |\n"
 
@@ -65,7 +65,8 @@ def measures() -> Iterator[str]:
         high = "unbounded" if entry.high is None else f"{entry.high:g}"
         needs = ", ".join(f"`{name}`" for name in entry.needs)
         form = entry.form.replace("|", "\\|")
-        yield f"| `{form}` | {entry.summary} | {needs} | {entry.low:g} to {high} | {entry.source} |\n"
+        span = f"{entry.low:g} to {high}"
+        yield f"| `{form}` | {entry.summary} | {needs} | {span} | {entry.source} |\n"
 
 
 def prompt_presets() -> Iterator[str]:

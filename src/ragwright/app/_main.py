@@ -22,7 +22,7 @@ from ..workbench import (
     Workbench,
     doctor,
     init_project,
-    keys,
+    project_keys,
 )
 from ._console import EXIT_ERROR, EXIT_UNTRUSTED, Console, fail, table
 from ._demo import run_demo
@@ -370,7 +370,7 @@ def doctor_command(
     console = Console()
     if show_keys:
         rows = [["key", "when", "default", "meaning"]]
-        rows += [[name, when, repr(default), text] for name, when, default, text in keys()]
+        rows += [[name, when, repr(default), text] for name, when, default, text in project_keys()]
         console.result(table(rows))
         return 0
     with Workbench.open(project, Session(tuple(overrides or ()))) as bench:

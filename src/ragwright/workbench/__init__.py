@@ -6,7 +6,7 @@ from ._doctor import Check, doctor
 from ._ingest import IngestProgress, IngestReport
 from ._project import PROJECT_FILE, ProjectFolder, init_project
 from ._runs import Evaluating
-from ._settings import BudgetOptions, Settings, SourceEntry, keys, load_settings
+from ._settings import BudgetOptions, Settings, SourceEntry, load_settings, project_keys
 from ._workbench import Asking, Session, Workbench
 
 __all__ = [
@@ -24,6 +24,6 @@ __all__ = [
     "Workbench",
     "doctor",
     "init_project",
-    "keys",
     "load_settings",
+    "project_keys",
 ]

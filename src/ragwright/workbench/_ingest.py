@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from ..ingest import Chunker, Failure, FetchBytes, Reader, guarded, pick_reader
 from ._settings import SourceEntry
 from ._stamps import Stamp, Stamps
 
+T = TypeVar("T")
 Matrix = NDArray[np.float32]
 
 _BATCH_CHUNKS = 512
@@ -282,9 +284,11 @@ class Ingest:
         missing = sorted(batch.missing.items(), key=lambda item: len(item[1]))
         groups = [missing[i : i + _EMBED_TEXTS] for i in range(0, len(missing), _EMBED_TEXTS)]
         found = yield from gather(
-            embed(self._model, [text for _, text in group], "passage") for group in groups
+            (embed(self._model, [text for _, text in group], "passage") for group in groups),
+            settle=True,
         )
-        for group, vectors in zip(groups, found, strict=True):
+        for group, outcome in zip(groups, found, strict=True):
+            vectors = settled(outcome)
             batch.vectors.update(
                 (key, vector) for (key, _), vector in zip(group, vectors, strict=True)
             )
@@ -334,6 +338,13 @@ def reading(entries: Sequence[SourceEntry], base: Path) -> str:
     """Names how sources are read: other settings, or another version, read every file anew."""
     options = [changed_options(entry.options) | {"reader": entry.reader} for entry in entries]
     return value_hash([_READING, str(base.resolve()), options])
+
+
+def settled(outcome: T | Exception) -> T:
+    """The result of a settled flow, or the error it failed with, raised as it is."""
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
 
 
 def _hashed(item: Document | Failure) -> tuple[Document | Failure, str]:

@@ -39,9 +39,13 @@ max_words: 60
 """
 
 _PROMPT = """\
-# A prompt of named parts: every key is optional, and `without` switches parts off.
-# Use it with:  prompt: {file: prompts/short.yaml}  or try  --set prompt.without=[key_information]
-without: [key_information]
+# Own wording for parts of the prompt: every part named here replaces the shipped one.
+# Use it with    prompt: {template: prompts/own.yaml}    in ragwright.yaml
+# All parts: role, tailor, ignore_debris, only_context, key_information, insufficient,
+# readable_sentences, persona_length, persona_style, no_extraneous, context, question, …
+# To leave a part out, say    prompt: {without: [key_information]}    there.
+parts:
+  no_extraneous: Say nothing that was not asked for.
 """
 
 
@@ -116,7 +120,7 @@ def init_project(root: Path, sources: tuple[str, ...] = ()) -> list[Path]:
     written = {
         folder.file: _TEMPLATE.format(sources=listed),
         folder.personas / "support.yaml": _PERSONA,
-        folder.prompts / "short.yaml": _PROMPT,
+        folder.prompts / "own.yaml": _PROMPT,
         folder.testsets / "README.md": (
             "Testsets live here: JSONL rows, or BEIR folders.\n\n"
             "    ragwright eval --testset testsets/mine.jsonl --measures nDCG@10 "

@@ -137,7 +137,7 @@ def settings_from(placed: Placed) -> Settings:
     return Settings(**arguments)
 
 
-def keys() -> Iterator[tuple[str, str, Any, str]]:
+def project_keys() -> Iterator[tuple[str, str, Any, str]]:
     """(key, when, default, sentence) of every key of a project file."""
     for name, kind in SECTIONS.items():
         yield from described_options(kind, (name,))

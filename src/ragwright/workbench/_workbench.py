@@ -37,9 +37,9 @@ from ..flow import (
 from ..index import LookupHandler, Pair, SearchHandler, Store, Views, open_store
 from ..ingest import Chunker, Fetched, FetchHandler, default_readers, load_reader, make_chunker
 from ..measure import Measure, parse_measures
-from ..models import EmbedOptions, Models, Tokenizer, WordTokenizer, make_analyzer
+from ..models import Models, Tokenizer, WordTokenizer, make_analyzer
 from ..retrieve import Retrieved, RetrieveOptions, Target, retrieve
-from ._ingest import Feed, Ingest, IngestProgress, IngestReport, reading
+from ._ingest import Feed, Ingest, IngestProgress, IngestReport, reading, settled
 from ._project import ProjectFolder
 from ._runs import Evaluating, System, run_evaluation
 from ._settings import Settings, SourceEntry, load_settings
@@ -99,9 +99,9 @@ class Workbench:
         self, folder: ProjectFolder, settings: Settings, session: Session | None = None
     ) -> None:
         self.folder = folder
-        self.settings = settings
+        self.settings = _rooted(settings, folder.root)
         self.session = session or Session()
-        self.models = Models(settings.models, self._embed_options())
+        self.models = Models(self.settings.models, self.settings.embed)
 
     @classmethod
     def open(cls, folder: str | Path = ".", session: Session | None = None) -> Workbench:
@@ -209,16 +209,6 @@ class Workbench:
         if local is not None:
             return local.dimensions
         return int(self.runner.run(embed(model, ["How long is a vector?"])).shape[1])
-
-    def _embed_options(self) -> EmbedOptions:
-        """The ``embed`` section, with a model folder found relative to the project."""
-        options = self.settings.embed
-        provider, _, name = options.model.partition(":")
-        inside = self.folder.root / name
-        if provider in ("onnx", "st") and not Path(name).is_absolute() and inside.exists():
-            options = replace(options, model=f"{provider}:{inside}")
-            self.settings = replace(self.settings, embed=options)
-        return options
 
     # -- building --------------------------------------------------------------------------
 
@@ -372,6 +362,17 @@ class Workbench:
         }
 
 
+def _rooted(settings: Settings, root: Path) -> Settings:
+    """Settings whose relative paths start from the project, wherever the command runs."""
+    embed_, prompt = settings.embed, settings.prompt
+    provider, _, name = embed_.model.partition(":")
+    if provider in ("onnx", "st") and (root / name).exists():
+        embed_ = replace(embed_, model=f"{provider}:{root / name}")
+    if prompt.template:
+        prompt = replace(prompt, template=str(root / prompt.template))
+    return replace(settings, embed=embed_, prompt=prompt)
+
+
 @dataclass(frozen=True, slots=True)
 class _Plan:
     retrieve: RetrieveOptions
@@ -391,9 +392,10 @@ def _ask(
         if standalone != question:
             notes = (f"read as: {standalone} ({condensed.how})",)
     found = yield from retrieve(standalone, target, plan.retrieve)
-    answers = yield from gather(
-        answer(standalone, persona, found.hits, plan.setup) for persona in personas
+    outcomes = yield from gather(
+        (answer(standalone, persona, found.hits, plan.setup) for persona in personas), settle=True
     )
+    answers = [settled(outcome) for outcome in outcomes]
     reason = f"{found.mode} search" if found.mode else "own retriever"
     return [
         replace(

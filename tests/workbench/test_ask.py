@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from small_project import MANUAL, MakeProject
+
+from ragwright import Asking, Session, Workbench
+from ragwright.core import BudgetStopped, ConfigError, PromptError
+from ragwright.flow import Message, TraceEntry
+from ragwright.testing import Reply, ScriptedServer
+
+QUESTION = "How often must the brake fluid be changed?"
+
+
+@pytest.fixture
+def make_project(tmp_path: Path) -> MakeProject:
+    return MakeProject(tmp_path)
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer("The brake fluid must be changed every two years [1].") as running:
+        yield running
+
+
+def built(folder: Path, session: Session | None = None) -> Workbench:
+    bench = Workbench.open(folder, session)
+    bench.ingest()
+    return bench
+
+
+def test_the_offline_answer_is_quoted_with_its_exact_place(make_project: MakeProject) -> None:
+    with built(make_project()) as bench:
+        answer = bench.ask(QUESTION, persona="engineer")
+        [text] = [d.text for d in bench.documents() if d.id.endswith("service.md")]
+    assert answer.model == "extractive"
+    assert not answer.abstained
+    first = answer.citations[0]
+    assert text[first.start : first.end] == "The brake fluid must be changed every two years."
+    assert first.source.endswith("service.md")
+    assert any("no model wrote" in note for note in answer.notes)
+
+
+def test_it_abstains_where_nothing_answers(make_project: MakeProject) -> None:
+    with built(make_project()) as bench:
+        answer = bench.ask("Who painted the ceiling of the Sistine Chapel?")
+    assert answer.abstained
+    assert answer.citations == ()
+
+
+def test_a_chat_model_streams_cites_and_is_paid_once(
+    make_project: MakeProject, server: ScriptedServer
+) -> None:
+    folder = make_project(f"answer: {{model: '{server.url}#writer', stream: true}}\n")
+    pieces: list[str] = []
+    with built(folder) as bench:
+        first = bench.ask(QUESTION, how=Asking(sink=pieces.append))
+    assert len(pieces) > 1
+    assert "".join(pieces) == first.text
+    assert [c.marker for c in first.citations] == [1]
+    assert first.citations[0].source.endswith("service.md")
+    assert not first.cached
+    assert len(server.requests) == 1
+    replayed: list[str] = []
+    with built(folder) as bench:
+        second = bench.ask(QUESTION, how=Asking(sink=replayed.append))
+    assert len(server.requests) == 1
+    assert second.cached
+    assert (second.text, replayed) == (first.text, [first.text])
+
+
+def test_personas_side_by_side(make_project: MakeProject, server: ScriptedServer) -> None:
+    folder = make_project(f"answer: {{model: '{server.url}#writer'}}\n")
+    with built(folder) as bench:
+        answers = bench.ask_all(QUESTION, ["engineer", "marketing"])
+    assert [a.persona for a in answers] == ["engineer", "marketing"]
+    prompts = [str(request.body["messages"]) for request in server.requests]
+    assert len(set(prompts)) == 2
+    assert all("every two years" in prompt for prompt in prompts)
+
+
+def test_a_follow_up_is_condensed(make_project: MakeProject, server: ScriptedServer) -> None:
+    folder = make_project(f"answer: {{model: '{server.url}#writer'}}\n")
+    turns = (Message("user", QUESTION), Message("assistant", "Every two years [1]."))
+    server.play(["How often must the coolant be changed?", "Every five years [1]."])
+    with built(folder) as bench:
+        answer = bench.ask("And the coolant?", how=Asking(history=turns))
+    assert answer.question == "And the coolant?"
+    assert answer.text == "Every five years [1]."
+    assert any("coolant" in note for note in answer.notes)
+
+
+def test_the_trace_shows_every_request(make_project: MakeProject, server: ScriptedServer) -> None:
+    folder = make_project(f"answer: {{model: '{server.url}#writer'}}\n")
+    trace: list[TraceEntry] = []
+    with built(folder) as bench:
+        bench.ask(QUESTION, how=Asking(trace=trace))
+    kinds = [type(entry.request).__name__ for entry in trace]
+    assert kinds == ["Search", "Lookup", "Chat"]
+
+
+def test_a_forecast_calls_nothing(make_project: MakeProject, server: ScriptedServer) -> None:
+    folder = make_project(
+        f"answer: {{model: '{server.url}#writer'}}\n"
+        f"models: {{'{server.url}#writer': {{price_in: 1, price_out: 2}}}}\n"
+    )
+    with built(folder) as bench:
+        forecast = bench.forecast_ask(QUESTION, ["engineer", "marketing"])
+        assert server.requests == []
+        assert forecast.calls.exact
+        assert forecast.calls.expected == 2
+        assert forecast.cost is not None
+        assert forecast.cost.high > 0
+        bench.ask_all(QUESTION, ["engineer", "marketing"])
+    assert len(server.requests) == 2
+
+
+def test_a_budget_stops_before_the_call(make_project: MakeProject, server: ScriptedServer) -> None:
+    folder = make_project(
+        f"answer: {{model: '{server.url}#writer'}}\n"
+        f"models: {{'{server.url}#writer': {{price_in: 1000, price_out: 2000}}}}\n"
+    )
+    with built(folder, Session(max_cost=0.001)) as bench, pytest.raises(BudgetStopped):
+        bench.ask(QUESTION)
+    assert server.requests == []
+
+
+def test_two_tenants_never_share_a_reply(make_project: MakeProject, server: ScriptedServer) -> None:
+    folder = make_project(f"answer: {{model: '{server.url}#writer'}}\n")
+    with built(folder) as bench:
+        bench.ask(QUESTION, how=Asking(scope="tenant a"))
+        bench.ask(QUESTION, how=Asking(scope="tenant b"))
+        assert len(server.requests) == 2
+        assert bench.forget_tenant("tenant a")["replies"] == 1
+        assert bench.ask(QUESTION, how=Asking(scope="tenant b")).cached
+
+
+def test_forgetting_a_document_reaches_the_replies(
+    make_project: MakeProject, server: ScriptedServer
+) -> None:
+    folder = make_project(f"answer: {{model: '{server.url}#writer'}}\n")
+    with built(folder) as bench:
+        bench.ask(QUESTION)
+        [name] = [d.id for d in bench.documents() if d.id.endswith("service.md")]
+        gone = bench.forget(name)
+        assert (gone["documents"], gone["replies"]) == (1, 1)
+        assert all("brake fluid" not in hit.text for hit in bench.retrieve("brake fluid").hits)
+    for file in (folder / ".ragwright").rglob("*"):
+        if file.is_file():
+            assert b"coolant must be changed" not in file.read_bytes(), file
+
+
+def test_hybrid_search_through_a_server(make_project: MakeProject, server: ScriptedServer) -> None:
+    folder = make_project(f"embed: {{model: '{server.url}#vectors'}}\n")
+    with built(folder) as bench:
+        found = bench.retrieve("accelerator pedal", k=2)
+    assert found.mode == "hybrid"
+    assert found.hits[0].source.endswith("codes.md")
+    assert set(found.hits[0].channels) == {"keyword", "dense"}
+
+
+def test_an_unknown_persona_or_model_is_said(make_project: MakeProject) -> None:
+    folder = make_project()
+    with built(folder) as bench, pytest.raises(PromptError, match="enginer"):
+        bench.ask(QUESTION, persona="enginer")
+    with (
+        built(folder, Session(("answer.model=opnai:gpt",))) as bench,
+        pytest.raises(ConfigError, match="opnai"),
+    ):
+        bench.ask(QUESTION)
+
+
+def test_it_works_inside_a_running_event_loop(make_project: MakeProject) -> None:
+    with built(make_project()) as bench:
+
+        async def inside() -> tuple[str, str]:
+            flow = bench.asking(QUESTION, ["engineer"])
+            [awaited] = await bench.runner.arun(flow)
+            return awaited.text, bench.ask(QUESTION, persona="engineer").text
+
+        awaited, direct = asyncio.run(inside())
+    assert awaited == direct
+
+
+def test_a_persona_file_of_the_project_wins(make_project: MakeProject) -> None:
+    folder = make_project()
+    (folder / "personas").mkdir()
+    (folder / "personas/engineer.yaml").write_text("name: engineer\nmax_words: 12\n", "utf-8")
+    with built(folder) as bench:
+        answer = bench.ask(QUESTION, persona="engineer")
+    assert len(answer.text.replace("[1]", "").split()) <= 12
+
+
+def test_an_empty_reply_is_an_error_and_not_kept(
+    make_project: MakeProject, server: ScriptedServer
+) -> None:
+    folder = make_project(f"answer: {{model: '{server.url}#writer'}}\n", **{"a.md": MANUAL})
+    server.play(lambda _: Reply("ok"))
+    with built(folder) as bench:
+        assert bench.ask(QUESTION).text == "ok"

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_project import MANUAL, MakeProject
+
+from ragwright import Session, Workbench
+from ragwright.core import ConfigError, Document, ModelError, RetrieveError
+from ragwright.ingest import Failure, FetchBytes, FileReader, Reader
+from ragwright.models import Embedder
+from ragwright.testing import Reply, ScriptedServer
+
+
+@pytest.fixture
+def make_project(tmp_path: Path) -> MakeProject:
+    return MakeProject(tmp_path)
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer("The brake fluid must be changed every two years [1].") as running:
+        yield running
+
+
+class CountingEmbedder(Embedder):
+    """Counts letters; remembers what it was asked."""
+
+    identity = "counting"
+    dimensions = 26
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def embed_batch(self, texts: list[str]) -> np.ndarray:  # type: ignore[override]
+        self.texts += texts
+        made: np.ndarray = np.array(
+            [[1 + t.lower().count(chr(97 + i)) for i in range(26)] for t in texts], np.float32
+        )
+        return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), np.float32)
+
+
+def opened(folder: Path, *overrides: str, embedder: Embedder | None = None) -> Workbench:
+    bench = Workbench.open(folder, Session(overrides))
+    if embedder is not None:
+        bench.models.register("counting", embedder)
+    return bench
+
+
+def test_added_changed_unchanged_removed(make_project: MakeProject) -> None:
+    folder = make_project()
+    with opened(folder) as bench:
+        first = bench.ingest()
+    assert (first.counts.added, first.counts.chunks_added, first.failures) == (2, 2, ())
+    (folder / "docs/service.md").write_text(MANUAL + "\nMore.\n", "utf-8")
+    (folder / "docs/codes.md").unlink()
+    with opened(folder) as bench:
+        second = bench.ingest()
+        assert second.counts.changed == 1
+        assert second.counts.removed == 0
+        assert bench.retrieve("accelerator").hits  # nothing is removed unless asked
+        pruned = bench.ingest(prune=True)
+        assert (pruned.counts.removed, pruned.counts.unchanged) == (1, 1)
+        assert not bench.retrieve("accelerator").hits
+
+
+def test_an_unchanged_file_is_not_even_read(
+    make_project: MakeProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_project()
+    for path in (folder / "docs").iterdir():
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    read: list[str] = []
+    original = FileReader.read_file
+
+    def counting(self: FileReader, path: Path) -> Iterator[Document | Failure]:
+        read.append(path.name)
+        return original(self, path)
+
+    monkeypatch.setattr(FileReader, "read_file", counting)
+    monkeypatch.setattr("ragwright.workbench._stamps._RACY_NS", 0)
+    with opened(folder) as bench:
+        bench.ingest()
+        assert sorted(read) == ["codes.md", "service.md"]
+        read.clear()
+        again = bench.ingest()
+        assert read == []
+        assert again.counts.unchanged == 2
+        (folder / "docs/codes.md").write_text("# New\n\nOther words.\n", "utf-8")
+        assert bench.ingest().counts.changed == 1
+        assert read == ["codes.md"]
+
+
+def test_a_changed_reader_setting_reads_every_file_again(make_project: MakeProject) -> None:
+    folder = make_project()
+    with opened(folder) as bench:
+        bench.ingest()
+    (folder / "ragwright.yaml").write_text(
+        "sources: [{source: docs/, exclude: ['codes.md']}]\n", "utf-8"
+    )
+    with opened(folder) as bench:
+        report = bench.ingest(prune=True)
+    assert (report.counts.unchanged, report.counts.removed) == (1, 1)
+
+
+def test_known_texts_are_embedded_once(make_project: MakeProject) -> None:
+    folder = make_project("embed: {model: counting}\n")
+    embedder = CountingEmbedder()
+    with opened(folder, embedder=embedder) as bench:
+        bench.ingest()
+        passages = len(embedder.texts)
+        assert passages == 2
+        bench.ingest()
+        assert len(embedder.texts) == passages
+    with opened(folder, "chunk.by=whole", embedder=embedder) as bench:
+        report = bench.ingest()
+        assert report.counts.added == 2  # another pair is built …
+        assert len(embedder.texts) == passages  # … from the vectors that are there
+
+
+def test_a_change_of_settings_destroys_nothing(make_project: MakeProject) -> None:
+    folder = make_project()
+    with opened(folder) as bench:
+        bench.ingest()
+        before = bench.retrieve("brake fluid").hits
+    with opened(folder, "chunk.by=sentences", "chunk.size=12", "chunk.overlap=0") as bench:
+        with pytest.raises(RetrieveError, match="nothing is indexed"):
+            bench.retrieve("brake fluid")
+        bench.ingest()
+        assert len(bench.retrieve("brake fluid").hits[0].text) < 120
+    with opened(folder) as bench:
+        assert bench.retrieve("brake fluid").hits == before
+        assert len(bench.store.pairs()) == 2
+
+
+def test_bad_files_are_named_and_the_rest_is_kept(make_project: MakeProject) -> None:
+    folder = make_project()
+    (folder / "docs/empty.md").write_bytes(b"")
+    (folder / "docs/broken.docx").write_bytes(b"PK\x03\x04 not a document")
+    with opened(folder) as bench:
+        report = bench.ingest()
+        assert report.counts.added == 2
+        assert {Path(f.source).name for f in report.failures} == {"empty.md", "broken.docx"}
+        again = bench.ingest()  # a fault is said again, not forgotten
+        assert len(again.failures) == 2
+
+
+def test_a_source_that_cannot_be_read_is_never_pruned(make_project: MakeProject) -> None:
+    folder = make_project()
+    with opened(folder) as bench:
+        bench.ingest()
+        (folder / "docs").rename(folder / "moved")
+        report = bench.ingest(prune=True)
+        assert report.counts.removed == 0
+        assert len(report.failures) == 1
+        (folder / "moved").rename(folder / "docs")
+        (folder / "docs/codes.md").write_bytes(b"")
+        report = bench.ingest(prune=True)
+        assert report.counts.removed == 0
+        assert bench.retrieve("accelerator").hits
+
+
+def test_a_failing_embedding_server_leaves_what_was_there(
+    make_project: MakeProject, server: ScriptedServer
+) -> None:
+    folder = make_project(f"embed: {{model: '{server.url}#vectors'}}\n")
+    with opened(folder) as bench:
+        bench.ingest()
+        assert len(bench.retrieve("brake fluid").hits) == 2
+        (folder / "docs/new.md").write_text("# New\n\nNew words.\n", "utf-8")
+        server.play(lambda _: Reply(status=400, error="no"))
+        with pytest.raises(ModelError):
+            bench.ingest()
+        server.play("ok")
+        assert len(bench.retrieve("brake fluid").hits) == 2
+
+
+class TwiceReader(Reader):
+    """Yields one id with two contents."""
+
+    name = "twice"
+
+    def accepts(self, source: str) -> bool:
+        return True
+
+    def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
+        yield Document("a", source, "first text")
+        yield Document("a", source, "second text")
+        raise ValueError("broken reader")
+
+
+def test_duplicate_ids_and_broken_readers_are_failures(make_project: MakeProject) -> None:
+    folder = make_project()
+    (folder / "ragwright.yaml").write_text(
+        "sources:\n  - source: x\n    reader: test_ingest:TwiceReader\n", "utf-8"
+    )
+    with opened(folder) as bench:
+        report = bench.ingest()
+    assert report.counts.added == 1
+    kinds = [type(f.error).__name__ for f in report.failures]
+    assert kinds == ["DuplicateIdError", "SourceError"]
+
+
+def test_nothing_to_ingest_is_said(make_project: MakeProject) -> None:
+    folder = make_project()
+    (folder / "ragwright.yaml").write_text("retrieve: {top_k: 3}\n", "utf-8")
+    with opened(folder) as bench, pytest.raises(ConfigError, match="nothing to ingest"):
+        bench.ingest()
+
+
+def test_a_project_is_required(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"ragwright\.yaml"):
+        Workbench.open(tmp_path)
