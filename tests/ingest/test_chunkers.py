@@ -98,7 +98,7 @@ class TestOwnChunkers(ChunkerSuite):
 
 
 @pytest.mark.parametrize("by", KINDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     text=st.text(
         st.sampled_from("aB9é漢🙂 \n\t.?!'()。\u0301\u200d\ud800") | st.characters(),
@@ -137,8 +137,10 @@ def test_any_text_round_trips(
 @settings(max_examples=80, deadline=None)
 @given(text=st.text(st.sampled_from("abc éß.,\n'-("), max_size=400), size=st.integers(1, 12))
 def test_windows_split_no_token_and_hold_no_more_than_the_size(text: str, size: int) -> None:
-    for tokenizer in (TOKENIZERS["words"], TOKENIZERS["pieces"]):
-        borders = tokenizer.spans(text)
+    for name in ("words", "pieces", "spaced"):
+        tokenizer = TOKENIZERS[name]
+        # the space in front of a word may go with either side
+        borders = [s for s in tokenizer.spans(text) if not text[s.start].isspace()]
         for by in ("tokens", "sentences", "paragraphs"):
             chunker = make_chunker(options(by, size, size // 3), tokenizer)
             for chunk in chunker.chunks(document(text)):
