@@ -158,8 +158,11 @@ def epub(chapters: Sequence[str]) -> bytes:
     )
 
 
-def xlsx(sheets: Mapping[str, Sequence[Sequence[str | float]]]) -> bytes:
-    """A workbook of inline strings and numbers."""
+def xlsx(
+    sheets: Mapping[str, Sequence[Sequence[str | float]]],
+    places: Mapping[str, str] | None = None,
+) -> bytes:
+    """A workbook of inline strings and numbers; ``places`` moves cells elsewhere."""
     main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     package = "http://schemas.openxmlformats.org/package/2006"
@@ -174,6 +177,7 @@ def xlsx(sheets: Mapping[str, Sequence[Sequence[str | float]]]) -> bytes:
             cells += f'<row r="{r}">'
             for c, value in enumerate(row):
                 place = f"{chr(65 + c)}{r}"
+                place = (places or {}).get(place, place)
                 if isinstance(value, str):
                     cells += f'<c r="{place}" t="inlineStr"><is><t>{value}</t></is></c>' * bool(
                         value

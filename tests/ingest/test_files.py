@@ -109,6 +109,11 @@ def test_a_bomb_that_lies_about_its_size_is_not_unpacked() -> None:
         tracemalloc.stop()
 
 
+def test_two_cells_in_far_corners_are_not_a_table_of_billions() -> None:
+    data = make.xlsx({"S": [["a", "b"]]}, places={"B1": "XFD1048576"})
+    assert "1,048,576 rows" in refused(MalformedSourceError, "a.xlsx", data)
+
+
 def test_limits_of_archives_can_be_raised() -> None:
     data = make.odt("<text:p>" + "word " * 5_000_000 + "</text:p>")
     refused(MalformedSourceError, "a.odt", data)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import io
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +19,8 @@ _TYPES = {
     ".ods": "application/vnd.oasis.opendocument.spreadsheet",
     ".xls": "application/vnd.ms-excel",
 }
+_PLACE = re.compile(rb'\br="([A-Z]{0,3})(\d{1,7})"')
+_MOST_CELLS = 50_000_000
 _XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 
@@ -31,7 +35,9 @@ def read_sheet(data: bytes, where: str, suffix: str, options: SourceOptions) -> 
         MalformedSourceError: Truncated or damaged.
     """
     if data.startswith(b"PK"):
-        Archive(data, where, options).verify()
+        archive = Archive(data, where, options)
+        archive.verify()
+        _refuse_spread(archive, where)
     calamine = require("python_calamine", "docs", "reading spreadsheets")
     builder = TextBuilder()
     try:
@@ -66,6 +72,36 @@ def read_sheet(data: bytes, where: str, suffix: str, options: SourceOptions) -> 
         pages=builder.pages(),
         sections=builder.sections(),
     )
+
+
+def _refuse_spread(archive: Archive, where: str) -> None:
+    """Refuse two cells in far corners: the library makes room for every cell between them.
+
+    Raises:
+        MalformedSourceError: A sheet spans more cells than any real one.
+    """
+    for name in archive.names:
+        if not name.startswith("xl/worksheets/") or not name.endswith(".xml"):
+            continue
+        rows, columns = 1, 1
+        for match in _PLACE.finditer(archive.read(name)):
+            rows = max(rows, int(match[2]))
+            columns = max(columns, _column(match[1]))
+        if rows * columns > _MOST_CELLS:
+            raise MalformedSourceError(
+                f"{name!r} spans {rows:,} rows by {columns:,} columns",
+                where=where,
+                hint="delete the stray cells far from the table, and save the file again",
+            )
+
+
+@functools.cache
+def _column(letters: bytes) -> int:
+    """Number of a column from 1: A is 1, AA is 27."""
+    number = 0
+    for letter in letters:
+        number = number * 26 + letter - 64
+    return number
 
 
 def _cells(sheet: Any) -> Grid:

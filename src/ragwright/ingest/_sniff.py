@@ -12,7 +12,7 @@ SUFFIXES = {
     ".pdf": "pdf",
     ".docx": "docx", ".docm": "docx", ".dotx": "docx",
     ".pptx": "pptx", ".pptm": "pptx", ".ppsx": "pptx",
-    ".xlsx": "sheet", ".xlsm": "sheet", ".xlsb": "sheet", ".xls": "sheet", ".ods": "sheet",
+    ".xlsx": "sheet", ".xlsm": "sheet", ".xls": "sheet", ".ods": "sheet",
     ".odt": "odt", ".ott": "odt",
     ".epub": "epub",
     ".html": "html", ".htm": "html", ".xhtml": "html",
@@ -103,7 +103,7 @@ def _sniff_zip(data: bytes) -> str:
         ("word/document.xml", "docx"),
         ("ppt/presentation.xml", "pptx"),
         ("xl/workbook.xml", "sheet"),
-        ("xl/workbook.bin", "sheet"),
+        ("xl/workbook.bin", "a binary workbook (.xlsb)"),
     ):
         if member in names:
             return kind
