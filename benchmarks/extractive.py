@@ -9,7 +9,9 @@ Reported: SQuAD's Normans and Rhine, and PIAF's other half. ``--fit`` fits the w
 development part and prints them; nothing is ever fitted on the reported part.
 
 Columns: ``hit@1`` the best sentence holds a gold answer; ``hit@60w`` one of the sentences that
-fit 60 words does; AUC tells answerable from unanswerable questions by the best score.
+fit 60 words does; AUC tells answerable from unanswerable questions by the best score. The line
+below each block is the whole answering flow with a limit of 60 words: how often it answers, how
+often a cited span then holds a gold answer, how many words it takes, how often it refuses.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragwright.answer import AnswerOptions
-from ragwright.core import text_hash
+from ragwright.answer import answer
+from ragwright.core import Answer, Hit, Persona, text_hash
+from ragwright.flow import Rerank, RerankReply
 from ragwright.models import (
     Analyzer,
     AnalyzerOptions,
@@ -100,11 +103,11 @@ def answers(qa: Any, paragraph: Any) -> Iterator[tuple[int, int]]:
     """Gold spans of a question; an offset that is wrong by one is mended by the text."""
     if qa.get("is_impossible"):
         return
-    for answer in qa["answers"]:
-        near = max(0, answer["answer_start"] - 2)
-        start = paragraph["context"].find(answer["text"], near)
+    for gold in qa["answers"]:
+        near = max(0, gold["answer_start"] - 2)
+        start = paragraph["context"].find(gold["text"], near)
         if start >= 0:
-            yield start, start + len(answer["text"])
+            yield start, start + len(gold["text"])
 
 
 class BM25:
@@ -228,9 +231,8 @@ def develops(name: str, title: str) -> bool:
     return int(text_hash(title)[0], 16) % 2 == 0
 
 
-def build(part: str) -> dict[tuple[str, str], list[tuple[Case, Sentences]]]:
-    """Cases of one part (``develop`` or ``report``) by data set and kind of context."""
-    made: dict[tuple[str, str], list[tuple[Case, Sentences]]] = {}
+def build(part: str) -> Iterator[tuple[str, str, list[Paragraph], list[Case]]]:
+    """(data set, kind of context, paragraphs, cases) of ``develop`` or ``report``."""
     for name, path, language, belongs in SPLITS:
         if belongs != part:
             continue
@@ -239,11 +241,36 @@ def build(part: str) -> dict[tuple[str, str], list[tuple[Case, Sentences]]]:
             return develops(name, title) == (part == "develop")
 
         paragraphs, questions = load(DATA / path, keep)
-        analyzer = analyzer_for(language)
-        both = cases(paragraphs, questions, analyzer, k=6)
+        both = cases(paragraphs, questions, analyzer_for(language), k=6)
         for context, chosen in zip(("gold paragraph", "BM25, 6 paragraphs"), both, strict=True):
-            made[name, context] = [(case, sentences(case, paragraphs)) for case in chosen]
-    return made
+            yield name, context, paragraphs, chosen
+
+
+def answered(model: ExtractiveReranker, case: Case, paragraphs: Sequence[Paragraph]) -> Answer:
+    """The answer of the flow itself, its one request carried out by the model."""
+    hits = [
+        Hit(rank, 1.0 / rank, str(n), str(n), str(n), paragraphs[n].title, None, 0, len(text), text)
+        for rank, n in enumerate(case.context, 1)
+        for text in [paragraphs[n].text]
+    ]
+    flow = answer(case.question.text, Persona("benchmark", max_words=60), hits)
+    try:
+        request = next(flow)
+        assert isinstance(request, Rerank)
+        flow.send(RerankReply(tuple(model.score(request.query, request.passages))))
+    except StopIteration as end:
+        made: Answer = end.value
+        return made
+    raise AssertionError("the flow asks for more than one thing")
+
+
+def holds(made: Answer, case: Case) -> bool:
+    """True where a cited span holds a gold answer."""
+    return any(
+        c.document_id == str(case.question.paragraph) and c.start <= start and end <= c.end
+        for c in made.citations
+        for start, end in case.question.answers
+    )
 
 
 def within(order: Iterable[int], case: Sentences, limit: int) -> bool:
@@ -281,24 +308,24 @@ def rankings(
     }
 
 
-def measure(model: ExtractiveReranker, threshold: float) -> None:
+def measure(model: ExtractiveReranker) -> None:
     """Print the table for the reported part."""
     print(
         f"{'data':8} {'context':20} {'method':20} {'n':>5} {'hit@1':>6} {'hit@60w':>8} {'AUC':>6}"
     )
-    for (name, context), rows in build("report").items():
+    for name, context, paragraphs, chosen in build("report"):
+        language = "en" if name == "squad2" else "fr"
         hits: dict[str, list[tuple[bool, bool]]] = {}
         best: dict[str, list[float]] = {}
-        for case, units in rows:
-            for method, scores in rankings(
-                model, case, units, "en" if name == "squad2" else "fr"
-            ).items():
+        for case in chosen:
+            units = sentences(case, paragraphs)
+            for method, scores in rankings(model, case, units, language).items():
                 order = [int(i) for i in np.argsort(-np.round(scores, 6), kind="stable")]
                 best.setdefault(method, []).append(float(scores.max()))
                 if any(units.gold):
                     pair = units.gold[order[0]], within(order, units, 60)
                     hits.setdefault(method, []).append(pair)
-        labels = [case.answerable for case, _ in rows]
+        labels = [case.answerable for case in chosen]
         for method, pairs in hits.items():
             one, many = np.mean(np.array(pairs, dtype=np.float64), axis=0)
             value = auc(best[method], labels) if method != "first sentence" else float("nan")
@@ -306,20 +333,31 @@ def measure(model: ExtractiveReranker, threshold: float) -> None:
                 f"{name:8} {context:20} {method:20} {len(pairs):5} {one:6.3f} {many:8.3f} "
                 f"{value:6.3f}"
             )
-        scores = np.array(best["extractive"])
-        yes = np.array(labels)
-        print(
-            f"{'':29} at threshold {threshold}: answers {(scores[yes] >= threshold).mean():.2f} of "
-            f"{yes.sum()} answerable, refuses {(scores[~yes] < threshold).mean():.2f} of "
-            f"{(~yes).sum()} unanswerable"
-        )
+        flow(model, chosen, paragraphs)
+
+
+def flow(
+    model: ExtractiveReranker, chosen: Sequence[Case], paragraphs: Sequence[Paragraph]
+) -> None:
+    """Print the line on the whole flow."""
+    good = [(c, answered(model, c, paragraphs)) for c in chosen if c.answerable]
+    bad = [answered(model, c, paragraphs) for c in chosen if not c.answerable]
+    given = [(c, made) for c, made in good if not made.abstained]
+    right = np.mean([holds(made, c) for c, made in given])
+    size = np.mean([len(made.text.split()) for _, made in given])
+    print(
+        f"{'':29} flow: answers {len(given) / len(good):.2f} of {len(good)} answerable, "
+        f"{right:.3f} of these with gold, {size:.0f} words; "
+        f"refuses {np.mean([made.abstained for made in bad]):.2f} of {len(bad)} unanswerable"
+    )
 
 
 def refit(model: ExtractiveReranker) -> None:
     """Fit the weights on the development part and print them with the threshold's effect."""
     rows, labels = [], []
-    for (name, _), found in build("develop").items():
-        for case, units in found:
+    for name, _, paragraphs, chosen in build("develop"):
+        for case in chosen:
+            units = sentences(case, paragraphs)
             pair = model.features(case.question.text, units.packed), np.array(units.gold)
             # SQuAD's part is a fifth of PIAF's; three times its weight brings them nearer.
             rows += [pair] * (3 if name.startswith("squad2") else 1)
@@ -341,7 +379,7 @@ def main() -> None:
     if "--fit" in sys.argv[1:]:
         refit(model)
     else:
-        measure(model, AnswerOptions().threshold)
+        measure(model)
 
 
 if __name__ == "__main__":
