@@ -20,8 +20,8 @@ from ragwright.core import (
     RateLimitedError,
 )
 from ragwright.flow import Chat, ChatReply, Complete, Message
-from ragwright.models import Directory, ModelSettings, OpenAIChat
-from ragwright.testing import Reply, ScriptedServer, ServerRequest
+from ragwright.models import ChatModel, Directory, ModelSettings, OpenAIChat
+from ragwright.testing import ChatModelSuite, Reply, ScriptedServer, ServerRequest
 
 T = TypeVar("T")
 
@@ -57,6 +57,15 @@ def question(text: str = "What is it?", **more: Any) -> Chat:
 def ask(server: ScriptedServer, request: Chat | None = None, **settings: Any) -> ChatReply:
     request = request or question()
     return run_with(server, lambda chat: chat.chat(request), ModelSettings(**settings))
+
+
+class TestConforms(ChatModelSuite):
+    @pytest.fixture(autouse=True)
+    def _serve(self, server: ScriptedServer) -> None:
+        self._name = f"{server.url}#m"
+
+    def make(self) -> ChatModel:
+        return OpenAIChat(Directory().find(self._name))
 
 
 def test_a_reply_carries_text_usage_finish_and_model(server: ScriptedServer) -> None:

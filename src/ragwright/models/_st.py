@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -114,7 +115,9 @@ class SentenceTransformerEmbedder(Embedder):
             )
 
 
-def export_onnx(source: str | Path, folder: str | Path) -> Path:
+def export_onnx(
+    source: str | Path, folder: str | Path, precision: Literal["float32", "int8"] = "float32"
+) -> Path:
     """Write a sentence-transformers model as a folder that ``onnx:`` opens; returns it.
 
     The file holds the transformer; pooling and normalising are read from the configuration
@@ -123,9 +126,11 @@ def export_onnx(source: str | Path, folder: str | Path) -> Path:
     Args:
         source: A folder or a name on the hub.
         folder: Where to write; made if need be.
+        precision: ``int8`` quantises the weights channel by channel: a quarter of the size and
+            about twice the speed, for vectors near those of float32 (measure what it costs).
 
     Raises:
-        MissingExtraError: sentence-transformers or onnx is not installed.
+        MissingExtraError: sentence-transformers, onnx, or onnxruntime for int8, is not installed.
         ConfigError: The model has layers that the file could not hold, or exporting fails.
     """
     require("onnx", "torch", "exporting to ONNX")
@@ -152,7 +157,10 @@ def export_onnx(source: str | Path, folder: str | Path) -> Path:
                 target = out / path.relative_to(saved)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, target)
-        shutil.move(Path(temporary) / "model.onnx", out / "model.onnx")
+        written = Path(temporary) / "model.onnx"
+        if precision == "int8":
+            written = _quantised(written)
+        shutil.move(written, out / "model.onnx")
     return out
 
 
@@ -185,6 +193,20 @@ def _write(torch: Any, model: Any, path: Path) -> None:
         raise ConfigError(f"exporting failed: {error}", hint="use the model by st:") from error
 
 
+def _quantised(path: Path) -> Path:
+    """The file with 8-bit weights, per channel (per tensor costs five times the accuracy)."""
+    quantization = require("onnxruntime.quantization", "embed", "quantising to int8")
+    out = path.with_name("int8.onnx")
+    root = logging.getLogger()
+    silent = logging.NullHandler()
+    root.addHandler(silent)  # the package calls logging.warning, which would set logging up
+    try:
+        quantization.quantize_dynamic(str(path), str(out), per_channel=True)
+    finally:
+        root.removeHandler(silent)
+    return out
+
+
 def open_quietly(kind: str, source: str, device: str) -> Any:
     """A model by the class of sentence-transformers named, without progress bars.
 
@@ -211,14 +233,14 @@ def open_quietly(kind: str, source: str, device: str) -> Any:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """No progress bars of others: ours are the only ones on the screen."""
-    logging = require("transformers.utils.logging", "torch", "an st: model")
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
+    bars = require("transformers.utils.logging", "torch", "an st: model")
+    shown = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
     try:
         yield
     finally:
         if shown:
-            logging.enable_progress_bar()
+            bars.enable_progress_bar()
 
 
 def _pooling_layer(model: Any) -> Any:

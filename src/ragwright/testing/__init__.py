@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._chat_suite import ChatModelSuite
 from ._chunker_suite import ChunkerSuite
 from ._embedder_suite import EmbedderSuite
 from ._index_suite import IndexSuite
@@ -9,6 +10,7 @@ from ._reader_suite import ReaderSuite
 from ._server import Reply, Script, ScriptedServer, ServerRequest, SpawnedServer
 
 __all__ = [
+    "ChatModelSuite",
     "ChunkerSuite",
     "EmbedderSuite",
     "IndexSuite",
