@@ -60,6 +60,20 @@ def test_a_password_in_an_address_is_not_repeated() -> None:
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize("base", ["llm.example/v1", "ftp://x/v1", "http://", "http://x:port/v1"])
+def test_a_base_address_that_is_none_is_refused(base: str) -> None:
+    with pytest.raises(ConfigError, match="no base address"):
+        Directory({"acme": ModelSettings(base=base)}).find("acme:m")
+
+
+@pytest.mark.parametrize("key", ["sk-ü", "sk-a\nb"])
+def test_a_key_that_no_header_can_carry_is_told(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(MissingKeyError, match="OPENAI_API_KEY") as caught:
+        Directory().find("openai:m").key()
+    assert key not in str(caught.value)
+
+
 def test_an_unknown_provider_names_the_nearest() -> None:
     with pytest.raises(ConfigError) as caught:
         Directory().find("opnai:gpt")

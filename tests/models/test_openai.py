@@ -169,6 +169,12 @@ STREAM_FAULTS = [
     ("rate limit", Reply.rate_limited("1"), RateLimitedError),
     ("500", Reply(status=500), ModelUnavailableError),
     ("reset", Reply(malformed="reset"), ModelUnavailableError),
+    ("error event", Reply("a b c", malformed="error_event"), ModelUnavailableError),
+    (
+        "rate limit event",
+        Reply("a b", malformed="error_event", error={"error": {"message": "slow", "code": 429}}),
+        RateLimitedError,
+    ),
 ]
 
 
@@ -193,6 +199,19 @@ def test_a_stream_hands_on_pieces_and_counts_tokens(server: ScriptedServer) -> N
     assert len(deltas) > 1
     assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (11, 5)
     assert reply.finish == "stop"
+
+
+def test_a_server_without_stream_options_streams_all_the_same(server: ScriptedServer) -> None:
+    server.play(
+        lambda r: (
+            Reply.unsupported("stream_options") if "stream_options" in r.body else Reply("one two")
+        )
+    )
+    deltas: list[str] = []
+    reply = run_with(server, lambda chat: chat.chat(question("x" * 80), deltas.append))
+    assert reply.text == "".join(deltas) == "one two"
+    assert reply.dropped == (), "it is ours, not the caller's"
+    assert reply.usage.prompt_tokens >= 20
 
 
 def test_a_server_that_does_not_stream_still_answers(server: ScriptedServer) -> None:
@@ -381,6 +400,23 @@ def test_a_bad_value_of_a_known_parameter_is_no_reason_to_drop_it(server: Script
     )
     with pytest.raises(ModelRefusedError, match="above maximum"):
         ask(server, question(params={"temperature": 9.0}))
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("max_tokens is too large for the context window, which is not allowed", None),
+        ("Unexpected role: the user must stop before the assistant", None),
+        ("The model does not exist, unknown name", "model_not_found"),
+    ],
+)
+def test_a_refusal_that_only_mentions_a_parameter_drops_nothing(
+    message: str, code: str | None, server: ScriptedServer
+) -> None:
+    server.play(Reply(status=400, error={"error": {"message": message, "code": code}}))
+    with pytest.raises(ModelRefusedError):
+        ask(server, question(params={"max_tokens": 5, "stop": "x", "user": "u"}))
     assert len(server.requests) == 1
 
 

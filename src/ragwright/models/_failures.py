@@ -29,6 +29,11 @@ _UNSUPPORTED = re.compile(
     re.IGNORECASE,
 )
 
+_TOO_LONG = re.compile(r"context[_ ](?:length|window)|too (?:large|long)", re.IGNORECASE)
+
+_PLAIN_WORDS = {"echo", "metadata", "n", "stop", "store", "suffix", "tools", "user"}
+"""Parameters that are also words of English: a message means them only where it quotes them."""
+
 _BROKE = {"insufficient_quota", "insufficient_balance", "billing_hard_limit_reached", "billing"}
 
 
@@ -75,21 +80,27 @@ class Complaint:
     def rejects(self, sent: Collection[str]) -> str | None:
         """Which of the parameters sent the server does not know, None where it is none."""
         text = f"{self.code} {self.message}"
-        if not _UNSUPPORTED.search(text):
+        if not _UNSUPPORTED.search(text) or _TOO_LONG.search(text):
             return None
         named = re.split(r"[.\[]", self.param.removeprefix("body."))[0] if self.param else ""
         if named in sent:
             return named
-        found = [
-            (match.start(), name)
-            for name in sent
-            if (match := re.search(rf"(?<![\w]){re.escape(name)}(?![\w])", self.message))
-        ]
+        found = [(match.start(), name) for name in sent if (match := _mention(name, self.message))]
         if found:
             return min(found)[1]
         if "response_format" in sent and re.search(r"json[_ ]schema|structured", self.message):
             return "response_format"
         return None
+
+
+def _mention(name: str, message: str) -> re.Match[str] | None:
+    if name in _PLAIN_WORDS:
+        pattern = (
+            rf"['\"`]{name}['\"`]|(?:supplied: |parameter |argument |field |property ){name}\b"
+        )
+    else:
+        pattern = rf"(?<!\w){re.escape(name)}(?!\w)"
+    return re.search(pattern, message)
 
 
 def failure(

@@ -113,17 +113,11 @@ class ModelName:
         """
         if text.startswith(("http://", "https://")):
             base, _, name = text.partition("#")
-            parts = urlsplit(base)
-            if not parts.hostname or not name:
+            if not name:
                 raise ConfigError(
-                    f"model address {text!r} needs a host and a model name",
-                    hint="write http://host:port/v1#model",
+                    "a model address needs a model name", hint="write http://host:port/v1#model"
                 )
-            if parts.password:
-                raise ConfigError(
-                    "a model address must not hold a password",
-                    hint="name an environment variable: key_env under models:",
-                )
+            _check_address(base, "a model's name")
             return cls(text, "", name, base.rstrip("/"))
         provider, colon, name = text.partition(":")
         if not colon or not provider or not name:
@@ -172,6 +166,11 @@ class Target:
                 where=self.base,
                 hint=f"export {self.key_env}=…  (keys are read from the environment only)",
             )
+        if not key.isascii() or not key.isprintable():
+            raise MissingKeyError(
+                f"what {self.key_env} holds is no key: it has characters that no header can carry",
+                hint=f"set {self.key_env} again; quotes or line ends may have crept in",
+            )
         return key
 
 
@@ -202,6 +201,8 @@ class Directory:
         provider = PROVIDERS.get(name.provider, Provider())
         own = entry.base or name.base or group.base
         base = _fill(own or provider.base, text).rstrip("/")
+        if base:
+            _check_address(base, text)
         if not base and provider.kind == "server":
             raise self._unknown(name)
         # A provider's key belongs to the provider's address: never send it elsewhere.
@@ -232,6 +233,25 @@ def _merge(group: ModelSettings, entry: ModelSettings) -> ModelSettings:
         chosen[key] = own if own != getattr(default, key) else getattr(group, key)
     chosen["params"] = {**group.params, **entry.params}
     return ModelSettings(**chosen)
+
+
+def _check_address(base: str, where: str) -> None:
+    """Refuse a base address that is none, or that holds a password."""
+    try:
+        parts = urlsplit(base)
+        good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        parts, good = urlsplit(""), False
+    if parts.password:
+        raise ConfigError(
+            "a base address must not hold a password",
+            where=where,
+            hint="name an environment variable: key_env under models:",
+        )
+    if not good:
+        raise ConfigError(
+            f"{base!r} is no base address", where=where, hint="write http://host:port/v1"
+        )
 
 
 def _fill(base: str, text: str) -> str:

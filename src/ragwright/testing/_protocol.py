@@ -224,6 +224,9 @@ def frames(request: _Request, reply: _Reply) -> Iterator[bytes]:
     whole = not reply.malformed
     for piece in pieces if whole else pieces[: len(pieces) // 2]:
         yield delta({"content": piece})
+    if reply.malformed == "error_event":
+        error = error_body("overloaded") if isinstance(reply.error, str) else reply.error
+        yield f"data: {json.dumps(error)}\n\n".encode()
     if not whole:
         return
     yield delta({}, reply.finish)

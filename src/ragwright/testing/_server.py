@@ -31,6 +31,7 @@ Malformed: TypeAlias = Literal[
     "error_in_200",
     "cut_stream",
     "quiet_cut",
+    "error_event",
     "reset",
     "hang",
 ]
@@ -54,8 +55,8 @@ class Reply:
         malformed: The way in which the reply breaks the protocol: not ``json``, without
             choices (``no_choices``), an ``empty`` body, an ``html`` page, content null
             (``null_content``), an error under status 200 (``error_in_200``), broken off
-            (``cut_stream``), ended without a finish reason (``quiet_cut``), connection
-            ``reset``, or no reply at all (``hang``).
+            (``cut_stream``), ended without a finish reason (``quiet_cut``) or by an error in
+            the stream (``error_event``), connection ``reset``, or no reply (``hang``).
     """
 
     text: str = "ok"
@@ -167,7 +168,7 @@ class ScriptedServer:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         server = self._loop.run_until_complete(
-            self._loop.create_server(lambda: _Connection(self), sock=self._socket)
+            self._loop.create_server(lambda: _Connection(self), sock=self._socket, backlog=1024)
         )
         self._loop.call_soon(self._ready.set)
         self._loop.run_forever()
@@ -255,6 +256,9 @@ def _serve(script: Script, record: bool, pipe: Connection) -> None:
             pass
 
 
+_STREAMED = {"", "cut_stream", "quiet_cut", "error_event"}
+
+
 class _Connection(asyncio.Protocol):
     """One client connection: HTTP/1.1 with keep-alive, one request at a time."""
 
@@ -329,7 +333,7 @@ class _Connection(asyncio.Protocol):
         if reply.malformed == "hang":
             return
         stream = isinstance(request.body, dict) and request.body.get("stream") is True
-        if stream and reply.status == 200 and reply.malformed in {"", "cut_stream", "quiet_cut"}:
+        if stream and reply.status == 200 and reply.malformed in _STREAMED:
             self.pending = self.server._loop.create_task(self.stream(request, reply))
         elif reply.delay > 0:
             self.pending = self.server._loop.call_later(reply.delay, self.finish, request, reply)
