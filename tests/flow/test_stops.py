@@ -195,6 +195,14 @@ def test_flows_stopped_together_do_not_share_one_error() -> None:
 # -- Ctrl-C --------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c_counts() -> Iterator[None]:
+    """A shell that starts the tests in the background hands down an ignored SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def interrupted_after(seconds: float) -> None:
     threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
 

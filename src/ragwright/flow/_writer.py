@@ -65,7 +65,8 @@ class Database:
 class Writer:
     """The one thread that writes to a database, with group commit.
 
-    A piece of work is a function of the connection. Work that is waiting when the thread
+    A piece of work is a function of the connection, and of nothing else it changes: it may be
+    done again after a rollback. Work that is waiting when the thread
     comes round is done in one transaction; the callers hear of it after the commit. Work
     that raises is rolled back alone (a savepoint) and its error handed to its caller.
     """
@@ -137,6 +138,23 @@ class Writer:
         try:
             connection.execute("BEGIN IMMEDIATE")
             for work, done in batch:
+                results.append((done, work(connection), None))
+            connection.execute("COMMIT")
+        except Exception:  # seldom: again with a savepoint a piece, to tell the bad one apart
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            results = self._piecewise(connection, batch)
+        for done, result, failure in results:
+            with suppress(Exception):  # a caller whose loop is gone must not end the thread
+                done(result, failure)
+
+    def _piecewise(
+        self, connection: sqlite3.Connection, batch: list[tuple[Work, Done]]
+    ) -> list[tuple[Done, Any, BaseException | None]]:
+        results: list[tuple[Done, Any, BaseException | None]] = []
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for work, done in batch:
                 connection.execute("SAVEPOINT piece")
                 try:
                     results.append((done, work(connection), None))
@@ -149,9 +167,7 @@ class Writer:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             results = [(done, None, self._typed(error)) for _, done in batch]
-        for done, result, failure in results:
-            with suppress(Exception):  # a caller whose loop is gone must not end the thread
-                done(result, failure)
+        return results
 
     def _typed(self, error: Exception) -> BaseException:
         if isinstance(error, sqlite3.Error):
