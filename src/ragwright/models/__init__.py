@@ -11,6 +11,7 @@ from ._analysis import (
     make_analyzer,
     words,
 )
+from ._check import Finding, check_model
 from ._embedding import EmbedOptions, Prefixes, VectorRule, embed_texts, family_prefixes
 from ._extractive import ExtractiveReranker, pack_sentence
 from ._hf_tokenizer import HFTokenizer
@@ -34,6 +35,7 @@ __all__ = [
     "EmbedOptions",
     "Embedder",
     "ExtractiveReranker",
+    "Finding",
     "HFTokenizer",
     "ModelName",
     "ModelSettings",
@@ -50,6 +52,7 @@ __all__ = [
     "Tokenizer",
     "VectorRule",
     "WordTokenizer",
+    "check_model",
     "detect_language",
     "embed_texts",
     "export_onnx",

@@ -171,6 +171,24 @@ class OpenAIServer:
 
         return await self.attempt(attempt, body, timeout)
 
+    async def models(self, timeout: float | None = None) -> list[str]:
+        """Names of the models the server lists.
+
+        Raises:
+            ModelError: It does not answer, rejects the key, or has no list.
+        """
+
+        async def attempt(client: AsyncOpenAI) -> dict[str, Any]:
+            import httpx2
+
+            response = await client.get("/models", cast_to=httpx2.Response)
+            return self.parse(response.content, response.headers)
+
+        data, _ = await self.attempt(attempt, {}, timeout)
+        entries = data.get("data")
+        entries = entries if isinstance(entries, list) else []
+        return [str(e["id"]) for e in entries if isinstance(e, dict) and "id" in e]
+
     async def attempt(
         self,
         call: Callable[[AsyncOpenAI], Awaitable[T]],

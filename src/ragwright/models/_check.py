@@ -1,0 +1,61 @@
+"""Does a model answer? For ``doctor``: every way in which the set-up may be wrong, in words."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ..core import ModelRefusedError, RagwrightError
+from ._registry import Models
+from ._seams import Embedder
+from ._transport import Connections, OpenAIServer
+
+State: TypeAlias = Literal["ok", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a look at one model found: state, and one sentence (with what to do)."""
+
+    model: str
+    state: State
+    text: str
+
+
+def check_model(models: Models, name: str, timeout: float = 10.0) -> Finding:
+    """Look whether a model can be used, without paying for a reply.
+
+    A server is asked for its list of models; a local one is opened and embeds one word. Not
+    to be called on an event loop.
+    """
+    try:
+        if not models.is_local(name):
+            return asyncio.run(_ask(models, name, timeout))
+        own = models.backend(name)
+        embedder = models.embedder(name) if own is None or isinstance(own, Embedder) else None
+        if embedder is None:
+            return Finding(name, "ok", f"{type(own).__name__}, a back end of your own")
+        width = embedder.embed_batch(["word"]).shape[1]
+        window = "without a limit" if embedder.window is None else f"{embedder.window} tokens"
+        return Finding(name, "ok", f"local, {width} dimensions, window {window}")
+    except RagwrightError as error:
+        return Finding(name, "error", str(error))
+
+
+async def _ask(models: Models, name: str, timeout: float) -> Finding:
+    target = models.target(name)
+    connections = Connections()
+    try:
+        found = await OpenAIServer(target, connections).models(timeout)
+    except ModelRefusedError:
+        return Finding(name, "warning", f"{target.base} answers, but has no list of models")
+    finally:
+        await connections.aclose()
+    wanted = target.name.name
+    if wanted in found or f"{wanted}:latest" in found or f"models/{wanted}" in found:
+        return Finding(name, "ok", f"{target.base} has it")
+    near = ", ".join(found[:5])
+    return Finding(
+        name, "warning", f"{target.base} answers, but does not list {wanted!r} (it lists {near} …)"
+    )
