@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._handlers import LookupHandler, SearchHandler, Views
+from ._lance import LanceStore
 from ._open import open_store
 from ._options import StoreOptions
 from ._sqlite import SqliteStore
@@ -21,6 +22,7 @@ from ._tokens import AnalyzerFactory, default_analyzer
 __all__ = [
     "AnalyzerFactory",
     "IndexedDocument",
+    "LanceStore",
     "LookupHandler",
     "Pair",
     "SearchHandler",

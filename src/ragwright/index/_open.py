@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ._lance import LanceStore
 from ._options import StoreOptions
 from ._sqlite import SqliteStore
 from ._store import Store
@@ -27,4 +28,6 @@ def open_store(
     """
     views = folder / (options.views or "cache/views")
     path = folder / (options.path or f"data/store.{options.kind}")
+    if options.kind == "lance":
+        return LanceStore(path, options, analyzers=analyzers, views=views)
     return SqliteStore(path, options, analyzers=analyzers, views=views)

@@ -23,9 +23,6 @@ class StoreOptions:
     )
     busy_seconds: float = option(30.0, "Seconds to wait for another process's write.", ge=0.0)
     max_mb: int = option(0, "Most megabytes the SQLite file may take, 0 for no limit.", ge=0)
-    ann_rows: int = option(
-        500_000, "Chunks from which LanceDB searches approximately instead of exactly.", ge=1_000
-    )
 
     def __post_init__(self) -> None:
         """Refuse kinds and durabilities that do not exist."""

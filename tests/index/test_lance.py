@@ -1,0 +1,152 @@
+"""The store that scales out keeps the same suite, and survives its library's traps."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragwright.core import Chunk, Document, Filter, Span
+from ragwright.index import IndexedDocument, LanceStore, Pair, SqliteStore
+from ragwright.models import Analyzer
+from ragwright.testing import IndexSuite
+from ragwright.testing._index_suite import PAIR, StoreFactory, index, make_document, make_vector
+
+pytest.importorskip("lancedb", reason="needs ragwright[lance]")
+
+
+class TestLanceStore(IndexSuite):
+    @pytest.fixture
+    def store_factory(self, tmp_path: Path) -> StoreFactory:
+        return lambda: LanceStore(tmp_path / "data" / "store.lance")
+
+
+def plain(name: str, text: str) -> IndexedDocument:
+    chunk = Chunk(f"{name}:0-{len(text)}", name, 0, Span(0, len(text)), text)
+    return IndexedDocument(Document(name, f"mem:{name}", text), (chunk,))
+
+
+WORDS = Pair("whole", Analyzer().spec)
+NEW, ROUNDS, WRITERS = 60, 2, 4
+
+
+def write_the_same_ids(path: str, worker: int, results: multiprocessing.Queue[int]) -> None:
+    """Every writer stores the same new documents, then its own text under each of them."""
+    store = LanceStore(path)
+    added = 0
+    for turn in range(ROUNDS):
+        for start in range(0, NEW, 20):
+            names = [f"{turn}/{n:03d}" for n in range(start, start + 20)]
+            batch = [plain(name, f"word by {worker} of {name}") for name in names]
+            added += store.upsert(WORDS, batch).added
+    results.put(added)
+    store.close()
+
+
+@pytest.mark.slow
+def test_four_writers_at_once_duplicate_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "store.lance"
+    context = multiprocessing.get_context("spawn")
+    results: multiprocessing.Queue[int] = context.Queue()
+    workers = [
+        context.Process(target=write_the_same_ids, args=(str(path), n, results))
+        for n in range(WRITERS)
+    ]
+    for worker in workers:
+        worker.start()
+    counted = sum(results.get(timeout=120) for _ in workers)
+    for worker in workers:
+        worker.join(30)
+        assert worker.exitcode == 0
+    store = LanceStore(path)
+    assert len(list(store.documents(WORDS))) == NEW * ROUNDS
+    assert counted == NEW * ROUNDS
+    view = store.view(WORDS)
+    assert view.statistics().chunks == NEW * ROUNDS
+    found = [key for key, _ in view.keyword("word", 10_000)]
+    assert len(found) == len(set(found)) == NEW * ROUNDS
+    store.close()
+
+
+def test_an_open_store_sees_what_others_write(tmp_path: Path) -> None:
+    reader, writer = (LanceStore(tmp_path / "store.lance") for _ in range(2))
+    writer.upsert(WORDS, [plain("a", "one")])
+    assert set(reader.content_hashes(WORDS)) == {"a"}
+    before = reader.snapshot(WORDS)
+    writer.upsert(WORDS, [plain("b", "two")])
+    assert reader.snapshot(WORDS) != before
+    assert len(reader.view(WORDS).keyword("two", 3)) == 1
+    writer.remove(["a"])
+    assert set(reader.content_hashes(WORDS)) == {"b"}
+
+
+def test_narrow_filters_lose_nothing(tmp_path: Path) -> None:
+    """Approximate indexes lose most hits under a narrow filter; the view is exact."""
+    store = LanceStore(tmp_path / "store.lance")
+    items = [index(make_document(n)) for n in range(120)]
+    store.upsert(PAIR, items)
+    view = store.view(PAIR)
+    queries = np.stack([make_vector(f"q{n}") for n in range(20)])
+    filters = [Filter("client", ("client 1",)), Filter("year", (2001, 2011))]
+    everything = view.dense(queries, 10_000)
+    meets = {
+        chunk.id
+        for item in items
+        if item.document.metadata["client"] == "client 1"
+        and item.document.metadata["year"] in (2001, 2011)
+        for chunk in item.chunks
+    }
+    for full, found in zip(everything, view.dense(queries, 10, filters), strict=True):
+        assert found == tuple(pair for pair in full if pair[0] in meets)[:10]
+
+
+def test_both_stores_give_the_same_answers_under_the_same_name(tmp_path: Path) -> None:
+    lance = LanceStore(tmp_path / "store.lance")
+    sqlite = SqliteStore(tmp_path / "store.sqlite")
+    for start in (0, 20):
+        items = [index(make_document(n)) for n in range(start, start + 25)]
+        assert lance.upsert(PAIR, items) == sqlite.upsert(PAIR, items)
+    assert lance.remove(["doc/0003"]) == sqlite.remove(["doc/0003"])
+    one, other = lance.view(PAIR), sqlite.view(PAIR)
+    assert one.snapshot == other.snapshot
+    queries = np.stack([make_vector(f"q{n}") for n in range(5)])
+    assert one.keyword("engine oil APP_w304", 50) == other.keyword("engine oil APP_w304", 50)
+    assert one.dense(queries, 50) == other.dense(queries, 50)
+    assert one.fields() == other.fields()
+    ids = [key for key, _ in one.keyword("engine", 20)]
+    assert one.lookup(ids) == other.lookup(ids)
+    sqlite.close()
+
+
+def test_nothing_of_a_removed_document_stays_on_disk(tmp_path: Path) -> None:
+    store = LanceStore(tmp_path / "store.lance")
+    store.upsert(WORDS, [plain("keep", "one"), plain("secret", "zebraquartz " * 30)])
+    store.view(WORDS)
+    assert any(b"zebraquartz" in p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
+    store.remove(["secret"])
+    store.view(WORDS)
+    assert not any(b"zebraquartz" in p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
+    assert set(store.content_hashes(WORDS)) == {"keep"}
+
+
+def test_chunks_that_no_document_names_are_in_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that dies between its two commits leaves nothing that can be found."""
+    store = LanceStore(tmp_path / "store.lance")
+    store.upsert(WORDS, [plain("a", "one")])
+    before = store.snapshot(WORDS)
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            "ragwright.index._lance._document_rows", lambda *_: pytest.fail("killed here")
+        )
+        with pytest.raises(pytest.fail.Exception):
+            store.upsert(WORDS, [plain("a", "one more"), plain("b", "two")])
+    again = LanceStore(tmp_path / "store.lance")
+    assert again.snapshot(WORDS) == before
+    assert again.view(WORDS).statistics().chunks == 1
+    assert again.view(WORDS).keyword("two", 3) == ()
+    assert again.upsert(WORDS, [plain("b", "two")]).added == 1
+    assert len(again.view(WORDS).keyword("two", 3)) == 1
