@@ -113,6 +113,10 @@ def test_hostile_nesting_and_spans_end_in_time(main_only: bool) -> None:
     assert "deep words" in html_to_text(deep, main_only=main_only)
     wide = '<table><tr><td rowspan="99999999" colspan="99999999">wide</td><td>x</td></tr></table>'
     assert "wide" in html_to_text(wide, main_only=main_only)
+    many = "<table>" + "<tr><td rowspan=900 colspan=900>x</td></tr>" * 500 + "</table>"
+    assert "x" in html_to_text(many, main_only=main_only)
+    stretched = "<table><tr>" + "<td>x" * 5000 + "<tr><td>y" * 5000 + "</table>"
+    assert len(html_to_text(stretched, main_only=main_only)) < 10 * len(stretched)
     assert html_to_text("", main_only=main_only) == ""
 
 

@@ -13,6 +13,7 @@ from ._language import guess_language
 from ._normalise import clean_metadata, iso_date
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_MOST_COLUMNS = 63  # as many as Word itself allows
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}t"
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 _RELATION = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/"
@@ -109,9 +110,9 @@ class _Walk:
         for row in table.iter(f"{_W}tr"):
             if _nearest_table(row) is not table:
                 continue
-            cells = [""] * _value(row, "trPr/gridBefore", 0)
+            cells = [""] * min(_value(row, "trPr/gridBefore", 0), _MOST_COLUMNS)
             for cell in _row_cells(row):
-                across = max(1, min(_value(cell, "tcPr/gridSpan", 1), 1000))
+                across = max(1, min(_value(cell, "tcPr/gridSpan", 1), _MOST_COLUMNS))
                 merge = cell.find(f"{_W}tcPr/{_W}vMerge")
                 if merge is not None and merge.get(f"{_W}val") != "restart" and rows:
                     text = rows[-1][len(cells)] if len(cells) < len(rows[-1]) else ""

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from ..core import Metadata, Page, RagwrightError, Section, Span, option
 from ._normalise import normalise
 
+_MOST_PADDED = 5_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
@@ -208,8 +210,10 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     width = max((len(row) for row in cells), default=0)
     if not any(cell for row in cells for cell in row):
         return ""
+    if len(cells) * width > _MOST_PADDED:  # one absurdly long row must not stretch the others
+        width = 0
     lines = ["| " + " | ".join([*row, *[""] * (width - len(row))]) + " |" for row in cells]
-    lines.insert(1, "| " + " | ".join(["-"] * width) + " |")
+    lines.insert(1, "| " + " | ".join(["-"] * max(width, len(cells[0]))) + " |")
     return "\n".join(lines)
 
 

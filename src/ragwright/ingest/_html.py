@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core import EmptySourceError, require
 from ._extract import Extract, SourceOptions, TextBuilder, markdown_table
+from ._grid import Grid
 from ._language import guess_language
 from ._main_part import keep_main_part
 from ._normalise import clean_metadata, decode, iso_date
@@ -26,7 +27,6 @@ _PLAIN_TAGS = ["a", "abbr", "b", "cite", "del", "em", "i", "kbd", "mark", "q", "
                "span", "strong", "sub", "sup", "u", "var"]  # fmt: skip
 _HOLD = re.compile("\\s*\ue000(\\d+)\ue001\\s*")
 _SPAN_LIMIT = 1000
-_CELL_LIMIT = 200_000
 
 
 def html_to_text(html: str, *, main_only: bool) -> str:
@@ -148,8 +148,7 @@ def _drop_unseen(root: Any) -> None:
 def _to_markdown(root: Any) -> str:
     markdownify = require("markdownify", "docs", "reading HTML")
     tables: list[str] = []
-    outer = [n for n in root.css("table") if not _is_layout(n) and not _inside_table(n)]
-    for node in outer:
+    for node in _data_tables(root):
         tables.append(_table(node))
         node.replace_with(f" \ue000{len(tables) - 1}\ue001 ")
     _unwrap_layout(root)
@@ -169,13 +168,17 @@ def _to_markdown(root: Any) -> str:
     )
 
 
-def _inside_table(node: Any) -> bool:
-    parent = node.parent
-    while parent is not None:
-        if parent.tag == "table" and not _is_layout(parent):
-            return True
-        parent = parent.parent
-    return False
+def _data_tables(root: Any) -> list[Any]:
+    """Tables that hold data, without those inside another such table."""
+    found: list[Any] = []
+    covered: set[int | None] = set()
+    for node in root.css("table"):  # in document order, so an outer table comes first
+        if _nearest(node, "table") in covered:
+            covered.add(node.mem_id)
+        elif not _is_layout(node):
+            covered.add(node.mem_id)
+            found.append(node)
+    return found
 
 
 def _is_layout(table: Any) -> bool:
@@ -200,7 +203,7 @@ def _unwrap_layout(root: Any) -> None:
 
 def _table(table: Any) -> str:
     """Markdown of a table, caption first; a merged cell stands in every place it covers."""
-    grid: dict[tuple[int, int], str] = {}
+    grid = Grid()
     row = -1
     for tr in table.css("tr"):
         if _nearest(tr, "table") != table.mem_id:
@@ -208,24 +211,14 @@ def _table(table: Any) -> str:
         row += 1
         column = 0
         for cell in tr.iter():
-            if cell.tag not in ("td", "th"):
-                continue
-            while (row, column) in grid:
-                column += 1
-            down, across = _extent(cell, "rowspan"), _extent(cell, "colspan")
-            text = cell_text(cell)
-            for r in range(row, row + down):
-                for c in range(column, column + across):
-                    if len(grid) < _CELL_LIMIT:
-                        grid[r, c] = text
-            column += across
-    height = row + 1
-    width = max((c for _, c in grid), default=-1) + 1
-    rows = [[grid.get((r, c), "") for c in range(width)] for r in range(height)]
+            if cell.tag in ("td", "th"):
+                column = grid.free(row, column)
+                down, across = _extent(cell, "rowspan"), _extent(cell, "colspan")
+                grid.put(row, column, cell_text(cell), down=down, across=across)
     caption = next(
         (cell_text(c) for c in table.css("caption") if _nearest(c, "table") == table.mem_id), ""
     )
-    return "\n\n".join(part for part in (caption, markdown_table(rows)) if part)
+    return "\n\n".join(part for part in (caption, markdown_table(grid.rows(row + 1))) if part)
 
 
 def _nearest(node: Any, tag: str) -> int | None:

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 from ..core import EmptySourceError, EncryptedSourceError, MalformedSourceError
 from ._archive import Archive, safe_xml
 from ._extract import Extract, SourceOptions, TextBuilder
+from ._grid import Grid
 from ._language import guess_language
 from ._normalise import clean_metadata, iso_date
 
@@ -131,27 +132,22 @@ class _Walk:
 
     def grid(self, table: Element) -> list[list[str]]:
         """Cells of a table; merged ones stand in every place they cover."""
-        cells: dict[tuple[int, int], str] = {}
-        height = width = 0
+        grid = Grid()
+        height = 0
         for row, line in enumerate(_rows(table)):
-            column = 0
+            height, column = row + 1, 0
             for cell in line:
-                if cell.tag == f"{_TABLE}covered-table-cell":
-                    column += _count(cell, "number-columns-repeated")
+                repeated = _count(cell, "number-columns-repeated")
+                if cell.tag == f"{_TABLE}table-cell":
+                    across = max(_count(cell, "number-columns-spanned"), repeated)
+                    down = _count(cell, "number-rows-spanned")
+                    text = self.cell(cell)
+                    if text:
+                        grid.put(row, column, text, down=down, across=across)
+                elif cell.tag != f"{_TABLE}covered-table-cell":
                     continue
-                if cell.tag != f"{_TABLE}table-cell":
-                    continue
-                text = self.cell(cell)
-                across = max(
-                    _count(cell, "number-columns-spanned"), _count(cell, "number-columns-repeated")
-                )
-                for r in range(row, row + _count(cell, "number-rows-spanned")):
-                    for c in range(column, column + across):
-                        cells[r, c] = text
-                column += max(1, _count(cell, "number-columns-repeated"))
-                width = max(width, column)
-            height = row + 1
-        return [[cells.get((r, c), "") for c in range(width)] for r in range(height)]
+                column += repeated
+        return grid.rows(height)
 
     def cell(self, cell: Element) -> str:
         parts: list[str] = []
