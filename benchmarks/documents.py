@@ -3,7 +3,7 @@
 Compares the text of every file of a folder with the Markdown expected for it, and prints a
 table: recall and precision over words, recall over table cells, milliseconds.
 
-    python -m benchmarks.documents FOLDER        (FOLDER holds sources/ and groundtruth/)
+    python -m benchmarks.documents [FOLDER] [-v]    (FOLDER holds sources/ and groundtruth/)
 
 Words are case-folded runs of letters, digits and underscores after Unicode compatibility
 folding (NFKC), counted as multisets; Markdown's own marks, comments, link targets and runs of
@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragwright.ingest import Failure, Fetched, FileReader, SourceOptions
+
+from .data_sets import DATA
 
 _COMMENT = re.compile(r"<!--.*?-->", re.S)
 _LINK = re.compile(r"!?\[((?:[^\[\]\n]|\[[^\[\]\n]*\])*)\]\((?:[^()\n]|\([^()\n]*\))*\)")
@@ -107,7 +109,8 @@ def _figure(value: float | None) -> str:
 
 def main() -> None:
     """Print the table."""
-    folder = Path(sys.argv[1])
+    named = [Path(word) for word in sys.argv[1:] if not word.startswith("-")]
+    folder = named[0] if named else DATA / "documents"
     list(compare(folder))  # the libraries load on first use: time a warm run
     print(f"{'file':34} recall  prec.  cells     ms")
     for row in compare(folder):
