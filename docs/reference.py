@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from ragwright import core, measure, workbench
 from ragwright.answer import presets
-from ragwright.app import app
+from ragwright.app import command_line
 
 FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- written by docs/reference.py; do not edit -->\n\n"
@@ -23,6 +23,7 @@ NOTE = "<!-- written by docs/reference.py; do not edit -->\n\n"
 def commands() -> Iterator[str]:
     """Help of every command, as printed."""
     yield "# Commands\n\n"
+    app = command_line()
     runner = CliRunner(env={"COLUMNS": "96", "TERMINAL_WIDTH": "96"})
     listed: Sequence[Sequence[str]] = [[]]
     known = typer.main.get_command(app).commands  # type: ignore[attr-defined]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ._main import app, main
+from ._main import COMMANDS, command_line, main
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "command_line", "main"]

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
+
+import typer
 
 from ..core import RagwrightError, StoppedError
+
+P = ParamSpec("P")
 
 EXIT_ERROR = 1
 EXIT_UNTRUSTED = 101
@@ -112,3 +118,24 @@ def fail(error: RagwrightError) -> int:
     """Say what went wrong; the exit code that goes with it."""
     write(sys.stderr, f"error: {error}\n")
     return EXIT_UNTRUSTED if isinstance(error, StoppedError) else EXIT_ERROR
+
+
+def reported(command: Callable[P, int | None]) -> Callable[P, None]:
+    """Turn our errors into a message and an exit code; anything else is a fault of ours."""
+
+    @functools.wraps(command)
+    def reported(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            code = command(*args, **kwargs) or 0
+        except RagwrightError as error:
+            code = fail(error)
+        except KeyboardInterrupt:
+            sys.stderr.write("\nstopped; what was done is kept\n")
+            code = 130
+        except BrokenPipeError:  # the reader of our output went away
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = 0
+        if code:
+            raise typer.Exit(code)
+
+    return reported

@@ -1,14 +1,18 @@
-"""The demo: our own guide as the corpus, three questions, two personas; no key, no download."""
+"""`ragwright demo`: our own guide as the corpus, three questions, two personas."""
 
 from __future__ import annotations
 
 import shutil
 import time
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from ..core import SourceError
 from ..workbench import ProjectFolder, Workbench, init_project
-from ._console import Console
+from ._console import Console, reported
+from ._options import Quiet
 from ._show import answer_text, ingest_text
 
 QUESTIONS = (
@@ -59,3 +63,14 @@ def run_demo(folder: Path, console: Console) -> None:
         "Then your own documents: edit `sources` in ragwright.yaml and run `ragwright ingest`.\n"
         "With a chat model answers are written instead of quoted; name one under `answer.model`."
     )
+
+
+@reported
+def command(
+    folder: Annotated[Path, typer.Argument(help="Folder to make the demo project in.")] = Path(
+        "ragwright-demo"
+    ),
+    quiet: Quiet = False,
+) -> None:
+    """Build a workbench over the guide, and ask it three questions as two personas."""
+    run_demo(folder, Console(quiet))

@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+HERE = Path()
+"""The folder a command is called in."""
+
 Project = Annotated[
     Path, typer.Option("--project", "-C", help="Folder of the project.", show_default=False)
 ]

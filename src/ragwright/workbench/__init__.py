@@ -10,13 +10,13 @@ from ._settings import BudgetOptions, Settings, SourceEntry, load_settings, proj
 from ._workbench import Asking, Session, Workbench
 
 __all__ = [
-    "PROJECT_FILE",
     "Asking",
     "BudgetOptions",
     "Check",
     "Evaluating",
     "IngestProgress",
     "IngestReport",
+    "PROJECT_FILE",
     "ProjectFolder",
     "Session",
     "Settings",

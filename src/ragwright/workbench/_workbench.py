@@ -335,8 +335,8 @@ class Workbench:
         Rows are stored as they end; ``how.resume`` continues an unfinished run of the same
         testset, settings and index snapshot.
         """
-        rows = load_testset(testset) if isinstance(testset, str) else testset
         wanted = parse_measures(measures) if isinstance(measures, str) else list(measures)
+        rows = load_testset(testset) if isinstance(testset, str) else testset
         system = System(self.target(), self.pair.key, self.settings.retrieve)
         return run_evaluation(
             self.runner, self.runs, system, rows, wanted, how or Evaluating(seed=self.session.seed)

@@ -1,0 +1,114 @@
+"""`ragwright ask`: one question, or a conversation."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from ..core import RagwrightError
+from ..flow import Message, TraceEntry
+from ..workbench import (
+    Asking,
+    Session,
+    Workbench,
+)
+from ._console import Console, fail, reported
+from ._options import (
+    HERE,
+    DryRun,
+    Json,
+    MaxCost,
+    NoCache,
+    Output,
+    Overrides,
+    Project,
+    Quiet,
+)
+from ._show import (
+    answer_json,
+    answer_text,
+    forecast_text,
+    trace_json,
+    trace_text,
+)
+
+
+@reported
+def command(
+    question: Annotated[
+        str | None, typer.Argument(help="The question; without one, a conversation begins.")
+    ] = None,
+    project: Project = HERE,
+    overrides: Overrides = None,
+    personas: Annotated[
+        str, typer.Option("--personas", "--persona", help="Names, separated by commas.")
+    ] = "",
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Show every request, prompt, hit, token and cost.")
+    ] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    output: Output = None,
+    no_cache: NoCache = False,
+    max_cost: MaxCost = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Answer a question from the index, with citations, for one or several personas."""
+    console = Console(quiet, output)
+    names = [name.strip() for name in personas.split(",") if name.strip()] or [""]
+    plain = not as_json and output is None and len(names) == 1 and not trace
+    extra = ("answer.stream=true",) if plain else ()
+    session = Session((*extra, *(overrides or ())), reuse=not no_cache, max_cost=max_cost)
+    with Workbench.open(project, session) as bench:
+        if question is None:
+            _converse(bench, console, names)
+            return
+        if dry_run:
+            console.result(forecast_text(bench.forecast_ask(question, names)))
+            return
+        entries: list[TraceEntry] | None = [] if trace else None
+        pieces: list[str] = []
+        sink = _shown(console, pieces) if plain else None
+        answers = bench.ask_all(question, names, Asking(sink=sink, trace=entries))
+        if pieces:
+            console.piece("\n")
+    if as_json:
+        shown = {"answers": [answer_json(made) for made in answers]}
+        if entries is not None:
+            shown["trace"] = trace_json(entries)
+        console.json(shown)
+        return
+    blocks = [answer_text(made, streamed=bool(pieces)) for made in answers]
+    if entries is not None:
+        blocks.append(trace_text(entries, answers))
+    console.result("\n\n".join(blocks))
+
+
+def _shown(console: Console, pieces: list[str]) -> Callable[[str], None]:
+    def sink(piece: str) -> None:
+        pieces.append(piece)
+        console.piece(piece)
+
+    return sink
+
+
+def _converse(bench: Workbench, console: Console, names: list[str]) -> None:
+    """Questions from standard input, each read in the light of the earlier ones."""
+    console.remark("Ask; an empty line or end of input ends the conversation.")
+    history: list[Message] = []
+    while True:
+        if sys.stdin.isatty():
+            console.piece("> ")
+        line = sys.stdin.readline().strip()
+        if not line:
+            return
+        try:
+            answers = bench.ask_all(line, names, Asking(history=tuple(history)))
+        except RagwrightError as error:
+            fail(error)
+            continue
+        console.result("\n\n".join(answer_text(made) for made in answers) + "\n")
+        history += [Message("user", line), Message("assistant", answers[0].text)]

@@ -1,0 +1,50 @@
+"""`ragwright doctor`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..workbench import (
+    Session,
+    Workbench,
+    doctor,
+    project_keys,
+)
+from ._console import EXIT_ERROR, Console, reported, table
+from ._options import (
+    HERE,
+    Json,
+    Overrides,
+    Project,
+)
+from ._show import (
+    checks_text,
+)
+
+
+@reported
+def command(
+    project: Project = HERE,
+    overrides: Overrides = None,
+    show_keys: Annotated[
+        bool, typer.Option("--keys", help="List every key of a project file.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Say what is configured, what is missing and what would be paid for."""
+    console = Console()
+    if show_keys:
+        rows = [["key", "when", "default", "meaning"]]
+        rows += [[name, when, repr(default), text] for name, when, default, text in project_keys()]
+        console.result(table(rows))
+        return 0
+    with Workbench.open(project, Session(tuple(overrides or ()))) as bench:
+        checks = doctor(bench)
+    if as_json:
+        fields = ("topic", "state", "text", "do")
+        console.json({"checks": [{f: getattr(c, f) for f in fields} for c in checks]})
+    else:
+        console.result(checks_text(checks))
+    return EXIT_ERROR if any(check.state == "fault" for check in checks) else 0

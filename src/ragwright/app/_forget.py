@@ -1,0 +1,40 @@
+"""`ragwright forget`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..core import ConfigError
+from ..workbench import (
+    Workbench,
+)
+from ._console import EXIT_ERROR, Console, reported
+from ._options import (
+    HERE,
+    Json,
+    Project,
+)
+
+
+@reported
+def command(
+    document: Annotated[str | None, typer.Argument(help="Id of a document.")] = None,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="Forget what was made in this scope.")
+    ] = None,
+    project: Project = HERE,
+    as_json: Json = False,
+) -> int:
+    """Purge a document, or a tenant, from store, replies and runs."""
+    if (document is None) == (tenant is None):
+        raise ConfigError("name a document, or a tenant with --tenant", where="ragwright forget")
+    with Workbench.open(project) as bench:
+        gone = bench.forget_tenant(tenant) if tenant is not None else bench.forget(document or "")
+    console = Console()
+    if as_json:
+        console.json(dict(gone))
+    else:
+        console.result(", ".join(f"{name}: {count}" for name, count in gone.items()))
+    return 0 if any(gone.values()) else EXIT_ERROR

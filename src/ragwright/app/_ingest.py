@@ -1,0 +1,67 @@
+"""`ragwright ingest`."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from ..workbench import (
+    IngestProgress,
+    Session,
+    Workbench,
+)
+from ._console import EXIT_ERROR, Console, reported
+from ._options import (
+    HERE,
+    Jobs,
+    Json,
+    MaxCost,
+    Output,
+    Overrides,
+    Project,
+    Quiet,
+)
+from ._show import (
+    ingest_line,
+    ingest_text,
+)
+
+
+@reported
+def command(
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(help="Files, folders, addresses; the project's own where none is given."),
+    ] = None,
+    project: Project = HERE,
+    overrides: Overrides = None,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove documents that are no longer there.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 where a source could not be read.")
+    ] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    output: Output = None,
+    jobs: Jobs = None,
+    max_cost: MaxCost = None,
+) -> int:
+    """Read sources into the index; unchanged documents cost nothing."""
+    console = Console(quiet, output)
+    started = time.monotonic()
+    shown: list[IngestProgress] = []
+
+    def line() -> str:
+        return ingest_line(shown[0], time.monotonic() - started) if shown else "opening"
+
+    session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost)
+    with Workbench.open(project, session) as bench, console.progress(line):
+        report = bench.ingest(*(sources or ()), prune=prune, on_start=shown.append)
+    if as_json:
+        console.json(report.as_dict())
+    else:
+        console.result(ingest_text(report, time.monotonic() - started))
+    return EXIT_ERROR if strict and report.failures else 0

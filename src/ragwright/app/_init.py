@@ -1,0 +1,32 @@
+"""`ragwright init`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..workbench import (
+    init_project,
+)
+from ._console import Console, reported
+from ._options import (
+    HERE,
+    Quiet,
+)
+
+
+@reported
+def command(
+    folder: Annotated[Path, typer.Argument(help="Folder to make the project in.")] = HERE,
+    source: Annotated[
+        list[str] | None, typer.Option("--source", help="A source to list in the file.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write a new project: ragwright.yaml, personas/, prompts/, testsets/."""
+    console = Console(quiet)
+    for path in init_project(folder, tuple(source or ())):
+        console.remark(f"wrote {path}")
+    console.remark("next: list your sources in ragwright.yaml, then: ragwright ingest")

@@ -1,0 +1,273 @@
+"""Commands as a user types them, in a process of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragwright.app import COMMANDS
+from ragwright.testing import Reply, ScriptedServer
+
+MANUAL = "# Service\n\nThe brake fluid must be changed every two years.\n"
+QUESTION = "How often must the brake fluid be changed?"
+
+
+def run(folder: Path, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", "from ragwright.app import main; main()", *words],
+        cwd=folder,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")},
+    )
+
+
+def ok(folder: Path, *words: str) -> Any:
+    """The JSON document a command prints, alone, on standard output."""
+    done = run(folder, *words, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/service.md").write_text(MANUAL, "utf-8")
+    assert run(tmp_path, "init", "--quiet").returncode == 0
+    return tmp_path
+
+
+@pytest.fixture
+def built(project: Path) -> Path:
+    assert run(project, "ingest", "--quiet").returncode == 0
+    return project
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer("Every two years [1].") as running:
+        yield running
+
+
+def test_the_listed_sentences_are_the_commands_own(tmp_path: Path) -> None:
+    listed = run(tmp_path, "--help").stdout
+    for name, sentence in COMMANDS.items():
+        assert name in listed
+        shown = " ".join(run(tmp_path, name, "--help").stdout.split())
+        assert sentence in shown
+
+
+def test_init_writes_a_project_once(tmp_path: Path) -> None:
+    assert run(tmp_path, "init").returncode == 0
+    for name in ("ragwright.yaml", "personas", "prompts", "testsets", ".gitignore"):
+        assert (tmp_path / name).exists(), name
+    (tmp_path / "ragwright.yaml").write_text("sources: [mine/]\n", "utf-8")
+    again = run(tmp_path, "init")
+    assert again.returncode == 1
+    assert "already" in again.stderr
+    assert (tmp_path / "ragwright.yaml").read_text("utf-8") == "sources: [mine/]\n"
+
+
+def test_the_prompt_file_that_init_writes_works(built: Path, server: ScriptedServer) -> None:
+    done = run(
+        built,
+        *("ask", QUESTION, "--set", f"answer.model={server.url}#m"),
+        *("--set", "prompt.template=prompts/own.yaml"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Say nothing that was not asked for." in str(server.requests[0].body)
+
+
+def test_ingest_counts_and_names_failures(project: Path) -> None:
+    (project / "docs/empty.txt").write_bytes(b"")
+    report = ok(project, "ingest")
+    assert report["documents"] == {
+        "added": 1,
+        "changed": 0,
+        "unchanged": 0,
+        "removed": 0,
+        "failed": 1,
+    }
+    assert report["chunks"]["added"] == 1
+    [failure] = report["failures"]
+    assert failure["source"].endswith("empty.txt")
+    assert failure["reason"]
+    assert run(project, "ingest", "--quiet").returncode == 0
+    assert run(project, "ingest", "--quiet", "--strict").returncode == 1
+
+
+def test_retrieve_prints_hits_in_the_contracts_shape(built: Path) -> None:
+    [hit] = ok(built, "retrieve", "brake fluid")["hits"]
+    assert hit["rank"] == 1
+    assert hit["document_id"] == hit["source"] == "docs/service.md"
+    assert MANUAL[hit["start"] : hit["end"]] == hit["text"]
+    assert {"score", "chunk_id", "page"} <= set(hit)
+
+
+def test_ask_prints_answers_in_the_contracts_shape(built: Path) -> None:
+    answers = ok(built, "ask", QUESTION, "--personas", "engineer,marketing")["answers"]
+    assert [a["persona"] for a in answers] == ["engineer", "marketing"]
+    for answer in answers:
+        assert answer["model"] == "extractive"
+        assert answer["route"] == "index"
+        assert answer["cached"] is False
+        [citation] = answer["citations"]
+        assert {"source", "page", "start", "end"} <= set(citation)
+        quoted = MANUAL[citation["start"] : citation["end"]]
+        assert quoted == "The brake fluid must be changed every two years."
+
+
+def test_ask_streams_and_pays_once(built: Path, server: ScriptedServer) -> None:
+    words = ("ask", QUESTION, "--set", f"answer.model={server.url}#m")
+    first = run(built, *words)
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.count("Every two years [1].") == 1
+    assert "docs/service.md" in first.stdout
+    second = run(built, *words)
+    assert second.stdout.count("Every two years [1].") == 1
+    assert "stored reply" in second.stdout
+    assert len(server.requests) == 1
+    run(built, *words, "--no-cache")
+    assert len(server.requests) == 2
+
+
+def test_trace_shows_prompt_hits_tokens_and_cost(built: Path, server: ScriptedServer) -> None:
+    words = ("ask", QUESTION, "--trace", "--set", f"answer.model={server.url}#m")
+    shown = run(built, *words).stdout
+    for piece in ("Search", "Lookup", "Chat", "brake fluid must be changed", "tokens", "cost"):
+        assert piece in shown
+    trace = ok(built, *words)["trace"]
+    assert [entry["kind"] for entry in trace] == ["Search", "Lookup", "Chat"]
+
+
+def test_dry_run_calls_nothing(built: Path, server: ScriptedServer) -> None:
+    done = run(built, "ask", QUESTION, "--dry-run", "--set", f"answer.model={server.url}#m")
+    assert "calls: 1" in done.stdout
+    assert server.requests == []
+
+
+def test_a_conversation_on_standard_input(built: Path) -> None:
+    done = run(built, "ask", stdin=f"{QUESTION}\nAnd why?\n")
+    assert done.returncode == 0
+    assert "every two years" in done.stdout
+
+
+def beir(folder: Path) -> None:
+    (folder / "qrels").mkdir(parents=True)
+    texts = {"d1": "brake fluid and brakes", "d2": "oil filters", "d3": "tyres and wheels"}
+    (folder / "corpus.jsonl").write_text(
+        "".join(json.dumps({"_id": k, "title": "", "text": v}) + "\n" for k, v in texts.items())
+    )
+    queries = {"q1": "brake fluid", "q2": "oil filter", "q3": "wheels"}
+    (folder / "queries.jsonl").write_text(
+        "".join(json.dumps({"_id": k, "text": v}) + "\n" for k, v in queries.items())
+    )
+    (folder / "qrels/test.tsv").write_text(
+        "query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\nq3\td1\t1\n"
+    )
+
+
+def test_eval_of_a_beir_folder(project: Path) -> None:
+    beir(project / "small")
+    assert run(project, "ingest", "beir:small", "--quiet").returncode == 0
+    shown = ok(
+        project,
+        *("eval", "--testset", "beir:small/test", "--measures", "nDCG@10,Recall@10,MRR@10"),
+        "--retrieval-only",
+    )
+    # q1 and q2 find their document first, q3 finds d3 alone and misses d1
+    recall = shown["measures"]["Recall@10"]
+    assert recall["mean"] == pytest.approx(2 / 3)
+    assert (recall["n"], recall["coverage"]) == (3, 1.0)
+    assert recall["states"] == {"scored": 3}
+    assert recall["low"] <= recall["mean"] <= recall["high"]
+    assert shown["run"]
+
+
+def test_cache_and_forget(built: Path, server: ScriptedServer) -> None:
+    run(built, "ask", QUESTION, "--set", f"answer.model={server.url}#m")
+    [row] = ok(built, "cache", "show")["replies"]
+    assert (row["kind"], row["replies"]) == ("Chat", 1)
+    gone = ok(built, "forget", "docs/service.md")
+    assert (gone["documents"], gone["replies"]) == (1, 1)
+    assert run(built, "forget", "docs/service.md").returncode == 1
+    assert run(built, "cache", "clear").returncode == 0
+    assert ok(built, "cache", "show")["replies"] == []
+
+
+def test_doctor_says_what_is_missing_and_paid(built: Path) -> None:
+    assert all(check["state"] != "fault" for check in ok(built, "doctor")["checks"])
+    done = run(built, "doctor", "--set", "answer.model=openai:gpt-4o-mini")
+    assert done.returncode == 1
+    assert "OPENAI_API_KEY" in done.stdout
+    assert "retrieve.top_k" in run(built, "doctor", "--keys").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("ask", ""), 1, "empty"),
+        (("retrieve", "x", "--set", "retrieve.topk=3"), 1, "top_k"),
+        (("retrieve", "x", "--set", "chunk.size=77"), 1, "ragwright ingest"),
+        (("ask", "x", "--personas", "enginer"), 1, "engineer"),
+        (("eval", "--testset", "beir:nowhere/test", "--retrieval-only"), 1, "nowhere"),
+        (("eval", "--testset", "x.jsonl"), 1, "--retrieval-only"),
+        (("eval", "--testset", "x", "--retrieval-only", "--measures", "nDGC@10"), 1, "nDCG"),
+        (("ingest", "no/such/file"), 0, "no such file"),
+        (("ingest", "--frobnicate"), 2, "frobnicate"),
+        (("frobnicate",), 2, "frobnicate"),
+        (("forget",), 1, "document"),
+    ],
+)
+def test_bad_input_is_answered(built: Path, words: tuple[str, ...], code: int, said: str) -> None:
+    done = run(built, *words)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_key_is_named_before_anything_is_sent(built: Path) -> None:
+    done = run(built, "ask", QUESTION, "--set", "answer.model=openai:gpt-4o-mini")
+    assert done.returncode == 1
+    assert "OPENAI_API_KEY" in done.stderr
+
+
+def test_a_budget_ends_with_its_own_code(built: Path, server: ScriptedServer) -> None:
+    settings = (built / "ragwright.yaml").read_text("utf-8")
+    (built / "ragwright.yaml").write_text(
+        f"{settings}\nanswer: {{model: '{server.url}#m'}}\n"
+        f"models: {{'{server.url}#m': {{price_in: 1000, price_out: 1000}}}}\n",
+        "utf-8",
+    )
+    done = run(built, "ask", QUESTION, "--max-cost", "0.01")
+    assert done.returncode == 101
+    assert "budget" in done.stderr
+    assert server.requests == []
+
+
+def test_a_failing_server_is_an_error_not_a_trace(built: Path, server: ScriptedServer) -> None:
+    server.play(lambda _: Reply(status=401, error="bad key"))
+    done = run(built, "ask", QUESTION, "--set", f"answer.model={server.url}#m")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unknown_project_is_said(tmp_path: Path) -> None:
+    done = run(tmp_path, "ask", "x")
+    assert done.returncode == 1
+    assert "ragwright init" in done.stderr
+
+
+def test_output_goes_to_a_file(built: Path) -> None:
+    done = run(built, "retrieve", "brake fluid", "--json", "-o", "out/hits.json")
+    assert done.stdout == ""
+    assert json.loads((built / "out/hits.json").read_text("utf-8"))["hits"]
