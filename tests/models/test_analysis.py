@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import threading
 import time
@@ -182,6 +183,15 @@ def test_both_roads_find_the_same_words_in_real_text(name: str) -> None:
     text += "\nsee http://a.example/x?y=1). (https://b.example/z#top, ftp://c.example. xhttp://d.example"
     lines = text.splitlines()
     assert [w for line in lines for w in words(line)] == words("\n".join(lines))
+
+
+def test_both_roads_find_the_same_words_in_random_text() -> None:
+    rng = random.Random(7)
+    pieces = [*"aB1é_-.,:/#+@&'’ \n\"()[]`!?…", " https://a.b/c ", "C++", ".NET", "::", "1,000"]
+    for _ in range(3000):
+        text = "".join(rng.choices(pieces, k=rng.randint(0, 25)))
+        assert len(text) < 600
+        assert WordTokenizer().pieces(text) == words(text), repr(text)
 
 
 @pytest.mark.slow

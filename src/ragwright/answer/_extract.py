@@ -62,13 +62,18 @@ def split_sentences(hits: Sequence[Hit]) -> list[Sentence]:
     Headings, rules, code and front matter are context, not sentences.
     """
     found: list[Sentence] = []
-    taken: dict[str, list[Span]] = {}
+    seen: list[tuple[Hit, list[Sentence]]] = []
     for number, hit in enumerate(hits, 1):
-        for sentence in _of_hit(number, hit):
-            others = taken.setdefault(hit.document_id, [])
-            if not any(_same(sentence.span, other) for other in others):
-                others.append(sentence.span)
-                found.append(sentence)
+        shared = [
+            other.span
+            for before, sentences in seen
+            if before.document_id == hit.document_id and hit.start < before.end
+            if before.start < hit.end
+            for other in sentences
+        ]
+        own = [s for s in _of_hit(number, hit) if not any(_same(s.span, o) for o in shared)]
+        seen.append((hit, own))
+        found += own
     return found
 
 

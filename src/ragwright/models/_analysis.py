@@ -57,14 +57,14 @@ _JOINTS = "-.'’_/@&+\u2010\u2011"
 
 _URL_REST = r"[^\s<>\"'«»()\[\]{}]*[^\s<>\"'«»()\[\]{}.,;:!?]"
 _URL = r"(?<!\w)(?:https?|ftp)://" + _URL_REST
-_LEAD = r"\.(?<![^\s(\[{\"'`]\.)(?=[A-Za-z])"
+_LEAD = r"\.(?<![^\s(\[{\"'`]\.)(?=[A-Za-z])(?!(?:https?|ftp)://)"
 _SUFFIX = r"\+\+|\#(?!\w)"
 
 
 def _pattern(letter: str) -> re.Pattern[str]:
     """The word pattern for text without unspaced scripts; ``letter`` matches one letter."""
-    joint = rf"[{_JOINTS}]|:(?!\w+://)|::|(?<=\d),(?=\d)"
-    tail = f"(?:(?:{joint}){letter}+)*"
+    joint = rf"[{_JOINTS}:]|::|(?<=\d),(?=\d)"
+    tail = f"(?:(?:{joint})(?!(?:https?|ftp)://{_URL_REST}){letter}+)*"
     return re.compile(f"{_URL}|(?:{_LEAD})?{letter}+{tail}(?:{_SUFFIX})?")
 
 
@@ -256,6 +256,9 @@ class WordTokenizer(Tokenizer):
                 inside[begin + 1 : end + 1], inside[end + 1] = True, False
                 start_again[begin + 2 : end + 1] = False
                 start_again[begin + 1] = True
+                while kind[begin] >= _JOINT and inside[begin] and text[begin - 1] != "+":
+                    inside[begin] = False
+                    begin -= 1
         before = np.zeros_like(inside)
         before[1:] = inside[:-1]
         starts = np.flatnonzero(inside & (~before | start_again)) - 1
@@ -273,12 +276,15 @@ _AFTER = re.compile(r"\+\+(?<=\w\+\+)|\#(?<=\w\#)(?!\w)")
 
 def _addresses(text: str) -> Iterator[tuple[int, int]]:
     """Start and end of every address with a scheme; the same as ``_URL`` finds."""
-    for match in _ADDRESS.finditer(text):
+    match = _ADDRESS.search(text)
+    while match:
         colon = match.start()
         scheme = next(s for s in _SCHEMES if text.endswith(s, 0, colon))
         begin = colon - len(scheme)
-        if not begin or not re.match(r"\w", text[begin - 1]):
+        whole = not begin or not re.match(r"\w", text[begin - 1])
+        if whole:
             yield begin, match.end()
+        match = _ADDRESS.search(text, match.end() if whole else colon + 1)
 
 
 @cache
