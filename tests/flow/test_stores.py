@@ -233,16 +233,47 @@ def test_the_claim_of_a_killed_process_is_taken_over_at_once(tmp_path: Path) -> 
     replies.close()
 
 
-def test_a_claim_that_was_given_up_does_not_undo_its_successor(replies: Replies) -> None:
+def test_a_claim_is_free_once_it_is_given_back_and_only_by_who_took_it(replies: Replies) -> None:
     first = claim(replies, "k")
-    time.sleep(0.002)
-    second = claim(replies, "k")  # the same process may take its own claim over
-    assert (first.state, second.state) == ("ours", "ours")
+    assert first.state == "ours"
+    assert claim(replies, "k").state == "leased"  # another runner of this very process
     replies.release("k", first.lease)
-    count = "SELECT count(*) FROM replies WHERE state = 'pending'"
-    assert replies._writer.call(lambda c: c.execute(count).fetchone()[0]) == 1
-    replies.release("k", second.lease)
-    assert replies._writer.call(lambda c: c.execute(count).fetchone()[0]) == 0
+    second = claim(replies, "k")
+    assert second.state == "ours"
+    replies.release("k", first.lease)  # late, and no longer its own
+    assert claim(replies, "k").state == "leased"
+
+
+def test_two_runners_of_one_process_pay_once(replies: Replies) -> None:
+    handler = FakeChat(latency=0.1)
+    answers: list[str] = []
+
+    def work() -> None:
+        with Runner({Chat: handler}, replies=replies) as runner:
+            answers.append(runner.run(ask("a")))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == ["re: a"] * 3
+    assert handler.asked == ["a"]
+
+
+def test_a_reply_that_could_not_be_kept_leaves_no_claim_behind(replies: Replies) -> None:
+    def flow() -> Flow[str]:
+        return (yield from chat("m", user("a"), sources=["d"])).text
+
+    replies._writer.call(lambda c: c.execute("ALTER TABLE reply_sources RENAME TO gone"))
+    handler = FakeChat()
+    with Runner({Chat: handler}, replies=replies) as runner:
+        with pytest.raises(StoreError):
+            runner.run(flow())
+        replies._writer.call(lambda c: c.execute("ALTER TABLE gone RENAME TO reply_sources"))
+        started = time.monotonic()
+        assert runner.run(flow()) == "re: a"
+        assert time.monotonic() - started < 2
 
 
 def test_a_failed_call_leaves_no_claim_behind(replies: Replies) -> None:

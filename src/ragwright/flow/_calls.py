@@ -186,12 +186,12 @@ class Caller:
                 return decode(type(request), claim.body)
         try:
             reply, seconds = await self._attempts(handler, request, lane, call)
+            if key is not None and self.replies is not None:
+                await self._commit(key, request, lane.name, reply, seconds)
         except BaseException:
             if key is not None and self.replies is not None:
-                self.replies.release(key.text, claim.lease)
+                self.replies.release(key.text, claim.lease)  # of a reply on disk: does nothing
             raise
-        if key is not None and self.replies is not None:
-            await self._commit(key, request, lane.name, reply, seconds)
         return reply
 
     async def _revalidate(
@@ -330,8 +330,13 @@ class Caller:
         assert self.replies is not None
         while True:
             claimed, done = committed()
-            self.replies.claim(key, type(request).__name__, lane.name, _LEASE_SECONDS, done)
-            claim: Claim = await claimed
+            kind = type(request).__name__
+            lease = self.replies.claim(key, kind, lane.name, _LEASE_SECONDS, done)
+            try:
+                claim: Claim = await claimed
+            except asyncio.CancelledError:
+                self.replies.release(key, lease)  # queued behind the claim it undoes
+                raise
             if claim.state == "known":
                 if not self.options.reuse:
                     return Claim("ours")

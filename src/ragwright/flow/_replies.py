@@ -18,6 +18,7 @@ from ..core import Usage
 from ._writer import Database, Done, Writer, one_of, scrub, translate
 
 _VERSION = 1
+_SAMPLE = 2000
 _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS replies (
         key TEXT PRIMARY KEY,
@@ -109,8 +110,11 @@ class Replies:
             raise translate(error, self._database.path) from error
         return None if row is None else row[0]
 
-    def claim(self, key: str, kind: str, lane: str, lease: float, done: Done) -> None:
-        """Take the right to make a call, for ``lease`` seconds; ``done`` gets a Claim."""
+    def claim(self, key: str, kind: str, lane: str, lease: float, done: Done) -> float:
+        """Take the right to make a call, for ``lease`` seconds; ``done`` gets a Claim.
+
+        Returns what names the claim to :meth:`release`, for who cannot wait for it.
+        """
         now = time.time()
 
         def work(connection: sqlite3.Connection) -> Claim:
@@ -130,6 +134,7 @@ class Replies:
             return Claim("ours", lease=now + lease)
 
         self._writer.submit(work, done)
+        return now + lease
 
     def release(self, key: str, lease: float) -> None:
         """Give a claim back after a failed call; waits for nothing.
@@ -179,11 +184,12 @@ class Replies:
         self._writer.submit(work, done)
 
     def facts(self, lane: str) -> LaneFacts:
-        """Sums over the finished calls of a lane."""
+        """Sums over finished calls of a lane; keys are hashes, so the first are a fair sample."""
         row = self._reader.execute(
             "SELECT count(*), total(prompt_tokens), total(completion_tokens), total(characters), "
-            "total(seconds) FROM replies WHERE lane = ? AND state != 'pending'",
-            (lane,),
+            "total(seconds) FROM (SELECT * FROM replies WHERE lane = ? "
+            "AND state IN ('done', 'spent') LIMIT ?)",
+            (lane, _SAMPLE),
         ).fetchone()
         return LaneFacts(int(row[0]), int(row[1]), int(row[2]), int(row[3]), float(row[4]))
 
@@ -243,7 +249,7 @@ class Replies:
         self._reader.close()
 
     def _free(self, owner: str, lease: float, now: float) -> bool:
-        return owner == self._owner or now > lease or not alive(owner)
+        return now > lease or not alive(owner)
 
     def _evict(self, max_bytes: int) -> None:
         """Drop the oldest quarter of the replies until the file is small enough."""
