@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ragwright.core import ConfigError, ModelRefusedError, RagwrightError, Span
+from ragwright.core import (
+    ConfigError,
+    MissingExtraError,
+    ModelRefusedError,
+    RagwrightError,
+    Span,
+)
 from ragwright.models import (
     Embedder,
     EmbedOptions,
@@ -348,3 +355,38 @@ def test_an_unknown_name_is_no_long_traceback(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(ConfigError, match="cannot open"):
         SentenceTransformerEmbedder("nobody/nothing-at-all")
+
+
+def test_byte_level_tokens_give_character_spans() -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    raw = tokenizers.Tokenizer(tokenizers.models.BPE())
+    raw.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=300, initial_alphabet=alphabet, show_progress=False
+    )
+    raw.train_from_iterator(["the cat sat on the mat"] * 5, trainer)
+    text = "the café 🙂 mat"
+    spans = HFTokenizer(raw).spans(text)
+    assert all(0 <= s.start < s.end <= len(text) for s in spans)
+    covered = {i for s in spans for i in range(s.start, s.end)}
+    assert covered >= {i for i, c in enumerate(text) if not c.isspace()}
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [("onnxruntime", "embed"), ("tokenizers", "embed"), ("sentence_transformers", "torch")],
+)
+def test_what_is_not_installed_is_told_with_the_line_to_install_it(
+    module: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    if module == "sentence_transformers":
+        open_: Callable[[], object] = lambda: SentenceTransformerEmbedder("any")  # noqa: E731
+    elif module == "onnxruntime":
+        open_ = lambda: OnnxEmbedder(tmp_path)  # noqa: E731
+    else:
+        open_ = lambda: HFTokenizer(tmp_path)  # noqa: E731
+    with pytest.raises(MissingExtraError) as caught:
+        open_()
+    assert f"ragwright[{extra}]" in str(caught.value)

@@ -518,6 +518,27 @@ def test_many_calls_run_side_by_side(server: ScriptedServer) -> None:
     assert time.monotonic() - start < 5
 
 
+def test_a_proxy_is_used_for_the_world_and_not_for_this_machine(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", server.url.removesuffix("/v1"))
+    server.play("through the proxy")
+    outside = "http://models.example.invalid/v1#m"
+
+    async def main() -> str:
+        chat = OpenAIChat(Directory().find(outside))
+        try:
+            return (await chat.chat(question())).text
+        finally:
+            await chat.aclose()
+
+    assert asyncio.run(main()) == "through the proxy"
+    with ScriptedServer("at home") as near:
+        assert ask(near).text == "at home"
+
+
 def test_a_cancelled_call_leaves_the_others_alone(server: ScriptedServer) -> None:
     server.play(lambda r: Reply("ok", delay=0.5 if r.prompt == "slow" else 0.0))
 
