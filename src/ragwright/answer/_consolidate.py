@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from ..core import Hit, Usage
 from ..flow import ChatReply, Flow, Message, chat, gather
 from ..models import Tokenizer
-from ._context import count_tokens, fit_hits
+from ._context import fit_hits
 from ._prompt import passage_values, render
 from ._yaml import Mapped, parse_mapping
 
@@ -125,26 +125,27 @@ def _ask(
         yield from chat(
             options.model,
             [Message("user", text)],
-            {"temperature": 0.0, "max_tokens": options.words * 3},
+            {"temperature": 0.0, "max_tokens": _most_tokens(options)},
             sources=list(dict.fromkeys(hit.document_id for hit in hits)),
         )
     )
 
 
 def _groups(texts: Sequence[str], options: ConsolidateOptions) -> list[list[str]]:
-    """Texts in groups that fit the budget, each of at least two so that merging ends."""
-    groups: list[list[str]] = [[]]
-    used = 0
-    for text in texts:
-        cost = count_tokens(text, options.tokenizer)
-        if len(groups[-1]) >= 2 and used + cost > options.budget:
-            groups.append([])
-            used = 0
-        groups[-1].append(text)
-        used += cost
+    """Texts in groups of at least two that fit the budget at their longest.
+
+    The size follows from the settings alone, so that a forecast counts the same calls.
+    """
+    size = max(2, options.budget // _most_tokens(options))
+    groups = [list(texts[i : i + size]) for i in range(0, len(texts), size)]
     if len(groups) > 1 and len(groups[-1]) == 1:
         groups[-2] += groups.pop()
     return groups
+
+
+def _most_tokens(options: ConsolidateOptions) -> int:
+    """Tokens a summary may have: three a word, so that hardly any is cut."""
+    return options.words * 3
 
 
 def _left_out(count: int) -> tuple[str, ...]:
