@@ -42,6 +42,7 @@ from ragwright.flow import (
     search_keyword,
     send,
 )
+from ragwright.flow._context import Stopping
 
 ONCE = RetryPolicy(attempts=1)
 
@@ -255,6 +256,20 @@ def test_a_stop_does_not_wait_for_calls_that_wait() -> None:
         assert states == {"skipped"}
         assert time.monotonic() - started < 3
     assert handler.asked == ["a"]
+
+
+def test_a_call_in_flight_at_a_stop_is_not_tried_again() -> None:
+    handler = FakeChat(lambda r, n: ModelUnavailableError("down"), latency=0.15)
+    with Runner({Chat: handler}, retry=RetryPolicy(base=0.3)) as runner:
+        threading.Timer(0.05, runner.interrupt).start()
+        started = time.monotonic()
+        assert [o.state for o in runner.outcomes([ask("a")])] == ["skipped"]
+        assert time.monotonic() - started < 0.28  # nor is the pause before another try waited for
+    assert handler.asked == ["a"]
+
+
+def test_no_flow_can_take_a_stop_for_a_failure() -> None:
+    assert not issubclass(Stopping, Exception)
 
 
 def test_a_stop_drops_batches_that_are_queued() -> None:

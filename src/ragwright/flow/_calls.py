@@ -225,6 +225,8 @@ class Caller:
                 wait = self.retry.pause(error, attempt, self._chance)
                 if wait is None or call.shown:  # what was shown cannot be taken back
                     raise
+                if self.reason is not None:  # in flight when the work was stopped: its last try
+                    raise
             call.sent = False
             call.text.clear()
             self.progress.retries += 1
