@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ._doctor import Check, doctor
 from ._ingest import IngestProgress, IngestReport
-from ._project import PROJECT_FILE, ProjectFolder, init_project
+from ._project import ProjectFolder, init_project
 from ._runs import Evaluating
 from ._settings import BudgetOptions, Settings, SourceEntry, load_settings, project_keys
 from ._workbench import Asking, Session, Workbench
@@ -16,7 +16,6 @@ __all__ = [
     "Evaluating",
     "IngestProgress",
     "IngestReport",
-    "PROJECT_FILE",
     "ProjectFolder",
     "Session",
     "Settings",
