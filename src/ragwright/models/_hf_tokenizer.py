@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..core import ConfigError, Span, require
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import ConfigError, Span, require, text_hash
 from ._seams import Tokenizer
 
 
@@ -34,16 +37,21 @@ class HFTokenizer(Tokenizer):
                 raise ConfigError(
                     f"tokenizer.json cannot be read: {error}", where=str(path)
                 ) from error
-            self.name = path.parent.name
         else:
             self._tokenizer = tokenizers.Tokenizer.from_str(source.to_str())
-            self.name = "tokenizer"
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
+        # named by its content: chunks cut by another vocabulary are other chunks
+        self.name = f"hf:{text_hash(self._tokenizer.to_str())[:12]}"
 
     def spans(self, text: str) -> list[Span]:
         """Character span of every token."""
         return [Span(a, b) for a, b in self._encode(text, special=False).offsets]
+
+    def bounds(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """First and end character of every token, as arrays of one length."""
+        offsets = np.array(self._encode(text, special=False).offsets, np.int64).reshape(-1, 2)
+        return offsets[:, 0], offsets[:, 1]
 
     def count(self, text: str) -> int:
         """Number of tokens."""
