@@ -155,7 +155,9 @@ def _unit(analyzer: Analyzer, passage: str, number: int) -> _Unit:
 
 def _asked(analyzer: Analyzer, query: str, units: Sequence[_Unit]) -> _Asked:
     terms = tuple(dict.fromkeys(analyzer.query_tokens(query)))
-    wanted = {t for n in names(query) for t in analyzer.tokens(n)}
+    # German writes every noun with a capital, which then says nothing about names.
+    found = [] if analyzer.options.language == "de" else names(query)
+    wanted = {t for n in found for t in analyzer.tokens(n)}
     about = set(analyzer.tokens(focus(query)))
     return _Asked(
         terms,
