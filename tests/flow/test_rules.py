@@ -374,7 +374,7 @@ def test_one_flow_of_many_known_replies_does_not_keep_the_others_waiting() -> No
         seen.append("short")
 
     with Runner({Chat: handler}) as runner:
-        list(runner.map([long(), short()]))
+        runner.run(gather([long(), short()]))  # both are open before either takes a step
     assert seen == ["short", "long"]
 
 
