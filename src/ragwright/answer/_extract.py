@@ -225,8 +225,7 @@ def quoted(
 ) -> tuple[str, tuple[Citation, ...], tuple[str, ...]]:
     """Text with ``[n]`` after each sentence, the citations with exact spans, and notes.
 
-    Marks are numbered by passage in order of first use... of the hits as given: ``[n]`` is
-    the n-th hit, so a mark and ``Answer.hits`` always agree.
+    ``[n]`` is the n-th hit as given, so a mark and ``Answer.hits`` always agree.
     """
     pieces, citations = [], []
     for sentence in selection.chosen:
