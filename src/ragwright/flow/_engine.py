@@ -95,9 +95,7 @@ class Engine:
                     value = error
                     advance = flow.throw
                 steps += 1
-                if (
-                    steps % _STEPS_A_TURN == 0
-                ):  # known replies never wait: let others, and a stop, in
+                if steps % _STEPS_A_TURN == 0:  # known replies never wait: let others in
                     await asyncio.sleep(0)
         except asyncio.CancelledError:
             _close(flow)
