@@ -253,3 +253,32 @@ def test_dot_similarity_ranks_vectors_of_any_length(open_one: Open) -> None:
     best = sorted(exact.items(), key=lambda pair: -pair[1])[:5]
     assert [key for key, _ in found] == [key for key, _ in best]
     assert [score for _, score in found] == pytest.approx([score for _, score in best])
+
+
+def test_true_and_one_are_different_values(open_one: Open) -> None:
+    store = open_one()
+    yes = item("yes", "w1")
+    one = item("one", "w1 w2")
+    store.upsert(
+        PAIR,
+        [
+            replace(yes, document=replace(yes.document, metadata={"flag": True})),
+            replace(one, document=replace(one.document, metadata={"flag": 1})),
+        ],
+    )
+    view = store.view(PAIR)
+    for value, found in ((True, "yes:0-2"), (1, "one:0-5"), (1.0, "one:0-5")):
+        assert [key for key, _ in view.keyword("w1", 9, [Filter("flag", (value,))])] == [found]
+
+
+def test_dead_rows_are_in_no_dense_answer(open_one: Open) -> None:
+    store = open_one()
+    store.upsert(PAIR, [item(f"d{n:03d}", f"x{n}") for n in range(200)])
+    store.view(PAIR).close()
+    store.upsert(PAIR, [item(f"d{n:03d}", "changed") for n in range(0, 30, 3)])
+    view = store.view(PAIR)
+    query = np.random.default_rng(8).standard_normal((2, DIMENSIONS)).astype(np.float32)
+    for k in (1, 50, 200, 1000):
+        for found in view.dense(query, k):
+            assert len(found) == min(k, 200)
+            assert len(view.lookup([key for key, _ in found])) == len(found)

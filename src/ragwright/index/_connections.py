@@ -33,6 +33,7 @@ class Connections:
         self.path = path
         self._options = options
         self._free: list[sqlite3.Connection] = []
+        self._inherited: list[sqlite3.Connection] = []
         self._pool = threading.Lock()
         self._writer = threading.Lock()
         self._process = os.getpid()
@@ -74,7 +75,8 @@ class Connections:
             raise StoreError("the store is closed", where=str(self.path))
         with self._pool:
             if self._process != os.getpid():
-                # A connection must not cross a fork; the parent still owns these.
+                # A connection must not cross a fork: not used here, and not closed either.
+                self._inherited += self._free
                 self._free, self._process = [], os.getpid()
             db = self._free.pop() if self._free else None
         db = db or self._connect()

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +97,8 @@ class LanceStore(Store):
         self._lock = threading.RLock()
         self._states: dict[str, tuple[int, _State]] = {}
         with lance.explained(self._where):
+            if "://" not in self._where:
+                self._path.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._db = lance.connect(self._where)
             facts = self._facts()
         version = int(facts["schema"])
@@ -123,16 +124,18 @@ class LanceStore(Store):
     def _made(self, name: str, make: Callable[[], Any]) -> Any:
         """The table of that name; ``make`` makes it, another process may do so first."""
         with self._lock:
-            if name not in self._tables:
-                if name in self._names():
-                    self._tables[name] = self._db.open_table(name)
-                else:
-                    try:
-                        self._tables[name] = make()
-                    except (OSError, RuntimeError, ValueError):
-                        if name not in self._names():
-                            raise
-                        self._tables[name] = self._db.open_table(name)
+            for attempt in range(_READS):
+                if name in self._tables:
+                    break
+                try:
+                    self._tables[name] = (
+                        self._db.open_table(name) if name in self._names() else make()
+                    )
+                except (OSError, RuntimeError, ValueError):
+                    # Another process is making it: listed, but not yet to be opened.
+                    if attempt == _READS - 1:
+                        raise
+                    time.sleep(0.05)
             return self._tables[name]
 
     def _names(self) -> list[str]:
@@ -162,7 +165,6 @@ class LanceStore(Store):
             made = self._db.create_table(
                 f"documents_{pair.key}", schema=lance.documents_schema(), exist_ok=True
             )
-            lance.retried(lambda: made.set_unenforced_primary_key("key"), self._where)
             settings = [json.dumps(asdict(pair))]
             row = {"name": [f"pair {pair.key}"], "value": settings}
             self._tables["facts"].add(lance.arrow_table(row, lance.facts_schema()))
@@ -308,15 +310,9 @@ class LanceStore(Store):
                 if not entries:
                     continue
                 stamps = [entry.stamp for entry in entries.values()]
-                removed = self._delete(documents, "key", list(entries))
-                dropped = self._delete(chunks, "stamp", stamps)
+                removed = lance.purge(documents, stamps, self._where)
                 self._sweep(documents, chunks)
-                for table in (documents, chunks):
-                    # Not 0, which warns on every call.
-                    lance.retried(
-                        lambda t=table: t.optimize(cleanup_older_than=timedelta(milliseconds=1)),  # type: ignore[misc]
-                        self._where,
-                    )
+                dropped = lance.purge(chunks, stamps, self._where)
                 gone += stamps
                 counts += WriteCounts(removed=removed, chunks_removed=dropped)
         if gone:

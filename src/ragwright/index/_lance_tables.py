@@ -19,12 +19,17 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, TypeVar
 
+import numpy as np
+
 from ..core import RagwrightError, StoreBusyError, StoreError, StoreFullError, require
 from ._store import Pair
 
 SCHEMA_VERSION = 1
 
 _ATTEMPTS = 8
+_PRIMARY = {"lance-schema:unenforced-primary-key:position": "1"}
+"""What ``set_unenforced_primary_key`` writes; said at once, no writer comes in between."""
+
 _ESCAPED = "\0json:"
 
 T = TypeVar("T")
@@ -48,7 +53,7 @@ def documents_schema() -> Any:
     texts = ("name", "source", "title", "language", "created", "modified", "media_type")
     return pa.schema(
         [
-            _needed("key", pa.string()),
+            _needed("key", pa.string()).with_metadata(_PRIMARY),
             _needed("hash", pa.string()),
             _needed("stamp", pa.int64()),
             _needed("written", pa.int64()),
@@ -133,6 +138,33 @@ def select(table: Any, columns: Sequence[str], where: str = "") -> Any:
     if where:
         query = query.where(where)
     return query.to_arrow()
+
+
+def purge(table: Any, stamps: Sequence[int], where: str) -> int:
+    """Delete the rows with these stamps, so that nothing of them stays on disk; their number.
+
+    Lance only marks rows as deleted and compacts what has lost a tenth. So the rows that share
+    a file with them are written anew, and old versions are removed: about as much is written
+    as the files hold that the rows are in.
+    """
+    rows = table.search().select(["stamp"]).with_row_id(True).to_arrow()
+    held, files = rows["stamp"].to_numpy(), rows["_rowid"].to_numpy() >> 32
+    gone = np.isin(held, np.asarray(stamps, np.int64))
+    beside = np.unique(held[np.isin(files, files[gone]) & ~gone]).tolist()
+    removed = 0
+    for condition in one_of("stamp", stamps):
+        done = retried(lambda c=condition: table.delete(c), where)  # type: ignore[misc]
+        removed += int(done.num_deleted_rows)
+    for condition in one_of("stamp", beside, 20_000):
+        retried(
+            lambda c=condition: table.update(where=c, values_sql={"written": "written"}),  # type: ignore[misc]
+            where,
+        )
+    retried(table.optimize, where)
+    # Only what is older than a millisecond goes; 0 would warn on every call.
+    time.sleep(0.005)
+    retried(lambda: table.optimize(cleanup_older_than=timedelta(milliseconds=1)), where)
+    return removed
 
 
 def retried(work: Callable[[], T], where: str) -> T:

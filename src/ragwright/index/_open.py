@@ -29,5 +29,7 @@ def open_store(
     views = folder / (options.views or "cache/views")
     path = folder / (options.path or f"data/store.{options.kind}")
     if options.kind == "lance":
-        return LanceStore(path, options, analyzers=analyzers, views=views)
+        # An address (s3://…) is not a path below the project.
+        place = options.path if "://" in options.path else path
+        return LanceStore(place, options, analyzers=analyzers, views=views)
     return SqliteStore(path, options, analyzers=analyzers, views=views)

@@ -46,7 +46,7 @@ class State:
         self.documents = documents
         self.tokens = tokens
         self._fields: dict[str, int] | None = None
-        self._masks: dict[tuple[Filter, ...], list[Mask]] = {}
+        self._masks: dict[str, list[Mask]] = {}
 
     @property
     def segments(self) -> list[Segment]:
@@ -63,7 +63,8 @@ class State:
         """Rows that may be found, one mask a segment; None where all of them may."""
         if not filters:
             return [None if part.dead is None else ~part.dead for part in self.parts]
-        key = tuple(filters)
+        # By spelling: True equals 1 to Python, and is another value here.
+        key = repr(filters)
         found = self._masks.get(key)
         if found is None:
             dead = [part.dead for part in self.parts]
@@ -200,8 +201,8 @@ def _similar(
     if not len(matrix):
         return
     chosen = None if mask is None else np.flatnonzero(mask)
-    few = chosen is not None and len(chosen) < len(matrix) // 4
-    if chosen is not None and (few or not len(chosen)):
+    few = chosen is not None and len(chosen) <= len(matrix) // 4
+    if chosen is not None and few:
         matrix = matrix[chosen]
     step = max(1, _CELLS // max(1, len(matrix)))
     for start in range(0, len(queries), step):
@@ -209,11 +210,11 @@ def _similar(
         products = (matrix @ block[0])[None, :] if len(block) == 1 else block @ matrix.T
         for at, query in enumerate(block):
             scores = products[at]
-            if chosen is not None and not few:
-                scores = scores[chosen]
+            if mask is not None and not few:
+                scores[~mask] = -np.inf
             rows = _near(scores, k, _error(query, segment.norm))
-            if chosen is not None:
-                rows = chosen[rows]
+            if chosen is not None and mask is not None:
+                rows = chosen[rows] if few else rows[mask[rows]]
             yield start + at, rows, _exact(segment.vectors, rows, query)
 
 
