@@ -36,7 +36,7 @@ from ragwright.flow import (
     search_dense,
     search_keyword,
 )
-from ragwright.models import Models
+from ragwright.models import Models, model_handlers
 from ragwright.testing import Reply, ScriptedServer
 
 CONCURRENCY = 64
@@ -75,7 +75,7 @@ def through_runner(url: str, calls: int, folder: Path | None) -> None:
 
     replies = None if folder is None else Replies(folder / f"{time.monotonic_ns()}.db")
     options = RunnerOptions(concurrency=CONCURRENCY)
-    with Runner(Models().handlers(), options, replies=replies) as runner:
+    with Runner(model_handlers(Models()), options, replies=replies) as runner:
         assert all(runner.map((ask(i) for i in range(calls)), limit=2 * CONCURRENCY))
     if replies is not None:
         replies.close()

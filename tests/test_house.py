@@ -134,6 +134,22 @@ def test_rooms_import_each_other_by_the_front_door() -> None:
     assert not wrong
 
 
+def test_no_file_imports_itself_by_a_detour() -> None:
+    """No cycle of files, imports for type checkers included."""
+    arrows: dict[str, set[str]] = {}
+    for _, path, tree in modules():
+        name = ".".join(("ragwright", *path.relative_to(SOURCE).with_suffix("").parts))
+        arrows[name.removesuffix(".__init__")] = {n for n, _, _ in imports(path, tree)}
+    # a package's __init__ gathers its files: leave it out, or every file would be in a circle
+    files = {name: {t for t in to if t in arrows} for name, to in arrows.items() if "._" in name}
+    left = dict(files)
+    while left:
+        free = [n for n, to in left.items() if not to & left.keys() - {n}]
+        assert free, f"in a circle: {sorted(left)}"
+        for name in free:
+            del left[name]
+
+
 def test_function_level_imports_are_optional_or_listed() -> None:
     wrong = []
     for _, path, tree in modules():

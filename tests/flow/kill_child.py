@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ragwright.flow import Flow, Job, Message, Replies, Runner, RunnerOptions, Runs, chat, run_job
-from ragwright.models import Models
+from ragwright.models import Models, model_handlers
 
 ROWS = 250
 
@@ -33,7 +33,7 @@ def main(folder: Path, url: str, concurrency: int) -> None:
 
     replies, runs = Replies(folder / "replies.db"), Runs(folder / "runs.db")
     options = RunnerOptions(concurrency=concurrency)
-    with Runner(Models().handlers(), options, replies=replies) as runner:
+    with Runner(model_handlers(Models()), options, replies=replies) as runner:
         job = Job("eval", {"rows": ROWS}, [item(i) for i in range(ROWS)], lambda value: value)
         summary = run_job(runner, runs, job)
     assert summary.complete, summary

@@ -22,7 +22,7 @@ from ragwright.flow import (
     gather,
     send,
 )
-from ragwright.models import Models
+from ragwright.models import Models, model_handlers
 from ragwright.testing import Reply, ScriptedServer
 
 FAST = RetryPolicy(base=0.01, longest=0.05)
@@ -51,7 +51,7 @@ def test_pushback_faults_and_broken_replies_are_ridden_out(
         ]
     )
     replies = Replies(tmp_path / "replies.db")
-    with Runner(Models().handlers(), replies=replies, retry=FAST) as runner:
+    with Runner(model_handlers(Models()), replies=replies, retry=FAST) as runner:
         started = time.monotonic()
         assert runner.run(ask(server, "q")) == "at last"
         assert time.monotonic() - started >= 0.2
@@ -63,7 +63,7 @@ def test_pushback_faults_and_broken_replies_are_ridden_out(
 
 def test_a_refusal_is_not_tried_again(server: ScriptedServer) -> None:
     server.play(Reply.too_long())
-    runner = Runner(Models().handlers(), retry=FAST)
+    runner = Runner(model_handlers(Models()), retry=FAST)
     with runner, pytest.raises(ModelRefusedError):
         runner.run(ask(server, "q"))
     assert server.count == 1
@@ -71,7 +71,7 @@ def test_a_refusal_is_not_tried_again(server: ScriptedServer) -> None:
 
 def test_many_flows_share_connections_limits_and_calls(server: ScriptedServer) -> None:
     server.play(lambda request: Reply(f"re: {request.prompt}", delay=0.02))
-    with Runner(Models().handlers(), RunnerOptions(concurrency=10)) as runner:
+    with Runner(model_handlers(Models()), RunnerOptions(concurrency=10)) as runner:
         found = list(runner.map((ask(server, str(i // 2)) for i in range(200)), limit=40))
     assert found == [f"re: {i // 2}" for i in range(200)]
     assert server.max_in_flight == 10
@@ -82,7 +82,7 @@ def test_a_stream_reaches_the_sink_and_a_cut_one_is_an_error(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
     replies = Replies(tmp_path / "replies.db")
-    with Runner(Models().handlers(), replies=replies, retry=FAST) as runner:
+    with Runner(model_handlers(Models()), replies=replies, retry=FAST) as runner:
         server.play(Reply("one two three", pace=0.01))
         heard: list[str] = []
         assert runner.run(ask(server, "q", stream=True), sink=heard.append) == "one two three"
@@ -105,7 +105,7 @@ def test_a_server_that_hangs_costs_its_time_limit_and_no_more(server: ScriptedSe
         request = Chat(f"{server.url}#scripted", user("q"), timeout=0.1)
         return (yield from send(request, ChatReply)).text
 
-    with Runner(Models().handlers(), retry=RetryPolicy(attempts=2, base=0.01)) as runner:
+    with Runner(model_handlers(Models()), retry=RetryPolicy(attempts=2, base=0.01)) as runner:
         started = time.monotonic()
         with pytest.raises(ModelTimeoutError):
             runner.run(hasty())
@@ -119,7 +119,7 @@ def test_one_broken_reply_among_siblings_is_told_apart(server: ScriptedServer) -
     server.play(
         lambda request: Reply(malformed="html") if request.prompt == "bad" else Reply("fine")
     )
-    with Runner(Models().handlers(), retry=RetryPolicy(attempts=1)) as runner:
+    with Runner(model_handlers(Models()), retry=RetryPolicy(attempts=1)) as runner:
         flows = [ask(server, "a"), ask(server, "bad"), ask(server, "c")]
         first, second, third = runner.run(gather(flows, settle=True))
     assert (first, third) == ("fine", "fine")

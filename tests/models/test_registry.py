@@ -25,7 +25,15 @@ from ragwright.flow import (
     gather,
     rerank,
 )
-from ragwright.models import ChatModel, Embedder, EmbedOptions, Models, ModelSettings, Reranker
+from ragwright.models import (
+    ChatModel,
+    Embedder,
+    EmbedOptions,
+    Models,
+    ModelSettings,
+    Reranker,
+    model_handlers,
+)
 from ragwright.models._seams import Matrix
 from ragwright.testing import Reply, ScriptedServer
 
@@ -47,7 +55,7 @@ USER = [Message("user", "hello")]
 def test_a_chat_goes_through_the_runner(server: ScriptedServer) -> None:
     models = priced(server, price_in=2.0, price_out=10.0)
     server.play(Reply("hi", usage=(1000, 100)))
-    with Runner(models.handlers()) as runner:
+    with Runner(model_handlers(models)) as runner:
         reply = runner.run(chat("acme:m", USER))
     assert reply.text == "hi"
     assert reply.usage.cost == pytest.approx(1000 * 2e-6 + 100 * 10e-6)
@@ -56,7 +64,7 @@ def test_a_chat_goes_through_the_runner(server: ScriptedServer) -> None:
 def test_chats_stream_complete_and_share_connections(server: ScriptedServer) -> None:
     models = priced(server)
     deltas: list[str] = []
-    with Runner(models.handlers()) as runner:
+    with Runner(model_handlers(models)) as runner:
         streamed = runner.run(chat("acme:m", USER, stream=True), sink=deltas.append)
         raw = runner.run(complete("acme:m", "Once upon", logprobs=0))
         replies = runner.run(gather(chat("acme:m", [Message("user", str(i))]) for i in range(40)))
@@ -69,14 +77,14 @@ def test_chats_stream_complete_and_share_connections(server: ScriptedServer) -> 
 def test_concurrency_of_the_settings_holds(server: ScriptedServer) -> None:
     server.play(Reply("ok", delay=0.05))
     models = priced(server, concurrency=3)
-    with Runner(models.handlers()) as runner:
+    with Runner(model_handlers(models)) as runner:
         runner.run(gather(chat("acme:m", [Message("user", str(i))]) for i in range(12)))
     assert server.max_in_flight <= 3
 
 
 def test_requests_per_minute_keep_their_distance(server: ScriptedServer) -> None:
     models = priced(server, requests_per_minute=600)
-    with Runner(models.handlers()) as runner:
+    with Runner(model_handlers(models)) as runner:
         runner.run(gather(chat("acme:m", [Message("user", str(i))]) for i in range(6)))
     times = [r.time for r in server.requests]
     assert times[-1] - times[0] > 0.4
@@ -93,14 +101,14 @@ def test_prices(server: ScriptedServer) -> None:
 
 
 def test_paid_or_not() -> None:
-    handler: Any = Models().handlers()[Chat]
+    handler: Any = model_handlers(Models())[Chat]
     assert handler.paid(Chat("openai:gpt", ()))
     assert not handler.paid(Chat("ollama:llama3", ()))
 
 
 def test_identities_tell_servers_models_and_parameters_apart(server: ScriptedServer) -> None:
     def identity(models: Models, name: str) -> str:
-        handler: Any = models.handlers()[Chat]
+        handler: Any = model_handlers(models)[Chat]
         return str(handler.identity(Chat(name, ())))
 
     plain = priced(server)
@@ -116,7 +124,7 @@ def test_identities_tell_servers_models_and_parameters_apart(server: ScriptedSer
 
 def test_remote_embedding(server: ScriptedServer) -> None:
     models = priced(server, query_prefix="q: ", passage_prefix="p: ", batch_size=2)
-    with Runner(models.handlers()) as runner:
+    with Runner(model_handlers(models)) as runner:
         passages = runner.run(embed("acme:e", ["a", "b", "c"], "passage"))
         query = runner.run(embed("acme:e", ["a"]))
     assert passages.shape == (3, query.shape[1])
@@ -127,7 +135,7 @@ def test_remote_embedding(server: ScriptedServer) -> None:
 
 def test_remote_embedding_knows_families_and_dimensions(server: ScriptedServer) -> None:
     models = priced(server, dimensions=8)
-    with Runner(models.handlers()) as runner:
+    with Runner(model_handlers(models)) as runner:
         vectors = runner.run(embed("acme:nomic-embed-text", ["a"]))
     assert vectors.shape == (1, 8)
     assert server.requests[0].body["input"] == ["search_query: a"]
@@ -141,7 +149,7 @@ def test_vectors_as_plain_numbers_are_read_too(server: ScriptedServer) -> None:
 
     server.play(plain_only)
     models = priced(server, similarity="dot")
-    with Runner(models.handlers()) as runner:
+    with Runner(model_handlers(models)) as runner:
         assert runner.run(embed("acme:e", ["a"])).tolist() == [[3.0, 4.0]]
 
 
@@ -158,14 +166,17 @@ def test_vectors_as_plain_numbers_are_read_too(server: ScriptedServer) -> None:
 )
 def test_wrong_vectors_are_refused(reply: Reply, server: ScriptedServer) -> None:
     server.play(reply)
-    with Runner(priced(server).handlers(), retry=ONCE) as runner, pytest.raises(ModelReplyError):
+    with (
+        Runner(model_handlers(priced(server)), retry=ONCE) as runner,
+        pytest.raises(ModelReplyError),
+    ):
         runner.run(embed("acme:e", ["a"]))
 
 
 def test_a_server_that_ignores_dimensions_is_found_out(server: ScriptedServer) -> None:
     server.play(Reply(vectors=[[1.0, 2.0, 3.0]]))
     with (
-        Runner(priced(server, dimensions=2).handlers()) as runner,
+        Runner(model_handlers(priced(server, dimensions=2))) as runner,
         pytest.raises(ModelRefusedError, match="length 3"),
     ):
         runner.run(embed("acme:e", ["a"]))
@@ -174,7 +185,7 @@ def test_a_server_that_ignores_dimensions_is_found_out(server: ScriptedServer) -
 def test_long_texts_for_a_server_are_pooled_or_refused(server: ScriptedServer) -> None:
     text = "alpha beta gamma delta " * 50
     models = priced(server, context_window=100)
-    with Runner(models.handlers()) as runner:
+    with Runner(model_handlers(models)) as runner:
         (vector,) = runner.run(embed("acme:e", [text], "passage"))
     sent = server.requests[0].body["input"]
     assert len(sent) > 1
@@ -184,7 +195,7 @@ def test_long_texts_for_a_server_are_pooled_or_refused(server: ScriptedServer) -
         {"acme": ModelSettings(base=server.url, context_window=100)},
         EmbedOptions(long_texts="refuse"),
     )
-    with Runner(strict.handlers()) as runner, pytest.raises(ModelRefusedError, match="tokens"):
+    with Runner(model_handlers(strict)) as runner, pytest.raises(ModelRefusedError, match="tokens"):
         runner.run(embed("acme:e", [text], "passage"))
 
 
@@ -220,14 +231,14 @@ def test_registered_back_ends_are_used() -> None:
     models.register("talk", Echo("me"))
     models.register("mine", Lengths())
     models.register("sort", Overlap())
-    with Runner(models.handlers()) as runner:
+    with Runner(model_handlers(models)) as runner:
         assert runner.run(chat("talk", USER)).text == "me:hello"
         assert runner.run(embed("mine", ["abc", "a"]))[:, 0].tolist() == [5.0, 3.0]
         assert runner.run(rerank("sort", "red car", ["red car", "car", "x"])).scores == (2, 1, 0)
 
 
 def test_one_reranker_works_without_any_settings() -> None:
-    with Runner(Models().handlers()) as runner:
+    with Runner(model_handlers(Models())) as runner:
         scores = runner.run(
             rerank("extractive", "What colour is the car?", ["The car is red.", "It rains."])
         ).scores
@@ -237,7 +248,7 @@ def test_one_reranker_works_without_any_settings() -> None:
 def test_plugins_come_from_the_settings() -> None:
     here = f"{__name__}:Echo"
     models = Models({"one": ModelSettings(backend=here), "group": ModelSettings(backend=here)})
-    with Runner(models.handlers()) as runner:
+    with Runner(model_handlers(models)) as runner:
         assert runner.run(chat("one", USER)).text == ":hello"
         assert runner.run(chat("group:big", USER)).text == "big:hello"
 
@@ -245,7 +256,7 @@ def test_plugins_come_from_the_settings() -> None:
 @pytest.mark.parametrize("address", ["nowhere:Thing", f"{__name__}:USER", f"{__name__}:priced"])
 def test_a_plugin_that_fits_no_seam_is_refused(address: str) -> None:
     models = Models({"bad": ModelSettings(backend=address)})
-    with Runner(models.handlers()) as runner, pytest.raises(PluginError):
+    with Runner(model_handlers(models)) as runner, pytest.raises(PluginError):
         runner.run(chat("bad", USER))
 
 
@@ -253,7 +264,7 @@ def test_a_model_of_the_wrong_kind_is_told() -> None:
     models = Models()
     models.register("sort", Overlap())
     models.register("talk", Echo())
-    with Runner(models.handlers()) as runner:
+    with Runner(model_handlers(models)) as runner:
         with pytest.raises(ConfigError, match="not a chat model"):
             runner.run(chat("sort", USER))
         with pytest.raises(ConfigError, match="not a chat model"):
@@ -273,7 +284,7 @@ def test_a_model_of_the_wrong_kind_is_told() -> None:
 def test_one_bad_request_in_a_batch_spares_the_others() -> None:
     models = Models()
     models.register("len", Lengths())
-    local: Any = models.handlers()[Embed](Embed("len", ("a",)))  # type: ignore[operator]
+    local: Any = model_handlers(models)[Embed](Embed("len", ("a",)))  # type: ignore[operator]
     good, bad, last = local.carry(
         [Embed("len", ("a",)), Embed("onnx:/nowhere", ("b",)), Embed("len", ("cc", "d"), "passage")]
     )
@@ -285,7 +296,7 @@ def test_one_bad_request_in_a_batch_spares_the_others() -> None:
 def test_local_embedding_through_the_runner(minilm_onnx: Path) -> None:
     name = f"onnx:{minilm_onnx}"
     models = Models(embed=EmbedOptions(model=name, passage_prefix="", query_prefix="find: "))
-    with Runner(models.handlers()) as runner:
+    with Runner(model_handlers(models)) as runner:
         (vector,) = runner.run(embed(name, ["a red car"]))
         passages = runner.run(embed(name, ["a red car", "word " * 600], "passage"))
     embedder = models.embedder(name)
@@ -308,6 +319,6 @@ def test_rerank_needs_as_many_scores_as_passages() -> None:
     models = Models()
     models.register("short", Short())
     request = Rerank("short", "q", ("a", "b"))
-    handler: Any = models.handlers()[Rerank](request)  # type: ignore[operator]
+    handler: Any = model_handlers(models)[Rerank](request)  # type: ignore[operator]
     (reply,) = handler.carry([request])
     assert isinstance(reply, PluginError)

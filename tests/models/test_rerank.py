@@ -11,7 +11,7 @@ import pytest
 
 from ragwright.core import ModelRefusedError, ModelReplyError
 from ragwright.flow import RetryPolicy, Runner, rerank
-from ragwright.models import CrossEncoderReranker, Models, ModelSettings
+from ragwright.models import CrossEncoderReranker, Models, ModelSettings, model_handlers
 from ragwright.testing import Reply, ScriptedServer
 
 
@@ -26,7 +26,7 @@ PASSAGES = ["it rains", "the red car", "a car"]
 
 def test_a_server_ranks_in_the_order_of_the_passages(server: ScriptedServer) -> None:
     models = Models({"acme": ModelSettings(base=server.url, price_in=1.0)})
-    with Runner(models.handlers()) as runner:
+    with Runner(model_handlers(models)) as runner:
         reply = runner.run(rerank("acme:r", "the red car", PASSAGES))
     assert int(np.argmax(reply.scores)) == 1
     assert reply.scores[0] == min(reply.scores)
@@ -39,7 +39,7 @@ def test_missing_scores_are_a_bad_reply(server: ScriptedServer) -> None:
     server.play(Reply(malformed="no_choices"))
     models = Models({"acme": ModelSettings(base=server.url)})
     with (
-        Runner(models.handlers(), retry=RetryPolicy(attempts=1)) as runner,
+        Runner(model_handlers(models), retry=RetryPolicy(attempts=1)) as runner,
         pytest.raises(ModelReplyError, match="2 scores for 3"),
     ):
         runner.run(rerank("acme:r", "car", PASSAGES))
@@ -100,7 +100,7 @@ def test_a_long_passage_counts_as_its_best_window(cross_encoder: Path) -> None:
 
 def test_a_cross_encoder_through_the_runner(cross_encoder: Path) -> None:
     name = f"st:{cross_encoder}"
-    with Runner(Models().handlers()) as runner:
+    with Runner(model_handlers(Models())) as runner:
         reply = runner.run(rerank(name, "what is red?", PASSAGES))
     assert len(reply.scores) == 3
     assert reply.scale

@@ -138,13 +138,15 @@ class Caller:
             ratio = facts.characters / facts.prompt_tokens
         return int(len(request_text(request)) / max(ratio, 0.1) * _MARGIN) + 8
 
-    def completion_limit(self, request: Request) -> int:
-        """Most tokens a reply may have."""
-        if isinstance(request, Chat | Complete):
-            named = dict(request.params)
-            asked = named.get("max_completion_tokens", named.get("max_tokens"))
-            return int(asked) if asked is not None else self.options.longest_reply
-        return 0
+    def completion_limit(self, handler: SendHandler[Any, Any], request: Request) -> int:
+        """Most tokens a reply may have: by the request, the settings, or our own bound."""
+        if not isinstance(request, Chat | Complete):
+            return 0
+        named = dict(request.params)
+        asked = named.get("max_completion_tokens", named.get("max_tokens"))
+        if asked is None:
+            asked = handler.longest_reply(request)
+        return int(asked) if asked is not None else self.options.longest_reply
 
     def worst_cost(self, handler: SendHandler[Any, Any], lane: str, request: Request) -> float:
         """Most money a call can cost.
@@ -154,7 +156,7 @@ class Caller:
         """
         if not handler.paid(request):
             return 0.0
-        usage = Usage(1, self.prompt_tokens(lane, request), self.completion_limit(request))
+        usage = Usage(1, self.prompt_tokens(lane, request), self.completion_limit(handler, request))
         price = handler.price(request, usage)
         if price is None:
             if self.options.max_cost is not None:
@@ -269,7 +271,9 @@ class Caller:
         self, handler: SendHandler[Any, Any], request: Request, lane: Lane, call: Call
     ) -> Reply:
         """One attempt within its time limit; what may have been billed is counted."""
-        seconds = getattr(request, "timeout", None) or self.options.timeout
+        seconds = (
+            getattr(request, "timeout", None) or handler.timeout(request) or self.options.timeout
+        )
         self.progress.calls += 1
         self.progress.in_flight += 1
         call.sent = True

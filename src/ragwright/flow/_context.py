@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from ..core import RagwrightError, StoppedError
 from ._requests import Reply, Request
-
-if TYPE_CHECKING:
-    from ._forecast import Scenario
+from ._scenario import Scenario
 
 T = TypeVar("T")
 

@@ -184,7 +184,7 @@ class Engine:
                     context.sink(_text(known))  # a known reply replays as one delta
                 return known
         if context.scenario is not None and not isinstance(handler, BatchHandler):
-            return context.scenario.forecast(self.caller, handler, request, key)
+            return context.scenario.forecast(handler, request, None if key is None else key.text)
         return await self._shared(key, handler, request, key, context, known)
 
     def _count_reuse(self, context: Context) -> None:

@@ -3,32 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
+from dataclasses import dataclass
+from typing import Literal
 
 from ..core import Usage
-from ._handlers import SendHandler
-from ._requests import (
-    Chat,
-    ChatReply,
-    Complete,
-    CompleteReply,
-    Embed,
-    EmbedReply,
-    Fetch,
-    FetchReply,
-    Reply,
-    Request,
-    Rerank,
-    RerankReply,
-    Vector,
-)
-
-if TYPE_CHECKING:
-    from ._calls import Caller, Key
-    from ._verbs import Branch
+from ._calls import Caller
+from ._scenario import Scenario
 
 Name = Literal["low", "expected", "high"]
 
@@ -72,74 +52,6 @@ class Forecast:
     uncertain: int = 0
 
 
-@dataclass(slots=True)
-class _Planned:
-    """One call that would be made."""
-
-    handler: SendHandler[Any, Any]
-    request: Request
-    lane: str
-
-
-@dataclass(slots=True)
-class Scenario:
-    """One of the three walks through the branches, collecting distinct calls."""
-
-    name: str
-    planned: dict[Any, _Planned] = field(default_factory=dict)
-    branched: bool = False
-    uncertain: int = 0
-    reused: int = 0
-    _reused_before: int = 0
-    _touched: list[Any] = field(default_factory=list)
-
-    def begin(self) -> int:
-        """Start the next flow."""
-        self.branched = False
-        self._touched = []
-        self._reused_before = self.reused
-        return self.uncertain
-
-    def branch(self, step: Branch) -> int:
-        """The count this scenario takes."""
-        self.branched = True
-        count: int = getattr(step, self.name)
-        return count
-
-    def adopt(self, other: Scenario, uncertain_before: int) -> None:
-        """Take over the calls of a flow that does not branch."""
-        for key in other._touched:
-            self.planned[key] = other.planned[key]
-        self.uncertain += other.uncertain - uncertain_before
-        self.reused += other.reused - other._reused_before
-
-    def forecast(
-        self, caller: Caller, handler: SendHandler[Any, Any], request: Request, key: Key | None
-    ) -> Reply:
-        """Note a call and return a stand-in for its reply."""
-        name: Any = key.text if key is not None else request
-        if name not in self.planned:
-            self.planned[name] = _Planned(handler, request, handler.lane(request))
-        self._touched.append(name)
-        return _stand_in(request)
-
-
-def _stand_in(request: Request) -> Reply:
-
-    if isinstance(request, Chat):
-        return ChatReply("forecast", finish="forecast")
-    if isinstance(request, Complete):
-        return CompleteReply("forecast", finish="forecast")
-    if isinstance(request, Rerank):
-        return RerankReply((0.0,) * len(request.passages))
-    if isinstance(request, Embed):
-        vectors: Vector = np.zeros((len(request.texts), 1), dtype=np.float32)
-        return EmbedReply(vectors)
-    if isinstance(request, Fetch):
-        return FetchReply(request.url, 200, {}, b"")
-    raise TypeError(f"{type(request).__name__} is never forecast")
-
-
 def forecast_of(scenarios: Mapping[str, Scenario], caller: Caller) -> Forecast:
     """Sum the three scenarios."""
     sums = {name: _sum(name, scenario, caller) for name, scenario in scenarios.items()}
@@ -180,7 +92,7 @@ def _sum(name: str, scenario: Scenario, caller: Caller) -> _Sums:
     lane_seconds: dict[str, float] = {}
     for plan in scenario.planned.values():
         facts = caller.facts(plan.lane)
-        limit = caller.completion_limit(plan.request)
+        limit = caller.completion_limit(plan.handler, plan.request)
         learned = facts.completion_tokens / facts.calls if facts.calls else limit / 2
         completion = float(limit) if name == "high" else min(learned, float(limit))
         prompt = caller.prompt_tokens(plan.lane, plan.request)

@@ -38,6 +38,14 @@ class Handler(ABC, Generic[RequestT, ReplyT]):
         """Most requests of a lane in flight that the settings allow, None for the default."""
         return None
 
+    def timeout(self, request: RequestT) -> float | None:
+        """Seconds for one attempt that the settings allow, None for the runner's default."""
+        return None
+
+    def longest_reply(self, request: RequestT) -> int | None:
+        """Most tokens a reply may have by the settings, None where they do not say."""
+        return None
+
     def durable(self, request: RequestT) -> bool:
         """True where the reply is worth keeping across runs; free local work may say no."""
         return True

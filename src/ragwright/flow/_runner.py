@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 from ..core import FlowError, Interrupted
 from ._context import Context, Outcome, RunnerOptions, Stopping, TraceEntry
 from ._engine import Engine
-from ._forecast import Forecast, Scenario, forecast_of
+from ._forecast import Forecast, forecast_of
 from ._handlers import Route
 from ._lanes import RetryPolicy
 from ._progress import Progress
 from ._replies import Replies
+from ._scenario import Scenario
 from ._verbs import Flow
 
 T = TypeVar("T")

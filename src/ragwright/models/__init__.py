@@ -11,6 +11,7 @@ from ._analysis import (
     make_analyzer,
     words,
 )
+from ._carriers import model_handlers
 from ._check import Finding, check_model
 from ._embedding import EmbedOptions, Prefixes, VectorRule, embed_texts, family_prefixes
 from ._extractive import ExtractiveReranker, pack_sentence
@@ -58,6 +59,7 @@ __all__ = [
     "export_onnx",
     "family_prefixes",
     "make_analyzer",
+    "model_handlers",
     "pack_sentence",
     "sentence_spans",
     "words",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..core import ModelRefusedError, PluginError, RagwrightError, Usage
 from ..flow import (
+    AnyHandler,
     BatchHandler,
     Chat,
     ChatReply,
@@ -27,12 +28,10 @@ from ..flow import (
 from ._embedding import RoughTokenizer, VectorRule, embed_texts, plan_windows
 from ._extractive import ExtractiveReranker
 from ._openai import OpenAIEmbeddings
+from ._registry import Models
 from ._rerank import ServerReranker
 from ._seams import ChatModel
 from ._transport import Connections
-
-if TYPE_CHECKING:
-    from ._registry import Models
 
 _CONCURRENCY = 16
 _ROUGH = RoughTokenizer()
@@ -58,6 +57,16 @@ class _ByModel(Handler[Any, Any]):
         if entry.requests_per_minute is None:
             return entry.concurrency
         return min(entry.concurrency or _CONCURRENCY, entry.requests_per_minute)
+
+    def timeout(self, request: Any) -> float | None:
+        """``timeout`` of the settings."""
+        return self.models.settings_of(request.model).timeout
+
+    def longest_reply(self, request: Any) -> int | None:
+        """``max_tokens`` among the parameters of the settings."""
+        params = self.models.settings_of(request.model).params
+        found = params.get("max_completion_tokens", params.get("max_tokens"))
+        return found if isinstance(found, int) else None
 
     def paid(self, request: Any) -> bool:
         """True unless the model is local, free, or served by this machine without a price."""
@@ -269,3 +278,27 @@ class LocalRerankHandler(_ByModel, BatchHandler[Rerank, RerankReply]):
         except RagwrightError as error:
             return error
         return RerankReply(scores, scale=reranker.scale)
+
+
+def model_handlers(models: Models) -> Mapping[type, AnyHandler | Callable[[Any], AnyHandler]]:
+    """Handlers for one runner, by kind of request; they share its connections.
+
+    ``Embed`` and ``Rerank`` are routed by model: local ones go in batches off the loop,
+    those of servers one by one on it.
+    """
+    connections = Connections()
+    embed_here, embed_there = LocalEmbedHandler(models), RemoteEmbedHandler(models, connections)
+    rank_here, rank_there = LocalRerankHandler(models), RemoteRerankHandler(models, connections)
+
+    def embedding(request: Embed) -> AnyHandler:
+        return embed_here if models.is_local(request.model) else embed_there
+
+    def reranking(request: Rerank) -> AnyHandler:
+        return rank_here if models.is_local(request.model) else rank_there
+
+    return {
+        Chat: ChatHandler(models, connections),
+        Complete: CompleteHandler(models, connections),
+        Embed: embedding,
+        Rerank: reranking,
+    }

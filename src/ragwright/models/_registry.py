@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from ..core import (
@@ -13,21 +13,6 @@ from ..core import (
     Usage,
     entry_point,
     load_object,
-)
-from ..flow import (
-    AnyHandler,
-    Chat,
-    Complete,
-    Embed,
-    Rerank,
-)
-from ._carriers import (
-    ChatHandler,
-    CompleteHandler,
-    LocalEmbedHandler,
-    LocalRerankHandler,
-    RemoteEmbedHandler,
-    RemoteRerankHandler,
 )
 from ._embedding import (
     EmbedOptions,
@@ -235,29 +220,6 @@ class Models:
     def is_local(self, name: str) -> bool:
         """True where this process does the work, False where a server does; opens nothing."""
         return self.backend(name) is not None or self.target(name).kind != "server"
-
-    def handlers(self) -> Mapping[type, AnyHandler | Callable[[Any], AnyHandler]]:
-        """Handlers for one runner, by kind of request; they share its connections.
-
-        ``Embed`` and ``Rerank`` are routed by model: local ones go in batches off the loop,
-        those of servers one by one on it.
-        """
-        connections = Connections()
-        embed_here, embed_there = LocalEmbedHandler(self), RemoteEmbedHandler(self, connections)
-        rank_here, rank_there = LocalRerankHandler(self), RemoteRerankHandler(self, connections)
-
-        def embedding(request: Embed) -> AnyHandler:
-            return embed_here if self.is_local(request.model) else embed_there
-
-        def reranking(request: Rerank) -> AnyHandler:
-            return rank_here if self.is_local(request.model) else rank_there
-
-        return {
-            Chat: ChatHandler(self, connections),
-            Complete: CompleteHandler(self, connections),
-            Embed: embedding,
-            Rerank: reranking,
-        }
 
     def _options(self, name: str) -> EmbedOptions:
         """The ``embed`` section for the model it names; for others its threads alone."""

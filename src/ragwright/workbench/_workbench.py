@@ -37,7 +37,7 @@ from ..flow import (
 from ..index import LookupHandler, Pair, SearchHandler, Store, Views, open_store
 from ..ingest import Chunker, Fetched, FetchHandler, default_readers, load_reader, make_chunker
 from ..measure import Measure, parse_measures
-from ..models import Models, Tokenizer, WordTokenizer, make_analyzer
+from ..models import Models, Tokenizer, WordTokenizer, make_analyzer, model_handlers
 from ..retrieve import Retrieved, RetrieveOptions, Target, retrieve
 from ._ingest import Feed, Ingest, IngestProgress, IngestReport, reading, settled
 from ._project import ProjectFolder
@@ -160,7 +160,7 @@ class Workbench:
         budget = self.settings.budget
         session = self.session
         routes = {
-            **self.models.handlers(),
+            **model_handlers(self.models),
             Search: SearchHandler(self.views),
             Lookup: LookupHandler(self.views),
             Fetch: FetchHandler(self.settings.fetch),
