@@ -8,8 +8,9 @@ import pytest
 from small_project import MANUAL, MakeProject
 
 from ragwright import Asking, Session, Workbench
-from ragwright.core import BudgetStopped, ConfigError, PromptError
+from ragwright.core import BudgetStopped, ConfigError, Document, Page, PromptError, Span
 from ragwright.flow import Message, TraceEntry
+from ragwright.ingest import Failure, FetchBytes, Reader
 from ragwright.testing import Reply, ScriptedServer
 
 QUESTION = "How often must the brake fluid be changed?"
@@ -201,3 +202,30 @@ def test_an_empty_reply_is_an_error_and_not_kept(
     server.play(lambda _: Reply("ok"))
     with built(folder) as bench:
         assert bench.ask(QUESTION).text == "ok"
+
+
+class BookReader(Reader):
+    """One document of three pages, cut as one chunk."""
+
+    def accepts(self, source: str) -> bool:
+        return True
+
+    def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
+        pages = [f"Chapter {n}. Nothing of note.\n" for n in (1, 2)]
+        pages.append("The brake fluid must be changed every two years.\n")
+        spans, start = [], 0
+        for number, text in enumerate(pages, 1):
+            spans.append(Page(number, Span(start, start + len(text))))
+            start += len(text)
+        yield Document("book", source, "".join(pages), pages=tuple(spans))
+
+
+def test_a_citation_names_the_page_of_its_sentence(make_project: MakeProject) -> None:
+    folder = make_project()
+    (folder / "ragwright.yaml").write_text(
+        "sources: [{source: book, reader: 'test_ask:BookReader'}]\nchunk: {by: whole}\n", "utf-8"
+    )
+    with built(folder) as bench:
+        assert bench.retrieve("brake fluid").hits[0].page == 1
+        [citation] = bench.ask(QUESTION).citations
+    assert citation.page == 3
