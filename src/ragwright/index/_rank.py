@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,27 +13,37 @@ from ._segment import Segment
 Rows = NDArray[np.intp]
 Scores = NDArray[np.float64]
 
-_SLACK = 2e-6
+ROUNDING = 2e-6
 """Scores this near to the k-th best may round to it."""
 
 
-def highest(scores: Scores, k: int) -> tuple[Rows, Scores]:
-    """Rows with a score above 0 that may be among the k best, and their scores, unrounded.
+def highest(scores: NDArray[Any], k: int, slack: float, above: float = -np.inf) -> Rows:
+    """Rows with a score greater than ``above`` that may be among the k best.
 
-    Most rows hold but a common word of the query; a look at those near the top is three times
-    as fast as selecting among all.
+    Args:
+        scores: One score a row.
+        k: How many are wanted, 1 or more; fewer come back only where fewer are above.
+        slack: Scores this far below the k-th best may turn out to belong to them.
+        above: Scores must be greater than this.
     """
-    top = float(scores.max(initial=0.0))
-    rows = np.flatnonzero(scores > 0.5 * top)
-    for share in (0.25, 0.0):
-        if len(rows) < k:
-            rows = np.flatnonzero(scores > share * top)
-    found = scores[rows]
+    least = reached(scores, k) - slack if k < len(scores) else -np.inf
+    rows = np.flatnonzero(scores >= least if least > above else scores > above)
     if k < len(rows):
-        kth = np.partition(found, len(rows) - k)[len(rows) - k]
-        kept = np.flatnonzero(found >= kth - _SLACK)
-        rows, found = rows[kept], found[kept]
-    return rows, found
+        few = scores[rows]
+        rows = rows[few >= np.partition(few, len(few) - k)[len(few) - k] - slack]
+    return rows
+
+
+def reached(scores: NDArray[Any], k: int) -> float:
+    """A score that at least k scores reach, near the k-th best.
+
+    The k-th best of the maxima of groups is reached by k groups, and so by k scores; to find
+    it is several times as fast as to select among all.
+    """
+    groups = min(64, len(scores) // (4 * k))
+    if groups > 1:
+        scores = scores[: len(scores) // groups * groups].reshape(groups, -1).max(axis=0)
+    return float(np.partition(scores, len(scores) - k)[len(scores) - k])
 
 
 def best(

@@ -13,7 +13,7 @@ from ..core import Filter, Hit, RetrieveError
 from ..models import TokenSource
 from ._filters import Mask, field_counts, filter_masks
 from ._postings import Impacts, bm25
-from ._rank import Rows, Scores, best, highest
+from ._rank import ROUNDING, Rows, Scores, best, highest
 from ._segment import Segment, id_number
 from ._store import Matrix, Pair, View, ViewStatistics
 from ._tokens import token_numbers
@@ -112,7 +112,10 @@ class SegmentView(View):
         found = []
         for at, (part, scores) in enumerate(zip(state.parts, lists, strict=True)):
             mask = masks[at] if masks else None
-            found.append((part.segment, *highest(scores if mask is None else scores * mask, k)))
+            if mask is not None:
+                scores = scores * mask
+            rows = highest(scores, k, ROUNDING, above=0.0)
+            found.append((part.segment, rows, scores[rows]))
         return best(found, k, above=0.0)
 
     def dense(
@@ -212,7 +215,7 @@ def _similar(
             scores = products[at]
             if mask is not None and not few:
                 scores[~mask] = -np.inf
-            rows = _near(scores, k, _error(query, segment.norm))
+            rows = highest(scores, k, _error(query, segment.norm))
             if chosen is not None and mask is not None:
                 rows = chosen[rows] if few else rows[mask[rows]]
             yield start + at, rows, _exact(segment.vectors, rows, query)
@@ -221,15 +224,7 @@ def _similar(
 def _error(query: NDArray[np.float32], norm: float) -> float:
     """Bound on twice the rounding error of a float32 product of this length, generous."""
     scale = float(np.sqrt(np.dot(query, query))) * norm
-    return float(8e-7 * np.sqrt(len(query)) * scale + 2e-6)
-
-
-def _near(scores: NDArray[np.float32], k: int, error: float) -> Rows:
-    """Rows whose true score may be among the k best."""
-    if k >= len(scores):
-        return np.arange(len(scores))
-    kth = np.partition(scores, len(scores) - k)[len(scores) - k]
-    return np.flatnonzero(scores >= kth - np.float32(error))
+    return float(8e-7 * np.sqrt(len(query)) * scale + ROUNDING)
 
 
 def _exact(matrix: Matrix, rows: Rows, query: NDArray[np.float32]) -> Scores:
@@ -238,5 +233,5 @@ def _exact(matrix: Matrix, rows: Rows, query: NDArray[np.float32]) -> Scores:
     found = np.empty(len(rows))
     for start in range(0, len(rows), 4096):
         part = slice(start, start + 4096)
-        found[part] = np.vecdot(matrix[rows[part]].astype(np.float64), wide)
+        found[part] = np.vecdot(matrix.take(rows[part], axis=0).astype(np.float64), wide)
     return found
