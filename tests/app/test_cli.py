@@ -212,6 +212,15 @@ def test_doctor_says_what_is_missing_and_paid(built: Path) -> None:
     assert "retrieve.top_k" in run(built, "doctor", "--keys").stdout
 
 
+def test_doctor_asks_a_server_for_its_models(built: Path, server: ScriptedServer) -> None:
+    words = ("doctor", "--ask-models", "--set")
+    assert run(built, *words, f"answer.model={server.url}#scripted").returncode == 0
+    other = run(built, *words, f"answer.model={server.url}#other")
+    assert "does not list 'other'" in other.stdout
+    gone = run(built, *words, "answer.model=http://127.0.0.1:9/v1#m")
+    assert gone.returncode == 1
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

@@ -31,6 +31,9 @@ def command(
     show_keys: Annotated[
         bool, typer.Option("--keys", help="List every key of a project file.")
     ] = False,
+    ask_models: Annotated[
+        bool, typer.Option("--ask-models", help="Also ask each server whether it has the model.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Say what is configured, what is missing and what would be paid for."""
@@ -41,7 +44,7 @@ def command(
         console.result(table(rows))
         return 0
     with Workbench.open(project, Session(tuple(overrides or ()))) as bench:
-        checks = doctor(bench)
+        checks = doctor(bench, ask_models=ask_models)
     if as_json:
         fields = ("topic", "state", "text", "do")
         console.json({"checks": [{f: getattr(c, f) for f in fields} for c in checks]})

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ..core import ConfigError, RagwrightError
+from ..models import check_model
 
 if TYPE_CHECKING:
     from ._workbench import Workbench
@@ -41,14 +42,20 @@ class Check:
     do: str = ""
 
 
-def doctor(bench: Workbench) -> list[Check]:
-    """Findings on a project, in the order a newcomer meets them; calls no model."""
+def doctor(bench: Workbench, *, ask_models: bool = False) -> list[Check]:
+    """Findings on a project, in the order a newcomer meets them.
+
+    ``ask_models`` also asks each server for its list of models and opens each local model;
+    no reply is paid for either way.
+    """
+    asked = list(_asked(bench)) if ask_models else []
     return [
         *_machine(),
         *_extras(),
         *_sources(bench),
         *_index(bench),
         *_models(bench),
+        *asked,
         *_money(bench),
     ]
 
@@ -149,6 +156,15 @@ def _model(bench: Workbench, topic: str, name: str, use: str) -> Iterator[Check]
             yield Check(topic, "ok", f"{name}: {use}, paid for; the key is there")
     except RagwrightError as error:
         yield Check(topic, "fault", f"{name}: {error.what}", error.hint or "")
+
+
+def _asked(bench: Workbench) -> Iterator[Check]:
+    states: dict[str, Literal["ok", "note", "fault"]] = {"warning": "note", "error": "fault"}
+    names = {bench.settings.answer.model, bench.settings.embed.model}
+    names |= {persona.model for persona in bench.personas.values()}
+    for name in sorted(names - {"", "extractive"}):
+        found = check_model(bench.models, name)
+        yield Check("models", states.get(found.state, "ok"), f"{name}: {found.text}")
 
 
 def _money(bench: Workbench) -> Iterator[Check]:
