@@ -55,7 +55,7 @@ def command(
     shown: list[IngestProgress] = []
 
     def line() -> str:
-        return ingest_line(shown[0], time.monotonic() - started) if shown else "opening"
+        return ingest_line(shown[0], bench.runner.spent) if shown else "opening"
 
     session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost)
     with Workbench.open(project, session) as bench, console.progress(line):

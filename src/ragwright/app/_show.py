@@ -188,12 +188,14 @@ def ingest_text(report: IngestReport, seconds: float) -> str:
     return "\n".join(lines)
 
 
-def ingest_line(progress: IngestProgress, seconds: float) -> str:
-    """One line of progress."""
-    rate = progress.documents / seconds if seconds > 0 else 0.0
+def ingest_line(progress: IngestProgress, spent: float) -> str:
+    """One line of progress: done, rate, time left, spend."""
+    rate = progress.documents / progress.seconds if progress.seconds > 0 else 0.0
+    eta = "" if progress.eta is None else f", {progress.eta:.0f} s left"
+    money = f", spent {spent:.4f}" if spent else ""
     return (
         f"{progress.documents} written, {progress.unchanged} unchanged, {progress.failed} failed, "
-        f"{progress.chunks} chunks, {rate:.1f} documents/s  {progress.current}"
+        f"{progress.chunks} chunks, {rate:.1f} documents/s{eta}{money}  {progress.current}"
     )
 
 

@@ -5,6 +5,7 @@ Unchanged files are not read, unchanged documents are not cut, known texts are n
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,6 +110,21 @@ class IngestProgress:
     unchanged: int = 0
     failed: int = 0
     current: str = ""
+    bytes_done: int = 0
+    bytes_total: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.started
+
+    @property
+    def eta(self) -> float | None:
+        """Seconds to the end by the bytes of local files, None where there are none."""
+        if not self.bytes_done or not self.bytes_total:
+            return None
+        return self.seconds * max(0, self.bytes_total - self.bytes_done) / self.bytes_done
 
 
 class Ingest:
@@ -152,6 +168,7 @@ class Ingest:
         ``prune`` removes documents of these sources that are no longer there; those of a
         source that could not be read stay.
         """
+        self.progress.bytes_total = sum(_bytes(feed) for feed in feeds)
         counts = WriteCounts()
         flows = (self._embedding(batch) for batch in self._batches(feeds, fetch))
         ahead = 2 if self._model else 1
@@ -210,13 +227,19 @@ class Ingest:
         except OSError:
             stamp = None  # the reader says why
         found: list[tuple[str, str]] = []
+        size = 0 if stamp is None else stamp.size
+        counted = 0
         for item in guarded(reader.read_file(path), str(path), reader):
             pair = _hashed(item)
             if isinstance(item, Failure):
                 stamp = None  # read again next time, so that the fault is said again
             else:
                 found.append((item.id, pair[1]))
+                step = min(len(item.text), size - counted)  # a big file moves on as it is read
+                counted += step
+                self.progress.bytes_done += step
             yield pair
+        self.progress.bytes_done += size - counted
         if stamp is not None:
             self._ended.append((path, stamp, found))
 
@@ -227,6 +250,7 @@ class Ingest:
         ):
             return False
         self._seen.update(documents)
+        self.progress.bytes_done += path.stat().st_size
         self._unchanged += len(documents)
         self.progress.unchanged += len(documents)
         return True
@@ -338,6 +362,15 @@ def reading(entries: Sequence[SourceEntry], base: Path) -> str:
     """Names how sources are read: other settings, or another version, read every file anew."""
     options = [changed_options(entry.options) | {"reader": entry.reader} for entry in entries]
     return value_hash([_READING, str(base.resolve()), options])
+
+
+def _bytes(feed: Feed) -> int:
+    """Bytes of the local files of a source, 0 where there are none or it cannot be read."""
+    try:
+        files = pick_reader(feed.source, feed.readers).files(feed.source)
+        return sum(p.stat().st_size for p in files or () if isinstance(p, Path))
+    except (OSError, RagwrightError):
+        return 0
 
 
 def settled(outcome: T | Exception) -> T:
