@@ -214,3 +214,25 @@ def test_nothing_to_ingest_is_said(make_project: MakeProject) -> None:
 def test_a_project_is_required(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"ragwright\.yaml"):
         Workbench.open(tmp_path)
+
+
+def test_a_dry_run_prices_the_embedding_and_writes_nothing(
+    make_project: MakeProject, server: ScriptedServer
+) -> None:
+    name = f"{server.url}#vectors"
+    folder = make_project(
+        f"embed: {{model: '{name}', dimensions: 16}}\nmodels: {{'{name}': {{price_in: 1}}}}\n"
+    )
+    with opened(folder) as bench:
+        before = len(server.requests)
+        planned = bench.forecast_ingest()
+        assert (planned.documents, planned.chunks, planned.texts) == (2, 2, 2)
+        assert planned.calls is not None
+        assert planned.calls.calls.expected == 1
+        assert planned.calls.cost is not None
+        assert planned.calls.cost.expected > 0
+        asked = len(server.requests) - before
+        assert asked <= 1  # the length of a vector
+        assert bench.ingest().counts.added == 2
+        again = bench.forecast_ingest()
+        assert (again.documents, again.unchanged, again.texts) == (0, 2, 0)

@@ -15,6 +15,7 @@ from ..workbench import (
 from ._console import EXIT_ERROR, Console, reported
 from ._options import (
     HERE,
+    DryRun,
     Jobs,
     Json,
     MaxCost,
@@ -24,6 +25,7 @@ from ._options import (
     Quiet,
 )
 from ._show import (
+    ingest_forecast_text,
     ingest_line,
     ingest_text,
 )
@@ -48,6 +50,7 @@ def command(
     output: Output = None,
     jobs: Jobs = None,
     max_cost: MaxCost = None,
+    dry_run: DryRun = False,
 ) -> int:
     """Read sources into the index; unchanged documents cost nothing."""
     console = Console(quiet, output)
@@ -59,6 +62,9 @@ def command(
 
     session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost)
     with Workbench.open(project, session) as bench, console.progress(line):
+        if dry_run:
+            console.result(ingest_forecast_text(bench.forecast_ingest(*(sources or ()))))
+            return 0
         report = bench.ingest(*(sources or ()), prune=prune, on_start=shown.append)
     if as_json:
         console.json(report.as_dict())

@@ -24,7 +24,7 @@ from ..flow import (
     TraceEntry,
 )
 from ..retrieve import Retrieved
-from ..workbench import Check, IngestProgress, IngestReport
+from ..workbench import Check, IngestForecast, IngestProgress, IngestReport
 from ._console import table
 
 _WIDTH = 100
@@ -185,6 +185,18 @@ def ingest_text(report: IngestReport, seconds: float) -> str:
     ]
     for failure in report.failures:
         lines.append(f"failed: {failure.source}\n{textwrap.indent(str(failure.error), '  ')}")
+    return "\n".join(lines)
+
+
+def ingest_forecast_text(forecast: IngestForecast) -> str:
+    """A dry run of an ingest for a person."""
+    lines = [
+        f"documents to write: {forecast.documents} ({forecast.chunks} chunks), "
+        f"unchanged: {forecast.unchanged}, cannot be read: {len(forecast.failures)}",
+        f"texts to embed: {forecast.texts}",
+    ]
+    if forecast.calls is not None:
+        lines.append(forecast_text(forecast.calls))
     return "\n".join(lines)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._doctor import Check, doctor
-from ._ingest import IngestProgress, IngestReport
+from ._ingest import IngestForecast, IngestProgress, IngestReport
 from ._project import ProjectFolder, init_project
 from ._runs import Evaluating
 from ._settings import BudgetOptions, Settings, SourceEntry, load_settings, project_keys
@@ -14,6 +14,7 @@ __all__ = [
     "BudgetOptions",
     "Check",
     "Evaluating",
+    "IngestForecast",
     "IngestProgress",
     "IngestReport",
     "ProjectFolder",

@@ -23,7 +23,7 @@ from ..core import (
     changed_options,
     value_hash,
 )
-from ..flow import Flow, Runner, embed, gather
+from ..flow import Flow, Forecast, Runner, embed, gather
 from ..index import IndexedDocument, Pair, Store, WriteCounts, chunk_key, embedded_text
 from ..ingest import Chunker, Failure, FetchBytes, Reader, guarded, pick_reader
 from ._settings import SourceEntry
@@ -76,6 +76,21 @@ class IngestReport:
             ],
             "notes": list(self.notes),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class IngestForecast:
+    """What an ingest would do: documents and chunks to write, texts to embed, calls to pay for.
+
+    ``calls`` is None where no server embeds.
+    """
+
+    documents: int
+    chunks: int
+    unchanged: int
+    texts: int
+    calls: Forecast | None = None
+    failures: tuple[Failure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +149,7 @@ class Ingest:
         store: Where to write.
         pair: Under which settings.
         chunker: Cuts the documents.
-        model: Embedding model as configured, empty for none.
+        embedding: Embedding model as configured (empty for none), and whether it is local.
         runner: Carries ``Embed`` requests.
         stamps: Remembers unchanged files; None reads every file.
     """
@@ -144,7 +159,7 @@ class Ingest:
         store: Store,
         pair: Pair,
         chunker: Chunker,
-        model: str,
+        embedding: tuple[str, bool],
         runner: Runner,
         stamps: Stamps | None,
     ) -> None:
@@ -152,7 +167,7 @@ class Ingest:
         self._store = store
         self._pair = pair
         self._chunker = chunker
-        self._model = model
+        self._model, self._local = embedding
         self._runner = runner
         self._stamps = stamps
         self._known = dict(store.content_hashes(pair))
@@ -180,6 +195,22 @@ class Ingest:
         if self._stamps is not None:
             self._stamps.commit()
         return IngestReport(counts, tuple(self._failures), self._embedded)
+
+    def forecast(self, feeds: Sequence[Feed], fetch: FetchBytes) -> IngestForecast:
+        """What :meth:`run` would write and embed; reads and cuts, writes and embeds nothing."""
+        documents = chunks = 0
+        missing: dict[str, str] = {}
+        for batch in self._batches(feeds, fetch):
+            documents += len(batch.documents)
+            chunks += sum(len(cut) for _, cut in batch.documents)
+            missing.update(batch.missing)
+        calls = None
+        if self._model and not self._local:
+            texts = _Batch("", missing=missing)
+            calls = self._runner.forecast([lambda: self._embedding(texts)])
+        return IngestForecast(
+            documents, chunks, self._unchanged, len(missing), calls, tuple(self._failures)
+        )
 
     # -- reading ---------------------------------------------------------------------------
 

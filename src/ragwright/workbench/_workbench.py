@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -39,7 +40,7 @@ from ..ingest import Chunker, Fetched, FetchHandler, default_readers, load_reade
 from ..measure import Measure, parse_measures
 from ..models import Models, Tokenizer, WordTokenizer, make_analyzer, model_handlers
 from ..retrieve import Retrieved, RetrieveOptions, Target, retrieve
-from ._ingest import Feed, Ingest, IngestProgress, IngestReport, reading, settled
+from ._ingest import Feed, Ingest, IngestForecast, IngestProgress, IngestReport, reading, settled
 from ._project import ProjectFolder
 from ._runs import Evaluating, System, run_evaluation
 from ._settings import Settings, SourceEntry, load_settings
@@ -229,6 +230,20 @@ class Workbench:
             ConfigError: There is nothing to ingest.
             ModelError: The embedding model fails; what was written before stays.
         """
+        feeds, how = self._feeds(sources)
+        with self._ingesting(how) as work:
+            if on_start is not None:
+                on_start(work.progress)
+            return work.run(feeds, self._fetch, prune=prune)
+
+    def forecast_ingest(self, *sources: str | Path) -> IngestForecast:
+        """What ingesting would write, embed and cost; writes nothing and calls no model."""
+        feeds, how = self._feeds(sources)
+        with self._ingesting(how) as work:
+            return work.forecast(feeds, self._fetch)
+
+    def _feeds(self, sources: Sequence[str | Path]) -> tuple[list[Feed], str]:
+        """Sources with their readers, and the name of how they are read."""
         entries = [SourceEntry(str(s)) for s in sources] or list(self.settings.sources)
         if not entries:
             raise ConfigError(
@@ -237,15 +252,15 @@ class Workbench:
                 hint="name sources on the command line, or list them under `sources`",
             )
         base = Path.cwd() if sources else self.folder.root
-        feeds = [self._feed(entry, base) for entry in entries]
-        stamps = Stamps(self.folder.cache / "files.sqlite", reading(entries, base))
-        work = Ingest(
-            self.store, self.pair, self.chunker, self.settings.embed.model, self.runner, stamps
-        )
-        if on_start is not None:
-            on_start(work.progress)
+        return [self._feed(entry, base) for entry in entries], reading(entries, base)
+
+    @contextmanager
+    def _ingesting(self, how: str) -> Iterator[Ingest]:
+        stamps = Stamps(self.folder.cache / "files.sqlite", how)
+        model = self.settings.embed.model
+        embedding = (model, bool(model) and self.models.is_local(model))
         try:
-            return work.run(feeds, self._fetch, prune=prune)
+            yield Ingest(self.store, self.pair, self.chunker, embedding, self.runner, stamps)
         finally:
             stamps.close()
 
