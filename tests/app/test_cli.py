@@ -193,6 +193,18 @@ def test_eval_of_a_beir_folder(project: Path) -> None:
     assert shown["run"]
 
 
+def test_eval_dry_run_counts_the_queries_to_embed(project: Path, server: ScriptedServer) -> None:
+    beir(project / "small")
+    model = ("--set", f"embed.model={server.url}#vectors")
+    assert run(project, "ingest", "beir:small", "--quiet", *model).returncode == 0
+    asked = len(server.requests)
+    words = ("eval", "--testset", "beir:small/test", "--retrieval-only", *model)
+    assert "calls: 3" in run(project, *words, "--dry-run").stdout
+    assert len(server.requests) == asked
+    assert run(project, *words).returncode == 0
+    assert "calls: 0" in run(project, *words, "--dry-run").stdout
+
+
 def test_cache_and_forget(built: Path, server: ScriptedServer) -> None:
     run(built, "ask", QUESTION, "--set", f"answer.model={server.url}#m")
     [row] = ok(built, "cache", "show")["replies"]

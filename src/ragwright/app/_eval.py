@@ -15,6 +15,7 @@ from ..workbench import (
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
 from ._options import (
     HERE,
+    DryRun,
     Jobs,
     Json,
     MaxCost,
@@ -30,6 +31,7 @@ from ._options import (
 from ._show import (
     evaluation_json,
     evaluation_text,
+    forecast_text,
     runner_line,
 )
 
@@ -54,6 +56,7 @@ def command(
     jobs: Jobs = None,
     max_cost: MaxCost = None,
     seed: Seed = 0,
+    dry_run: DryRun = False,
 ) -> int:
     """Run a testset through the project and score what it finds."""
     if not retrieval_only:
@@ -71,6 +74,10 @@ def command(
         max_cost=max_cost,
         seed=seed,
     )
+    if dry_run:
+        with Workbench.open(project, session) as bench:
+            console.result(forecast_text(bench.forecast_evaluate(testset, measures)))
+        return 0
     how = Evaluating(resume=resume or retry_errors, retry_errors=retry_errors, seed=seed)
     with (
         Workbench.open(project, session) as bench,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from ..answer import (
@@ -17,7 +17,7 @@ from ..answer import (
     shipped_personas,
 )
 from ..core import Answer, Citation, ConfigError, Document, Persona, RetrieveError
-from ..experiment import Evaluation, Testset, load_testset
+from ..experiment import Evaluation, Testset, load_testset, ranking_search, retrieval_row
 from ..flow import (
     Fetch,
     Flow,
@@ -376,6 +376,14 @@ class Workbench:
         system = System(self.target(), self.pair.key, self.settings.retrieve)
         return run_evaluation(
             self.runner, self.runs, system, rows, wanted, how or Evaluating(seed=self.session.seed)
+        )
+
+    def forecast_evaluate(self, testset: str, measures: str) -> Forecast:
+        """What an evaluation would call and cost, without calling any model."""
+        wanted = parse_measures(measures)
+        search = ranking_search(self.target(), self.settings.retrieve, wanted)
+        return self.runner.forecast(
+            partial(retrieval_row, row, search, wanted) for row in load_testset(testset).rows
         )
 
     # -- forgetting ------------------------------------------------------------------------
