@@ -19,7 +19,7 @@ from ..core import (
 )
 from ._language import guess_language
 from ._normalise import clean_metadata, normalise
-from ._seams import Failure, FetchBytes, Reader
+from ._seams import Failure, FetchBytes, Reader, read_files
 
 _SAMPLE = 50
 """Documents from whose beginnings the language of a collection is guessed."""
@@ -48,11 +48,7 @@ class BeirReader(Reader):
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
         """Documents in the order of the file."""
-        for path in self.files(source):
-            if isinstance(path, Failure):
-                yield path
-            else:
-                yield from self.read_file(path)
+        return read_files(self, self.files(source))
 
     def files(self, source: str) -> Iterator[Path | Failure]:
         """The corpus file of the folder."""

@@ -30,7 +30,7 @@ from ._odt import read_odt
 from ._pdf import read_pdf
 from ._plain import CODE, read_plain
 from ._pptx import read_pptx
-from ._seams import Failure, FetchBytes, Reader
+from ._seams import Failure, FetchBytes, Reader, read_files
 from ._sheet import read_sheet
 from ._sniff import BINARY, NAMES, SUFFIXES, sniff
 from ._tabular import read_csv
@@ -73,11 +73,7 @@ class FileReader(Reader):
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
         """Documents of a path in sorted order; what cannot be read becomes a Failure."""
-        for path in self.files(source):
-            if isinstance(path, Failure):
-                yield path
-            else:
-                yield from self.read_file(path)
+        return read_files(self, self.files(source))
 
     def files(self, source: str) -> Iterator[Path | Failure]:
         """Files of a path, folder or pattern, in sorted order."""
