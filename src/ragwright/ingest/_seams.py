@@ -96,3 +96,12 @@ class Chunker(ABC):
         spans = self.cut(document)
         counts = [self.count(document.text[s.start : s.end]) for s in spans]
         return make_chunks(document, spans, counts)
+
+
+def read_files(reader: Reader, files: Iterator[Path | Failure]) -> Iterator[Document | Failure]:
+    """Documents of a source's files, one file after the other: ``read`` for such readers."""
+    for path in files:
+        if isinstance(path, Failure):
+            yield path
+        else:
+            yield from reader.read_file(path)
