@@ -103,3 +103,29 @@ def test_every_key_has_a_sentence_and_says_when_it_applies() -> None:
     for name, when, _, sentence in listed:
         assert when in {"index", "query"}, name
         assert sentence.endswith((".", "…")), name
+
+
+@pytest.mark.parametrize(
+    "item", ["{field: language, value: fr}", "{field: language}", "{values: [fr]}", "{}"]
+)
+def test_a_filter_that_would_filter_nothing_is_refused(tmp_path: Path, item: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, f"retrieve:\n  filters:\n    - {item}\n")
+    assert caught.value.where == "ragwright.yaml:3"
+
+
+def test_one_value_may_stand_for_a_list(tmp_path: Path) -> None:
+    settings = load(tmp_path, "retrieve: {filters: [{field: created, low: 2024-01-01}]}\n")
+    assert settings.retrieve.filters[0].low == "2024-01-01"
+    settings = load(tmp_path, "retrieve: {filters: [{field: language, values: fr}]}\n")
+    assert settings.retrieve.filters[0].values == ("fr",)
+
+
+def test_an_override_is_blamed_for_its_own_fault(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, "retrieve: {top_k: 3}\n", "retrieve.topk=7")
+    assert caught.value.where == "--set retrieve.topk=7"
+
+
+def test_an_empty_override_means_the_empty_text(tmp_path: Path) -> None:
+    assert load(tmp_path, "embed: {model: 'st:x'}\n", "embed.model=").embed.model == ""

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from ._errors import ConfigError
+from ._errors import ConfigError, RagwrightError
 from ._yaml import Placed
 
 T = TypeVar("T")
@@ -51,9 +51,14 @@ def build_options(kind: type[T], values: Any, placed: Placed, path: tuple[str, .
         if key not in fields:
             raise unknown_key(key, fields, placed, (*path, key))
         arguments[key] = _checked(fields[key], hints[key], value, placed, (*path, key))
+    missing = [name for name, field in fields.items() if name not in arguments and _needed(field)]
+    if missing:
+        raise ConfigError(
+            f"{'.'.join(path)} needs the key {missing[0]!r}", where=placed.where(*path)
+        )
     try:
         return kind(**arguments)
-    except ConfigError as error:
+    except RagwrightError as error:
         raise ConfigError(
             error.what, where=error.where or placed.where(*path), hint=error.hint
         ) from error
@@ -122,6 +127,16 @@ def _checked(
 
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return build_options(hint, value, placed, path)
+    if typing.get_origin(hint) is tuple:
+        if isinstance(value, str | int | float):
+            value = [value]  # one value where several may stand
+        item = typing.get_args(hint)[0]
+        if dataclasses.is_dataclass(item) and isinstance(item, type) and isinstance(value, list):
+            return tuple(
+                build_options(item, each, placed, (*path, str(at))) for at, each in enumerate(value)
+            )
+    if value is None and hint is str:
+        value = ""
     limits = {k: v for k, v in field.metadata.get("limits", {}).items() if v is not None}
     name = ".".join(path)
     try:
@@ -129,7 +144,7 @@ def _checked(
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(
-            f"{name}: {first['msg'].lower()}, not {_kind(value)}",
+            f"{name}: {_told(first['msg'])}, not {_kind(value)}",
             where=placed.where(*path),
             hint=field.metadata.get("doc") or None,
         ) from error
@@ -140,6 +155,18 @@ def _checked(
                 f"{name} must be {words} {limit}, not {value!r}", where=placed.where(*path)
             )
     return checked
+
+
+def _told(message: str) -> str:
+    """A type error in the words of YAML."""
+    told = message.lower().removeprefix("value error, ").replace("input should be ", "must be ")
+    for python, plain in (("tuple", "list"), ("dictionary", "mapping"), ("valid string", "text")):
+        told = told.replace(f"a valid {python}", f"a {plain}").replace(f"a {python}", f"a {plain}")
+    return told.replace("a text", "text")
+
+
+def _needed(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def _kind(value: Any) -> str:

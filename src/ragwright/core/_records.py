@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from ._errors import FilterError
 from ._hashing import value_hash
 
 MetaValue: TypeAlias = str | int | float | bool | tuple[str, ...]
@@ -143,6 +144,18 @@ class Filter:
     values: tuple[str | int | float | bool, ...] = ()
     low: str | int | float | None = None
     high: str | int | float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a filter without a condition: it would let everything through.
+
+        Raises:
+            FilterError: Neither values nor bounds.
+        """
+        if not self.values and self.low is None and self.high is None:
+            raise FilterError(
+                f"the filter on {self.field!r} states no condition",
+                hint="give `values`, or `low` and `high`",
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,13 @@ class Placed:
     value: Any
     lines: dict[tuple[str, ...], int] = field(default_factory=dict)
     file: str = ""
+    overrides: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def where(self, *path: str) -> str:
-        """``file:line`` of a key path, or of the nearest enclosing one."""
+        """``file:line`` of a key path, or of the nearest enclosing one, or its override."""
         for length in range(len(path), -1, -1):
+            if path[:length] in self.overrides:
+                return self.overrides[path[:length]]
             line = self.lines.get(path[:length])
             if line is not None:
                 return f"{self.file}:{line}"
@@ -67,10 +71,13 @@ def scalar(text: str) -> Any:
     """One value as YAML reads it: ``3`` a number, ``[a, b]`` a list, anything else a text."""
     import yaml
 
+    if not text:
+        return ""
     try:
-        return yaml.safe_load(text)
+        found = yaml.safe_load(text)
     except yaml.YAMLError:
         return text
+    return found.isoformat() if isinstance(found, date) else found
 
 
 def _tab_at(text: str, line: int) -> bool:
@@ -107,9 +114,10 @@ def _plain(node: Any, placed: Placed) -> Any:
     try:
         loader = yaml.SafeLoader("")
         try:
-            return loader.construct_object(node, deep=True)
+            found = loader.construct_object(node, deep=True)
         finally:
             loader.dispose()
+        return found.isoformat() if isinstance(found, date) else found
     except yaml.YAMLError as error:
         line = node.start_mark.line + 1
         raise ConfigError(f"not a plain value: {error}", where=f"{placed.file}:{line}") from error

@@ -39,7 +39,7 @@ class Budget:
                 raise BudgetStopped(
                     f"the budget of {self.ceiling:g} does not cover the next call "
                     f"(spent {self.spent:.6g}, the call may cost {amount:.6g})",
-                    hint="raise --max-cost and run again with --resume",
+                    hint="raise --max-cost and run again: what was paid for is kept",
                 )
             settled = asyncio.get_running_loop().create_future()
             self._settled.append(settled)

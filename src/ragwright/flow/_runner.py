@@ -197,7 +197,7 @@ class Runner:
         """Stop as Ctrl-C does: close flows, wait for calls in flight, keep their replies."""
         self._refuse_own_thread()
         if self._loop is not None and not self._closed:
-            reason = Interrupted("stopped by the user", hint="run again with --resume")
+            reason = Interrupted("stopped by the user", hint="run it again: replies are kept")
             self._loop.call_soon_threadsafe(self._engine.stop, reason)
             self._drain()
 

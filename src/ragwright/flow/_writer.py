@@ -218,7 +218,7 @@ def translate(error: sqlite3.Error, path: Path) -> StoreError:
         return StoreFullError(
             "the disk is full; everything committed before is intact",
             where=str(path),
-            hint="free some space and run again with --resume",
+            hint="free some space and run it again",
         )
     if "not a database" in text or "malformed" in text:
         return StoreError(

@@ -97,6 +97,7 @@ def load_settings(file: Path, overrides: Sequence[str] = ()) -> Settings:
         path, value = parse_override(text)
         values = overlaid(values, path, value)
         placed.lines = {k: n for k, n in placed.lines.items() if k[: len(path)] != path}
+        placed.overrides[path] = f"--set {text}"
     placed.value = values
     return settings_from(placed)
 
