@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from answer_fakes import Driver, dense, hit
 
@@ -66,6 +68,19 @@ class TestExtractive:
         assert made.abstained
         assert not made.citations
         assert any("closest" in note for note in made.notes)
+
+    def test_a_score_just_under_the_threshold_is_told_apart_from_it(self) -> None:
+        question = "What does APP_w304 mean?"
+        sure = answer(question, PERSONA, HITS, AnswerSetup(AnswerOptions(threshold=1.0)))
+        (note,) = Driver().run(sure).notes
+        reached, needed = re.findall(r"\d\.\d+", note)
+        assert float(reached) < float(needed) == 1.0
+        for above in (1e-2, 1e-3, 1e-4):
+            threshold = float(reached) + above
+            flow = answer(question, PERSONA, HITS, AnswerSetup(AnswerOptions(threshold=threshold)))
+            (note,) = Driver().run(flow).notes
+            low, high = re.findall(r"\d\.\d+", note)
+            assert float(low) < float(high)
 
     def test_the_refusal_speaks_the_language_of_the_question(self) -> None:
         made = Driver().run(answer("Qui est le maire de la ville ?", PERSONA, HITS))
@@ -182,8 +197,29 @@ class TestWritten:
         assert made.hits == ()
 
     def test_an_empty_reply_is_an_error(self) -> None:
-        with pytest.raises(ModelReplyError):
+        with pytest.raises(ModelReplyError, match="empty") as caught:
             Driver("  ").run(answer("Why?", PERSONA, HITS, chat_setup()))
+        assert caught.value.hint is not None
+        assert "answer.max_tokens" in caught.value.hint
+        # `ask` has no such option; only runs of testsets do.
+        assert "--retry-errors" not in caught.value.hint
+
+    @pytest.mark.parametrize(
+        ("reply", "closed_book", "noted"),
+        [
+            ("The pump is blocked.", False, True),
+            ("The pump is blocked [9].", False, True),
+            ("The pump is blocked [1].", False, False),
+            ("The passages do not answer this question.", False, False),
+            ("The pump is blocked.", True, False),
+        ],
+    )
+    def test_an_answer_without_a_citation_says_so(
+        self, reply: str, closed_book: bool, noted: bool
+    ) -> None:
+        flow = answer("Why?", PERSONA, HITS, chat_setup(closed_book=closed_book))
+        made = Driver(reply).run(flow)
+        assert ("the answer cites no passage" in made.notes) is noted
 
     def test_what_went_wrong_on_the_way_is_noted(self) -> None:
         reply = ChatReply("Cut off", finish="length", dropped=("seed",))

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragwright.core import ConfigError, Filter, Hit, PluginError, RagwrightError, RetrieveError
+from ragwright.core import (
+    ConfigError,
+    Filter,
+    FilterError,
+    Hit,
+    PluginError,
+    RagwrightError,
+    RetrieveError,
+)
 from ragwright.flow import (
     BatchHandler,
     Embed,
@@ -109,9 +117,11 @@ def test_keyword_hits_carry_rank_score_and_address(ask: Ask) -> None:
     assert best.channels.keys() == {"keyword"}
 
 
-def test_auto_without_vectors_says_so(ask: Ask) -> None:
-    assert any("no vectors" in note for note in ask("red", KEYWORD).notes)
-    assert ask("red", KEYWORD, search="keyword").notes == ()
+@pytest.mark.parametrize("search", ["auto", "keyword"])
+def test_keyword_search_without_vectors_is_told_by_the_mode_alone(ask: Ask, search: str) -> None:
+    found = ask("red", KEYWORD, search=search)
+    assert found.mode == "keyword"
+    assert found.notes == ()
 
 
 def test_auto_with_vectors_fuses_both_channels(ask: Ask, tiny: Tiny) -> None:
@@ -261,6 +271,48 @@ def test_an_own_retriever_takes_over(ask: Ask) -> None:
 def test_an_own_retriever_that_does_not_fit_is_refused(ask: Ask, name: str) -> None:
     with pytest.raises(PluginError):
         ask("red", retriever=f"{__name__}:{name}")
+
+
+def takes_too_little(query: str) -> Flow[Retrieved]:
+    return (yield from own_retriever(query, KEYWORD, RetrieveOptions()))
+
+
+def fails_at_once(query: str, target: Target, options: RetrieveOptions) -> Flow[Retrieved]:
+    raise KeyError("api_base")
+
+
+def fails_on_the_way(query: str, target: Target, options: RetrieveOptions) -> Flow[Retrieved]:
+    yield from search_keyword(target.snapshot, query, options.top_k)
+    raise ZeroDivisionError("no weights")
+
+
+def explains(query: str, target: Target, options: RetrieveOptions) -> Flow[Retrieved]:
+    yield from search_keyword(target.snapshot, query, options.top_k)
+    raise FilterError("no such field")
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("takes_too_little", "TypeError"),
+        ("fails_at_once", "KeyError: 'api_base'"),
+        ("fails_on_the_way", "ZeroDivisionError: no weights"),
+    ],
+)
+def test_an_own_retriever_that_fails_is_named_with_the_cause(
+    ask: Ask, name: str, cause: str
+) -> None:
+    with pytest.raises(PluginError) as caught:
+        ask("red", retriever=f"{__name__}:{name}")
+    assert f"{__name__}:{name}" in caught.value.what
+    assert cause in caught.value.what
+    assert caught.value.where == "retrieve.retriever"
+    assert caught.value.__cause__ is not None
+
+
+def test_what_an_own_retriever_explains_itself_passes_unchanged(ask: Ask) -> None:
+    with pytest.raises(FilterError, match="no such field"):
+        ask("red", retriever=f"{__name__}:explains")
 
 
 def test_an_index_that_loses_chunks_is_an_error(tiny: Tiny) -> None:

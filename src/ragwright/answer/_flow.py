@@ -107,10 +107,10 @@ def extract(
     )
     if not selection.chosen and selection.best:
         near = selection.best
+        reached, needed = _apart(selection.score, options.threshold)
         return _refused(
             made,
-            f"closest sentence, score {selection.score:.2f} of {options.threshold:.2f} needed: "
-            f"{near.text} [{near.number}]",
+            f"closest sentence, score {reached} of {needed} needed: {near.text} [{near.number}]",
         )
     text, citations, notes = quoted(selection, hits, persona)
     label = f"{QUOTED}; best score {selection.score:.2f}"
@@ -146,13 +146,16 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSet
     if not text:
         raise ModelReplyError(
             f"{model} returned an empty answer",
-            hint="raise answer.max_tokens, or try the question again with --retry-errors",
+            hint="raise answer.max_tokens, or ask again (an empty reply is never stored)",
         )
     citations, wrong = resolve_citations(text, kept)
+    abstained = abstains(text, setup.prompt.cue)
+    if not (citations or abstained or options.closed_book):
+        wrong += ("the answer cites no passage",)
     return replace(
         blank,
         text=text,
-        abstained=abstains(text, setup.prompt.cue),
+        abstained=abstained,
         citations=citations,
         hits=kept,
         cached=reply.cached and context.cached,
@@ -201,6 +204,12 @@ def refusal(question: str) -> str:
 
 def _refused(made: Answer, note: str) -> Answer:
     return replace(made, text=refusal(made.question), abstained=True, notes=(note,))
+
+
+def _apart(score: float, threshold: float) -> tuple[str, str]:
+    """Both numbers with two digits, or as many more as it takes to tell them apart."""
+    digits = next((d for d in range(2, 9) if round(score, d) != round(threshold, d)), 9)
+    return f"{score:.{digits}f}", f"{threshold:.{digits}f}"
 
 
 def _for_context(options: PromptOptions, closed_book: bool) -> PromptOptions:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
 import numpy as np
 
-from ..core import ChannelScore, Hit, PluginError, RetrieveError, load_object
+from ..core import ChannelScore, Hit, PluginError, RagwrightError, RetrieveError, load_object
 from ..flow import Flow, Vector, embed, lookup, search_dense, search_keyword
 from ._fusion import rrf
 from ._options import RetrieveOptions
@@ -79,7 +79,7 @@ def retrieve(query: str, target: Target, options: RetrieveOptions) -> Flow[Retri
     Raises:
         RetrieveError: The query is empty, or asks for vectors that the index has not.
         FilterError: A filter names an unknown field.
-        PluginError: The own retriever is not a flow that returns ``Retrieved``.
+        PluginError: The own retriever fails, or is not a flow that returns ``Retrieved``.
     """
     if options.retriever:
         return (yield from _own(query, target, options))
@@ -138,11 +138,14 @@ def _prepared(query: str, limit: int) -> tuple[str, list[str]]:
 
 
 def _mode(target: Target, options: RetrieveOptions) -> tuple[Mode, list[str]]:
-    """The channels to search, and a note where they are fewer than one might expect."""
+    """The channels to search, and a note where the settings leave one out.
+
+    ``auto`` without vectors needs none: the mode on the result says it.
+    """
     asked = options.search
     if not target.model:
         if asked == "auto":
-            return "keyword", ["no vectors: keyword search only"]
+            return "keyword", []
         if asked != "keyword":
             raise RetrieveError(
                 f"{asked} search needs vectors, and this index has none",
@@ -241,19 +244,32 @@ def _nothing_found(filtered: bool) -> str:
 
 
 def _own(query: str, target: Target, options: RetrieveOptions) -> Flow[Retrieved]:
-    """Hand over to the retriever that the settings name."""
+    """Hand over to the retriever that the settings name; what it fails with names it."""
     own = load_object(options.retriever, where="retrieve.retriever")
-    flow = own(query, target, options) if callable(own) else own
-    if not hasattr(flow, "send"):
+    try:
+        flow = own(query, target, options) if callable(own) else own
+        result = (yield from flow) if isinstance(flow, Generator) else flow
+    except RagwrightError:
+        raise
+    except Exception as error:
+        raise PluginError(
+            f"{options.retriever} failed: {type(error).__name__}: {error}",
+            where="retrieve.retriever",
+            hint=_OWN_FORM,
+        ) from error
+    if not isinstance(flow, Generator):
         raise PluginError(
             f"{options.retriever} is not a flow: it gave {type(flow).__name__}",
             where="retrieve.retriever",
-            hint="write a generator function (query, target, options) that returns Retrieved",
+            hint=_OWN_FORM,
         )
-    result = yield from flow
     if not isinstance(result, Retrieved):
         raise PluginError(
             f"{options.retriever} returned {type(result).__name__}, not Retrieved",
             where="retrieve.retriever",
+            hint=_OWN_FORM,
         )
     return result
+
+
+_OWN_FORM = "write a generator function (query, target, options) that returns Retrieved"
