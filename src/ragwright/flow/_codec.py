@@ -32,11 +32,11 @@ DURABLE = (Chat, Complete, Embed, Rerank, Fetch)
 def durable(request: Request) -> bool:
     """True for the kinds that are kept across runs (rule 9).
 
-    Vectors of passages are kept once, in the store, never here.
+    Vectors of passages live in the index; here only those that are on their way there.
     """
-    return isinstance(request, DURABLE) and not (
-        isinstance(request, Embed) and request.role == "passage"
-    )
+    if isinstance(request, Embed) and request.role == "passage":
+        return bool(request.sources)
+    return isinstance(request, DURABLE)
 
 
 def reply_key(request: Request, identity: str, scope: str, attempt: int) -> str:

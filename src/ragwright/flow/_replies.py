@@ -219,6 +219,22 @@ class Replies:
         scrub(self._reader, self._database.path)
         return count
 
+    def drop(self, source: str) -> int:
+        """Delete the replies of a source that are needed no more; how many there were.
+
+        Unlike :meth:`forget` the bytes are not overwritten: there is nothing to hide.
+        """
+
+        def work(connection: sqlite3.Connection) -> int:
+            keys = connection.execute(
+                "SELECT key FROM reply_sources WHERE source = ?", (source,)
+            ).fetchall()
+            connection.executemany("DELETE FROM replies WHERE key = ?", keys)
+            connection.execute("DELETE FROM reply_sources WHERE source = ?", (source,))
+            return len(keys)
+
+        return self._writer.call(work)
+
     def clear(self) -> int:
         """Delete every reply; how many there were."""
 

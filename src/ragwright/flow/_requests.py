@@ -70,12 +70,17 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Embed:
-    """Vectors for texts; queries and passages may be prefixed differently by the model."""
+    """Vectors for texts; queries and passages may be prefixed differently by the model.
+
+    Vectors of passages live in the index, not in the reply store. Where ``sources`` is given
+    they are kept there too, under that name, until whoever asked has put them into the index.
+    """
 
     model: str
     texts: tuple[str, ...]
     role: Literal["query", "passage"] = "query"
     timeout: float | None = field(default=None, compare=False)
+    sources: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

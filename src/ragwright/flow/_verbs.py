@@ -131,10 +131,15 @@ def complete(
 
 
 def embed(
-    model: str, texts: Sequence[str], role: Literal["query", "passage"] = "query"
+    model: str,
+    texts: Sequence[str],
+    role: Literal["query", "passage"] = "query",
+    *,
+    sources: Sequence[str] = (),
 ) -> Flow[Vector]:
-    """Vectors of texts: float32, shape (texts, dimensions)."""
-    return _expect(EmbedReply, (yield Embed(model, tuple(texts), role))).vectors
+    """Vectors of texts: float32, shape (texts, dimensions); ``sources`` as in `Embed`."""
+    request = Embed(model, tuple(texts), role, sources=tuple(sources))
+    return _expect(EmbedReply, (yield request)).vectors
 
 
 def search_keyword(
