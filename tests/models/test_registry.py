@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -120,6 +120,29 @@ def test_identities_tell_servers_models_and_parameters_apart(server: ScriptedSer
     }
     assert len(names) == 4
     assert identity(priced(server, price_in=9.0), "acme:m") == identity(plain, "acme:m")
+
+
+def test_what_decides_the_vectors_of_a_server_is_in_the_identity(server: ScriptedServer) -> None:
+    def identity(long_texts: Literal["pool", "refuse"] = "pool", **more: Any) -> str:
+        entry = ModelSettings(base=server.url, **more)
+        models = Models({"acme": entry}, EmbedOptions(long_texts=long_texts))
+        handler: Any = model_handlers(models)[Embed]
+        request = Embed("acme:e", ("a",))
+        return str(handler(request).identity(request))
+
+    found = [
+        identity(),
+        identity(params={"task": "retrieval.query"}),
+        identity(params={"task": "retrieval.passage"}),
+        identity(context_window=100),
+        identity(context_window=200),
+        identity("refuse", context_window=100),
+        identity(query_prefix="q: "),
+        identity(dimensions=8),
+    ]
+    assert len(set(found)) == len(found)
+    assert identity("refuse") == identity(), "without a window nothing is long"
+    assert identity(concurrency=2, batch_size=3, price_in=1.0) == identity()
 
 
 def test_remote_embedding(server: ScriptedServer) -> None:
@@ -309,6 +332,25 @@ def test_local_embedding_through_the_runner(minilm_onnx: Path) -> None:
     assert models.embedder(name) is embedder
     plain = Models().embedder_identity(name)
     assert plain != models.embedder_identity(name)
+
+
+def test_a_relative_folder_keeps_its_name_and_its_settings(minilm_onnx: Path) -> None:
+    root, name = minilm_onnx.parent, f"onnx:{minilm_onnx.name}"
+    settings = {name: ModelSettings(query_prefix="find: ")}
+    models = Models(settings, EmbedOptions(model=name), root)
+    with Runner(model_handlers(models)) as runner:
+        (vector,) = runner.run(embed(name, ["a red car"]))
+    embedder = models.embedder(name)
+    assert embedder is not None
+    assert vector.tobytes() == embedder.embed_batch(["find: a red car"])[0].tobytes()
+    assert models.vector_rule(name).prefixes.query == "find: "
+    identity = models.embedder_identity(name)
+    assert str(root) not in identity
+    absolute = f"onnx:{minilm_onnx}"
+    elsewhere = Models({absolute: ModelSettings(query_prefix="find: ")})
+    assert elsewhere.embedder_identity(absolute) == identity, "weights, not where they lie"
+    with pytest.raises(ConfigError):
+        Models(settings, root=root / "elsewhere").embedder(name)
 
 
 def test_rerank_needs_as_many_scores_as_passages() -> None:

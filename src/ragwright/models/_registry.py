@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..core import (
@@ -26,7 +27,7 @@ from ._openai import OpenAIChat
 from ._rerank import CrossEncoderReranker
 from ._seams import ChatModel, Embedder, Reranker, Tokenizer
 from ._st import SentenceTransformerEmbedder
-from ._transport import Connections
+from ._transport import Connections, OpenAIServer
 
 Backend: TypeAlias = ChatModel | Embedder | Reranker
 
@@ -37,6 +38,8 @@ class Models:
     Args:
         settings: Entries under ``models:``, by model name or provider.
         embed: The ``embed`` section; it applies to the model it names.
+        root: The project's folder: where a folder that a name gives lies in it, that one is
+            opened. Names stay as they were configured, in keys as in settings.
 
     Nothing is opened, read or asked for before a model is used. One instance serves any
     number of runners; :meth:`handlers` makes the connections of one runner.
@@ -46,7 +49,9 @@ class Models:
         self,
         settings: Mapping[str, ModelSettings] | None = None,
         embed: EmbedOptions | None = None,
+        root: Path | None = None,
     ) -> None:
+        self.root = root
         self.directory = Directory(dict(settings or {}))
         self.embed = embed or EmbedOptions()
         self._backends: dict[str, Backend | None] = {"extractive": ExtractiveReranker()}
@@ -141,7 +146,9 @@ class Models:
         with self._opening:
             if name not in self._local:
                 open_ = OnnxEmbedder if target.name.provider == "onnx" else _open_st
-                self._local[name] = open_(target.name.name, self._options(name), target.settings)
+                self._local[name] = open_(
+                    self._source(target), self._options(name), target.settings
+                )
             return self._local[name]
 
     def reranker(self, name: str) -> Reranker:
@@ -157,7 +164,7 @@ class Models:
         if own is None and self.target(name).name.provider == "st":
             with self._opening:
                 if name not in self._cross:
-                    source = self.target(name).name.name
+                    source = self._source(self.target(name))
                     self._cross[name] = CrossEncoderReranker(source, self._options(name))
                 return self._cross[name]
         raise _wrong(name, "reranking", own)
@@ -181,18 +188,25 @@ class Models:
         return settle_rule(self._options(name), settings, names, VectorRule())
 
     def embedder_identity(self, name: str) -> str:
-        """What decides the vectors of a model: weights and tokenizer, or address, and the rule.
+        """What decides the vectors of a model, besides the texts.
 
-        Keys of stored vectors hold it; two models that could differ never share one.
+        Weights and tokenizer, or the server's address and the parameters sent to it; the
+        rule; the window, and what becomes of texts beyond it. No path on this machine. Keys of stored vectors hold it; two models that could differ never share one.
         """
         found = self.embedder(name)
         if found is None:
             target = self.target(name)
-            rule = self.vector_rule(name)
-            return f"{target.base}#{target.name.name}:{rule.identity()}"
+            server = OpenAIServer(target).identity
+            window = target.settings.context_window
+            return f"{server}:{window}:{self.vector_rule(name).identity()}{self._long(window)}"
+        own = f"{found.identity}{self._long(found.window)}"
         if isinstance(getattr(found, "rule", None), VectorRule):
-            return found.identity
-        return f"{found.identity}:{self.vector_rule(name).identity()}"
+            return own
+        return f"{own}:{found.window}:{self.vector_rule(name).identity()}"
+
+    def _long(self, window: int | None) -> str:
+        """What becomes of texts beyond a window: it decides their vectors."""
+        return "" if window is None else f":{self.embed.long_texts}"
 
     def free(self, name: str) -> bool:
         """True where calls cost nothing: local work, a server here, or a price of zero."""
@@ -220,6 +234,11 @@ class Models:
     def is_local(self, name: str) -> bool:
         """True where this process does the work, False where a server does; opens nothing."""
         return self.backend(name) is not None or self.target(name).kind != "server"
+
+    def _source(self, target: Target) -> str:
+        """The folder of a local model, where it is one; else its name on the hub."""
+        inside = None if self.root is None else self.root / target.name.name
+        return target.name.name if inside is None or not inside.exists() else str(inside.resolve())
 
     def _options(self, name: str) -> EmbedOptions:
         """The ``embed`` section for the model it names; for others its threads alone."""
