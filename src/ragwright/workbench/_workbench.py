@@ -102,7 +102,7 @@ class Workbench:
         self.folder = folder
         self.settings = _rooted(settings, folder.root)
         self.session = session or Session()
-        self.models = Models(self.settings.models, self.settings.embed)
+        self.models = Models(self.settings.models, self.settings.embed, folder.root)
 
     @classmethod
     def open(cls, folder: str | Path = ".", session: Session | None = None) -> Workbench:
@@ -408,13 +408,10 @@ class Workbench:
 
 def _rooted(settings: Settings, root: Path) -> Settings:
     """Settings whose relative paths start from the project, wherever the command runs."""
-    embed_, prompt = settings.embed, settings.prompt
-    provider, _, name = embed_.model.partition(":")
-    if provider in ("onnx", "st") and (root / name).exists():
-        embed_ = replace(embed_, model=f"{provider}:{root / name}")
-    if prompt.template:
-        prompt = replace(prompt, template=str(root / prompt.template))
-    return replace(settings, embed=embed_, prompt=prompt)
+    prompt = settings.prompt
+    if not prompt.template:
+        return settings
+    return replace(settings, prompt=replace(prompt, template=str(root / prompt.template)))
 
 
 @dataclass(frozen=True, slots=True)
