@@ -9,10 +9,10 @@ import pytest
 from small_project import MANUAL, MakeProject
 
 from ragwright import Session, Workbench
-from ragwright.core import ConfigError, Document, ModelError, RetrieveError
-from ragwright.ingest import Failure, FetchBytes, FileReader, Reader
+from ragwright.core import ConfigError, Document, ModelError, RetrieveError, Span
+from ragwright.ingest import Chunker, Failure, FetchBytes, FileReader, Reader
 from ragwright.models import Embedder
-from ragwright.testing import Reply, ScriptedServer
+from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 
 @pytest.fixture
@@ -236,3 +236,115 @@ def test_a_dry_run_prices_the_embedding_and_writes_nothing(
         assert bench.ingest().counts.added == 2
         again = bench.forecast_ingest()
         assert (again.documents, again.unchanged, again.texts) == (0, 2, 0)
+
+
+def test_one_refused_text_costs_its_own_document_only(
+    make_project: MakeProject, server: ScriptedServer
+) -> None:
+    folder = make_project(f"embed: {{model: '{server.url}#vectors'}}\n")
+    (folder / "docs/bad.md").write_text("# Bad\n\nPOISON\n", "utf-8")
+
+    def script(request: ServerRequest) -> Reply:
+        poisoned = "POISON" in str(request.body)
+        return Reply(status=400, error="no") if poisoned else Reply()
+
+    server.play(script)
+    with opened(folder) as bench:
+        report = bench.ingest()
+        assert report.counts.added == 2
+        [failure] = report.failures
+        assert failure.source.endswith("bad.md")
+        assert bench.retrieve("brake fluid").mode == "hybrid"
+
+
+def test_paid_vectors_survive_an_ingest_that_fails(
+    make_project: MakeProject, server: ScriptedServer
+) -> None:
+    texts = {f"{n}.md": f"# Part {n}\n\nWords of part {n}.\n" for n in range(130)}
+    folder = make_project(f"embed: {{model: '{server.url}#vectors'}}\n", **texts)
+    embedded: list[str] = []
+
+    def script(request: ServerRequest) -> Reply:
+        texts = request.body["input"]
+        if "Part 129" in str(texts) and len(embedded) < 130:
+            return Reply(status=401, error="key gone")
+        embedded.extend(texts)
+        return Reply()
+
+    server.play(script)
+    with opened(folder) as bench, pytest.raises(ModelError):
+        bench.ingest()
+    paid = [t for t in embedded if t.startswith("Part")]
+    assert len(paid) >= 64
+    server.play("ok")
+    before = len(server.requests)
+    with opened(folder) as bench:
+        assert bench.ingest().counts.added == 130
+        [row] = [r for r in bench.replies.statistics() if r[0] == "Embed"]
+        assert row[2] == 1  # the vectors are in the index now, only the probe is left here
+    sent = [t for r in server.requests[before:] for t in r.body["input"]]
+    assert not set(sent) & set(paid)
+
+
+def test_a_broken_own_chunker_costs_its_own_document_only(make_project: MakeProject) -> None:
+    folder = make_project("chunk: {by: 'test_ingest:FussyChunker'}\n")
+    with opened(folder) as bench:
+        report = bench.ingest()
+    assert report.counts.added == 1
+    assert [type(f.error).__name__ for f in report.failures] == ["ChunkError"]
+
+
+class FussyChunker(Chunker):
+    """Dislikes one document."""
+
+    spec = "fussy"
+
+    def cut(self, document: Document) -> list[Span]:
+        if "codes" in document.id:
+            raise ZeroDivisionError("no")
+        return [Span(0, len(document.text))]
+
+
+def test_another_spelling_of_a_folder_is_the_same_source(make_project: MakeProject) -> None:
+    folder = make_project()
+    with opened(folder) as bench:
+        bench.ingest(folder / "docs")
+        (folder / "docs/codes.md").unlink()
+        report = bench.ingest(f"{folder}/./docs/", prune=True)
+    assert report.counts.removed == 1
+
+
+def test_what_vanished_is_said(make_project: MakeProject) -> None:
+    folder = make_project()
+    with opened(folder) as bench:
+        bench.ingest()
+        (folder / "docs/codes.md").unlink()
+        assert any("--prune" in note for note in bench.ingest().notes)
+
+
+def test_an_ingest_that_was_cut_off_is_said(
+    make_project: MakeProject, server: ScriptedServer
+) -> None:
+    folder = make_project()
+    with opened(folder) as bench:
+        bench.ingest()
+        assert bench.partial_note() == ()
+    server.play(lambda _: Reply(status=401, error="no key"))
+    vectors = (f"embed.model={server.url}#m", "embed.dimensions=16")
+    with opened(folder, *vectors) as bench, pytest.raises(ModelError):
+        bench.ingest()
+    with opened(folder) as bench:
+        assert any("partial" in note for note in bench.retrieve("brake fluid").notes)
+        bench.ingest()
+        assert bench.retrieve("brake fluid").notes == ()
+
+
+def test_asking_goes_on_while_another_process_ingests(make_project: MakeProject) -> None:
+    folder = make_project()
+    with opened(folder) as reader, opened(folder) as writer:
+        writer.ingest()
+        flow = reader.asking("How often must the brake fluid be changed?", [""])
+        (folder / "docs/service.md").write_text("# Other\n\nNothing.\n", "utf-8")
+        writer.ingest()
+        [answer] = reader.runner.run(flow)
+    assert "two years" in answer.text

@@ -6,11 +6,12 @@ import importlib.util
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ..core import ConfigError, RagwrightError
+from ..answer import compose
+from ..core import ConfigError, Persona, RagwrightError
 from ..models import check_model
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _extras() -> Iterator[Check]:
             yield Check(
                 "extras",
                 "note",
-                f"[{extra}] is not installed: no {_FOR[extra]}",
+                f"[{extra}] is not installed; it brings {_FOR[extra]}",
                 f"pip install 'ragwright[{extra}]'",
             )
         else:
@@ -98,7 +99,12 @@ def _sources(bench: Workbench) -> Iterator[Check]:
         if remote or path.exists():
             yield Check("sources", "ok", entry.source)
         elif not any(c in entry.source for c in "*?["):
-            yield Check("sources", "fault", f"{entry.source} does not exist", f"make {path}")
+            yield Check(
+                "sources",
+                "fault",
+                f"{entry.source} does not exist",
+                f"create {path}, or edit `sources` in ragwright.yaml",
+            )
 
 
 def _index(bench: Workbench) -> Iterator[Check]:
@@ -125,6 +131,8 @@ def _index(bench: Workbench) -> Iterator[Check]:
             f"{size.documents} documents, {size.chunks} chunks, {size.tokens} tokens; the view "
             f"takes {size.bytes / 1e6:.1f} MB",
         )
+    for note in bench.partial_note():
+        yield Check("index", "note", note)
     for other in pairs:
         if other.key != pair.key:
             kept = len(bench.store.content_hashes(other))
@@ -132,14 +140,18 @@ def _index(bench: Workbench) -> Iterator[Check]:
 
 
 def _models(bench: Workbench) -> Iterator[Check]:
+    try:
+        compose("?", Persona("nobody"), (), bench.settings.prompt)
+        personas: Mapping[str, Persona] = bench.personas
+    except RagwrightError as error:
+        yield Check("answers", "fault", str(error))
+        personas = {}
     model = bench.settings.embed.model
     if not model:
         yield Check("search", "ok", "keyword search alone: no embedding model is configured")
     else:
         yield from _model(bench, "search", model, "vectors")
-    generators = {bench.settings.answer.model} | {
-        p.model for p in bench.personas.values() if p.model
-    }
+    generators = {bench.settings.answer.model} | {p.model for p in personas.values() if p.model}
     for name in sorted(generators):
         if name == "extractive":
             yield Check("answers", "ok", "extractive: sentences are quoted, none is written")

@@ -5,6 +5,7 @@ Unchanged files are not read, unchanged documents are not cut, known texts are n
 
 from __future__ import annotations
 
+import posixpath
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,8 +17,10 @@ from numpy.typing import NDArray
 
 from ..core import (
     Chunk,
+    ChunkError,
     Document,
     DuplicateIdError,
+    ModelRefusedError,
     RagwrightError,
     UnsupportedSourceError,
     changed_options,
@@ -35,6 +38,11 @@ Matrix = NDArray[np.float32]
 _BATCH_CHUNKS = 512
 _BATCH_CHARACTERS = 2_000_000
 _EMBED_TEXTS = 64
+
+_HARMLESS = "Is this model there?"
+
+KEPT = "ragwright:ingest"
+"""Name under which paid vectors stay in the reply store until the index has them."""
 
 _READING = 1
 """Raised when readers change what they make of a file, so that files are read anew."""
@@ -101,6 +109,9 @@ class Feed:
     readers: tuple[Reader, ...]
 
 
+_Texts = list[tuple[str, str]]
+"""(chunk key, text to embed)."""
+
 _Files = list[tuple[Path, Stamp, list[tuple[str, str]]]]
 
 
@@ -113,6 +124,15 @@ class _Batch:
     files: _Files = field(default_factory=list)
     vectors: dict[str, Matrix] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, ModelRefusedError] = field(default_factory=dict)
+
+    def take(self, group: _Texts, outcome: Matrix | Exception) -> None:
+        """Note the vectors of a group, or that its one text was refused."""
+        if isinstance(outcome, ModelRefusedError):
+            self.refused[group[0][0]] = outcome
+            return
+        vectors = settled(outcome)
+        self.vectors.update((key, row) for (key, _), row in zip(group, vectors, strict=True))
 
 
 @dataclass(slots=True)
@@ -194,7 +214,16 @@ class Ingest:
         counts += WriteCounts(unchanged=self._unchanged)
         if self._stamps is not None:
             self._stamps.commit()
-        return IngestReport(counts, tuple(self._failures), self._embedded)
+        if self._runner.replies is not None and self._model and not self._local:
+            self._runner.replies.drop(KEPT)
+        return IngestReport(
+            counts, tuple(self._failures), self._embedded, tuple(self._notes(feeds))
+        )
+
+    def _notes(self, feeds: Sequence[Feed]) -> Iterator[str]:
+        gone = self._gone(feeds)
+        if gone:
+            yield f"{len(gone)} documents are no longer in these sources: --prune removes them"
 
     def forecast(self, feeds: Sequence[Feed], fetch: FetchBytes) -> IngestForecast:
         """What :meth:`run` would write and embed; reads and cuts, writes and embeds nothing."""
@@ -275,13 +304,16 @@ class Ingest:
             self._ended.append((path, stamp, found))
 
     def _as_it_was(self, path: Path) -> bool:
-        documents = None if self._stamps is None else self._stamps.documents(path)
-        if documents is None or any(
+        known = None if self._stamps is None else self._stamps.documents(path)
+        if known is None:
+            return False
+        size, documents = known
+        if any(
             self._known.get(name) != content or name in self._seen for name, content in documents
         ):
             return False
         self._seen.update(documents)
-        self.progress.bytes_done += path.stat().st_size
+        self.progress.bytes_done += size
         self._unchanged += len(documents)
         self.progress.unchanged += len(documents)
         return True
@@ -312,7 +344,16 @@ class Ingest:
             return self._chunker.chunks(document)
         except RagwrightError as error:
             self._fail(Failure(document.id, error))
-            return None
+        except Exception as error:  # an own chunker must not cost the other documents
+            wrapped = ChunkError(
+                f"the chunker {type(self._chunker).__name__!r} failed: "
+                f"{type(error).__name__}: {error}",
+                where=document.id,
+                hint="this is a fault of the chunker; the other documents were cut",
+            )
+            wrapped.__cause__ = error
+            self._fail(Failure(document.id, wrapped))
+        return None
 
     def _fail(self, failure: Failure) -> None:
         self._failures.append(failure)
@@ -334,26 +375,45 @@ class Ingest:
         return batch
 
     def _embedding(self, batch: _Batch) -> Flow[_Batch]:
-        """A flow that fills in the missing vectors."""
+        """A flow that fills in the missing vectors.
+
+        A server that refuses a group of texts is asked for each of them alone, so that one
+        bad text costs its own document only; any other error ends the ingest.
+        """
         # like lengths together: a batch is padded to its longest text
         missing = sorted(batch.missing.items(), key=lambda item: len(item[1]))
         groups = [missing[i : i + _EMBED_TEXTS] for i in range(0, len(missing), _EMBED_TEXTS)]
-        found = yield from gather(
-            (embed(self._model, [text for _, text in group], "passage") for group in groups),
+        outcomes = yield from self._embed(groups)
+        refused = [g for g, o in zip(groups, outcomes, strict=True) if _refuses_one_of(g, o)]
+        if groups and len(refused) == len(groups):
+            # is it a text, or the model? a harmless one tells
+            [outcome] = yield from self._embed([[("", _HARMLESS)]])
+            settled(outcome)
+        for group, outcome in zip(groups, outcomes, strict=True):
+            if group not in refused:
+                batch.take(group, outcome)
+        alone = [[item] for group in refused for item in group]
+        for group, outcome in zip(alone, (yield from self._embed(alone)), strict=True):
+            batch.take(group, outcome)
+        self._embedded += len(missing) - len(batch.refused)
+        return batch
+
+    def _embed(self, groups: Sequence[_Texts]) -> Flow[list[Matrix | Exception]]:
+        sources = () if self._local else (KEPT,)
+        return gather(
+            (
+                embed(self._model, [text for _, text in group], "passage", sources=sources)
+                for group in groups
+            ),
             settle=True,
         )
-        for group, outcome in zip(groups, found, strict=True):
-            vectors = settled(outcome)
-            batch.vectors.update(
-                (key, vector) for (key, _), vector in zip(group, vectors, strict=True)
-            )
-        self._embedded += len(missing)
-        return batch
 
     # -- writing ---------------------------------------------------------------------------
 
     def _write(self, batch: _Batch) -> WriteCounts:
         counts = WriteCounts()
+        if batch.refused:
+            self._leave_out(batch)
         if batch.documents:
             ready = [self._indexed(d, chunks, batch) for d, chunks in batch.documents]
             counts = self._store.upsert(self._pair, ready, batch.root)
@@ -366,6 +426,20 @@ class Ingest:
             self._stamps.commit()
         return counts
 
+    def _leave_out(self, batch: _Batch) -> None:
+        """Take documents out whose text the embedding model refuses; each is a failure."""
+        kept = []
+        for document, chunks in batch.documents:
+            errors = [batch.refused.get(chunk_key(c, document.title)) for c in chunks]
+            error = next((e for e in errors if e is not None), None)
+            if error is None:
+                kept.append((document, chunks))
+            else:
+                self._fail(Failure(document.id, error))
+        left_out = {d.id for d, _ in batch.documents} - {d.id for d, _ in kept}
+        batch.documents = kept
+        batch.files = [f for f in batch.files if not left_out & {name for name, _ in f[2]}]
+
     def _indexed(
         self, document: Document, chunks: tuple[Chunk, ...], batch: _Batch
     ) -> IndexedDocument:
@@ -377,16 +451,25 @@ class Ingest:
         return IndexedDocument(document, chunks, matrix)
 
     def _prune(self, feeds: Sequence[Feed]) -> WriteCounts:
+        gone = self._gone(feeds)
+        return self._store.remove(gone, self._pair) if gone else WriteCounts()
+
+    def _gone(self, feeds: Sequence[Feed]) -> list[str]:
+        """Stored documents of these sources that were not met, those that failed aside."""
         failed = {failure.source for failure in self._failures}
-        roots = {feed.source for feed in feeds} - failed
-        gone = [
+        roots = {_root(feed.source) for feed in feeds if feed.source not in failed}
+        return [
             name
             for name, root in self._store.sources(self._pair).items()
-            if root in roots
+            if _root(root) in roots
             and name not in self._seen
             and not any(name == f or name.startswith((f"{f}#", f"{f}/")) for f in failed)
         ]
-        return self._store.remove(gone, self._pair) if gone else WriteCounts()
+
+
+def _root(source: str) -> str:
+    """One spelling for a source: ``docs``, ``docs/`` and ``./docs`` are the same folder."""
+    return source if ":" in source.partition("/")[0] else posixpath.normpath(source)
 
 
 def reading(entries: Sequence[SourceEntry], base: Path) -> str:
@@ -400,8 +483,12 @@ def _bytes(feed: Feed) -> int:
     try:
         files = pick_reader(feed.source, feed.readers).files(feed.source)
         return sum(p.stat().st_size for p in files or () if isinstance(p, Path))
-    except (OSError, RagwrightError):
+    except Exception:  # whatever is wrong is said when the source is read
         return 0
+
+
+def _refuses_one_of(group: _Texts, outcome: Matrix | Exception) -> bool:
+    return isinstance(outcome, ModelRefusedError) and len(group) > 1
 
 
 def settled(outcome: T | Exception) -> T:

@@ -55,7 +55,9 @@ def run_evaluation(
     search = ranking_search(system.target, system.options, measures)
     manifest = {
         "testset": testset.name,
-        "rows": value_hash([[row.id, row.user_input] for row in testset.rows]),
+        "rows": value_hash(
+            [[row.id, row.user_input, dict(row.reference_ids)] for row in testset.rows]
+        ),
         "measures": [str(measure) for measure in measures],
         "retrieve": changed_options(system.options) | {"filters": str(system.options.filters)},
         "pair": system.pair,

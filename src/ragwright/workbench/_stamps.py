@@ -66,8 +66,8 @@ class Stamps:
             except sqlite3.Error as error:
                 raise StoreError(f"cannot be used: {error}", where=str(path)) from error
 
-    def documents(self, path: Path) -> tuple[tuple[str, str], ...] | None:
-        """(document id, content hash) of an unchanged file, None where it must be read."""
+    def documents(self, path: Path) -> tuple[int, tuple[tuple[str, str], ...]] | None:
+        """Size and (document id, content hash) of an unchanged file, None where it is new."""
         row = self._connection.execute(
             "SELECT size, modified, changed, taken, documents FROM stamps "
             "WHERE reading = ? AND path = ?",
@@ -83,7 +83,7 @@ class Stamps:
             return None
         if row[3] - max(row[1], row[2]) < _RACY_NS:
             return None
-        return tuple((name, content) for name, content in json.loads(row[4]))
+        return row[0], tuple((name, content) for name, content in json.loads(row[4]))
 
     def put(self, path: Path, stamp: Stamp, documents: Sequence[tuple[str, str]]) -> None:
         """Remember a file that was read; the stamp must have been taken before reading."""

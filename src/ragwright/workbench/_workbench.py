@@ -16,7 +16,15 @@ from ..answer import (
     pick_persona,
     shipped_personas,
 )
-from ..core import Answer, Citation, ConfigError, Document, Persona, RetrieveError
+from ..core import (
+    Answer,
+    Citation,
+    ConfigError,
+    Document,
+    Persona,
+    RetrieveError,
+    TestsetError,
+)
 from ..experiment import Evaluation, Testset, load_testset, ranking_search, retrieval_row
 from ..flow import (
     Fetch,
@@ -191,25 +199,38 @@ class Workbench:
 
     @cached_property
     def pair(self) -> Pair:
-        """Under which settings documents are indexed and searched."""
+        """Under which settings documents are indexed and searched.
+
+        Its ``dimensions`` are 0 where a server embeds that was never asked for a vector.
+        """
         analyzer = make_analyzer(self.settings.keyword).spec
         model = self.settings.embed.model
         if not model:
             return Pair(self.chunker.spec, analyzer)
+        identity = self.models.embedder_identity(model)
         return Pair(
             self.chunker.spec,
             analyzer,
-            self.models.embedder_identity(model),
-            self._dimensions(model),
+            identity,
+            self._dimensions(model, identity),
             self.models.vector_rule(model).similarity,
         )
 
-    def _dimensions(self, model: str) -> int:
-        """Length of the model's vectors; a server is asked once, and its reply kept."""
+    def _dimensions(self, model: str, identity: str) -> int:
+        """Length of the model's vectors as far as it is known without a paid call."""
         local = self.models.embedder(model)
         if local is not None:
             return local.dimensions
-        return int(self.runner.run(embed(model, ["How long is a vector?"])).shape[1])
+        built = (pair.dimensions for pair in self.store.pairs() if pair.embedder == identity)
+        return next(built, self.settings.embed.dimensions or 0)
+
+    def _settle_dimensions(self) -> None:
+        """Ask a server for the length of its vectors where nothing else says it."""
+        pair = self.pair
+        if pair.embedder and not pair.dimensions:
+            probe = embed(self.settings.embed.model, ["How long is a vector?"])
+            length = int(self.runner.run(probe).shape[1])
+            self.__dict__["pair"] = replace(pair, dimensions=length)
 
     # -- building --------------------------------------------------------------------------
 
@@ -231,10 +252,30 @@ class Workbench:
             ModelError: The embedding model fails; what was written before stays.
         """
         feeds, how = self._feeds(sources)
+        self._settle_dimensions()
+        self._open_marker.parent.mkdir(parents=True, exist_ok=True)
+        self._open_marker.touch()
         with self._ingesting(how) as work:
             if on_start is not None:
                 on_start(work.progress)
-            return work.run(feeds, self._fetch, prune=prune)
+            report = work.run(feeds, self._fetch, prune=prune)
+        self._open_marker.unlink(missing_ok=True)
+        others = len(self.store.pairs()) - 1
+        if report.counts.added and others > 0:
+            note = f"{others} other combination(s) of settings stay built beside this one"
+            return replace(report, notes=(*report.notes, note))
+        return report
+
+    @property
+    def _open_marker(self) -> Path:
+        """A file that is there while an ingest is under way, and after one that was cut off."""
+        return self.folder.data / "ingesting"
+
+    def partial_note(self) -> tuple[str, ...]:
+        """What to say where the index may be partial; empty where the last ingest ended."""
+        if not self._open_marker.exists():
+            return ()
+        return ("an ingest is under way or was cut off: the index may be partial (ingest again)",)
 
     def forecast_ingest(self, *sources: str | Path) -> IngestForecast:
         """What ingesting would write, embed and cost; writes nothing and calls no model."""
@@ -286,24 +327,25 @@ class Workbench:
             RetrieveError: Nothing has been ingested under these settings.
         """
         pair = self.pair
-        if not self.store.content_hashes(pair):
-            others = self.store.pairs()
+        others = self.store.pairs()
+        if pair.key not in {other.key for other in others}:
             built = f"; {len(others)} other combination(s) of settings are built" if others else ""
             raise RetrieveError(
                 f"nothing is indexed under the present chunk, keyword and embed settings{built}",
                 where=str(self.folder.file),
                 hint="run: ragwright ingest",
             )
-        return Target(
-            self.store.snapshot(pair), self.settings.embed.model, pair.dimensions, pair.similarity
-        )
+        # the view is opened here, so that an ingest in between cannot take it away
+        snapshot = self.views.current(pair).snapshot
+        return Target(snapshot, self.settings.embed.model, pair.dimensions, pair.similarity)
 
     def retrieve(self, query: str, k: int | None = None) -> Retrieved:
         """The k best chunks for a query (``retrieve.top_k`` where k is None)."""
         options = self.settings.retrieve
         if k is not None:
             options = replace(options, top_k=k)
-        return self.runner.run(retrieve(query, self.target(), options))
+        found = self.runner.run(retrieve(query, self.target(), options))
+        return replace(found, notes=(*self.partial_note(), *found.notes))
 
     @cached_property
     def personas(self) -> Mapping[str, Persona]:
@@ -348,15 +390,23 @@ class Workbench:
         self, question: str, personas: Sequence[str], history: Sequence[Message] = ()
     ) -> Flow[list[Answer]]:
         """The flow behind :meth:`ask_all`: condense, retrieve once, answer for each."""
-        options = self.settings.answer
-        names = [name or options.persona for name in personas]
-        chosen = [pick_persona(name, self.personas) for name in names]
-        setup = AnswerSetup(options, self.settings.prompt, self.tokenizer)
-        return _ask(question, chosen, self.target(), _Plan(self.settings.retrieve, setup, history))
+        return self._asked(question, personas, history)()
 
     def forecast_ask(self, question: str, personas: Sequence[str]) -> Forecast:
         """What asking would call and cost, without calling any model."""
-        return self.runner.forecast([lambda: self.asking(question, personas)])
+        return self.runner.forecast([self._asked(question, personas, ())])
+
+    def _asked(
+        self, question: str, personas: Sequence[str], history: Sequence[Message]
+    ) -> Callable[[], Flow[list[Answer]]]:
+        """Everything a question needs, opened here and now; what it gives makes the flow."""
+        options = self.settings.answer
+        names = [name or options.persona for name in personas]
+        known = self.personas if any(names) else {}  # a broken file stops only who needs it
+        chosen = [pick_persona(name, known) for name in names]
+        setup = AnswerSetup(options, self.settings.prompt, self.tokenizer)
+        plan = _Plan(self.settings.retrieve, setup, history, self.partial_note())
+        return partial(_ask, question, chosen, self.target(), plan)
 
     # -- measuring -------------------------------------------------------------------------
 
@@ -373,10 +423,30 @@ class Workbench:
         """
         wanted = parse_measures(measures) if isinstance(measures, str) else list(measures)
         rows = load_testset(testset) if isinstance(testset, str) else testset
+        rows = self._with_known_gold(rows)
         system = System(self.target(), self.pair.key, self.settings.retrieve)
         return run_evaluation(
             self.runner, self.runs, system, rows, wanted, how or Evaluating(seed=self.session.seed)
         )
+
+    def _with_known_gold(self, testset: Testset) -> Testset:
+        """The testset, with a note where its gold is not in the index.
+
+        Raises:
+            TestsetError: None of it is: every measure would be 0 for the wrong reason.
+        """
+        gold = {name for row in testset.rows for name in row.reference_ids}
+        missing = gold - self.store.content_hashes(self.pair).keys()
+        if gold and missing == gold:
+            raise TestsetError(
+                f"none of the {len(gold)} gold documents is in the index",
+                where=testset.name,
+                hint="ingest the collection that this testset belongs to",
+            )
+        if not missing:
+            return testset
+        note = f"{len(missing)} of {len(gold)} gold documents are not in the index"
+        return replace(testset, notes=(*testset.notes, note))
 
     def forecast_evaluate(self, testset: str, measures: str) -> Forecast:
         """What an evaluation would call and cost, without calling any model."""
@@ -419,19 +489,23 @@ class _Plan:
     retrieve: RetrieveOptions
     setup: AnswerSetup
     history: Sequence[Message] = ()
+    notes: tuple[str, ...] = ()
 
 
 def _ask(
     question: str, personas: Sequence[Persona], target: Target, plan: _Plan
 ) -> Flow[list[Answer]]:
     model = plan.setup.options.model
-    notes: tuple[str, ...] = ()
+    notes = plan.notes
     standalone = question
     if plan.history:
         condensed = yield from condense(question, plan.history, model)
         standalone = condensed.text
         if standalone != question:
-            notes = (f"read as: {standalone} ({condensed.how})",)
+            notes = (
+                *notes,
+                f"read as: {standalone} ({condensed.how})",
+            )
     found = yield from retrieve(standalone, target, plan.retrieve)
     outcomes = yield from gather(
         (answer(standalone, persona, found.hits, plan.setup) for persona in personas), settle=True
