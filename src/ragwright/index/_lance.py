@@ -27,6 +27,7 @@ from ._prepare import (
     COLUMNS,
     ReadyDocument,
     check_batch,
+    checked_vector,
     document_from,
     entry_digest,
     ready,
@@ -181,6 +182,12 @@ class LanceStore(Store):
         """Document id -> content hash of what is stored under the pair."""
         return {lance.from_string(row["name"]): row["hash"] for row in self._all(pair, "hash")}
 
+    def holds(self, pair: Pair) -> bool:
+        """True where the pair holds at least one document."""
+        with lance.explained(self._where):
+            table = self._documents(pair)
+            return table is not None and table.count_rows() > 0
+
     def sources(self, pair: Pair) -> Mapping[str, str]:
         """Document id -> root it was ingested from, for pruning."""
         return {
@@ -208,7 +215,27 @@ class LanceStore(Store):
                     rows = lance.select(table, ["vector_key", "vector"], condition)
                     vectors = _matrix(rows["vector"], pair.dimensions)
                     found |= dict(zip(rows["vector_key"].to_pylist(), vectors, strict=True))
-        return found
+        missing = [hash_ for hash_ in dict.fromkeys(hashes) if hash_ not in found]
+        with lance.explained(self._where):
+            return found | lance.kept_vectors(self._opened("kept"), embedder, missing)
+
+    def keep_vectors(self, embedder: str, vectors: Mapping[str, Matrix]) -> None:
+        """Commit vectors by chunk key before the documents that need them are written.
+
+        They lie in a table of their own; an upsert takes over into the chunks what it needs.
+        """
+        flat = {key: checked_vector(key, one) for key, one in vectors.items()}
+        known = self.stored_vectors(embedder, list(flat))
+        fresh = {key: one for key, one in flat.items() if key not in known}
+        if not fresh:
+            return
+        with lance.explained(self._where):
+            schema = lance.kept_schema()
+            table = self._made(
+                "kept", lambda: self._db.create_table("kept", schema=schema, exist_ok=True)
+            )
+            arrow = lance.kept_rows(embedder, fresh)
+            lance.retried(lambda: table.add(arrow), self._where)
 
     def upsert(self, pair: Pair, batch: Sequence[IndexedDocument], root: str = "") -> WriteCounts:
         """Add new documents, replace changed ones with all their chunks, skip equal ones.
@@ -253,6 +280,9 @@ class LanceStore(Store):
             # Ours too, where another process stored the same document first.
             dead = [entry.stamp for entry in lost] + [s for s in stamps if s not in live]
             self._delete(chunks, "stamp", dead)
+            kept = self._opened("kept") if pair.dimensions else None
+            if kept is not None and kept.count_rows():
+                self._delete(kept, "name", lance.kept_names(pair.embedder, rows["vector_key"]))
         own = set(stamps)
         added, changed = merged.num_inserted_rows, merged.num_updated_rows
         return WriteCounts(

@@ -148,6 +148,25 @@ def _chunks(db: sqlite3.Connection, stamp: int) -> list[StoredChunk]:
     ]
 
 
+def embedder_id(db: sqlite3.Connection, identity: str) -> int:
+    """Number of an embedder, which is given on first use."""
+    value = as_value(identity)
+    db.execute("INSERT OR IGNORE INTO embedders (identity) VALUES (?)", (value,))
+    row = db.execute("SELECT id FROM embedders WHERE identity = ?", (value,)).fetchone()
+    return int(row[0])
+
+
+def keep_vectors(
+    db: sqlite3.Connection, embedder: str, vectors: Mapping[bytes, NDArray[np.float32]]
+) -> None:
+    """Write vectors by their keys; what is stored under a key stays."""
+    number = embedder_id(db, embedder)
+    db.executemany(
+        "INSERT OR IGNORE INTO vectors (embedder, hash, data) VALUES (?, ?, ?)",
+        [(number, key, vector.tobytes()) for key, vector in vectors.items()],
+    )
+
+
 class Writer:
     """Writes one batch under one pair, within a transaction that its caller opened."""
 
@@ -162,15 +181,9 @@ class Writer:
             )
             row = (made.lastrowid, total_digest(()))
         self._pair, self._digest = int(row[0]), int(row[1], 16)
-        self._embedder = self._embedder_id(pair.embedder) if pair.dimensions else 0
+        self._embedder = embedder_id(db, pair.embedder) if pair.dimensions else 0
         self._orphans: set[int] = set()
         self.counts = WriteCounts()
-
-    def _embedder_id(self, identity: str) -> int:
-        value = as_value(identity)
-        self._db.execute("INSERT OR IGNORE INTO embedders (identity) VALUES (?)", (value,))
-        row = self._db.execute("SELECT id FROM embedders WHERE identity = ?", (value,)).fetchone()
-        return int(row[0])
 
     def keep(self, entry: Entry, root: str) -> None:
         """Count an unchanged document; where it now comes from another root, remember that."""

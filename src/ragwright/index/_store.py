@@ -147,6 +147,10 @@ class Store(ABC):
         """Document id -> content hash of what is stored under the pair."""
 
     @abstractmethod
+    def holds(self, pair: Pair) -> bool:
+        """True where the pair holds at least one document; cheap at any size."""
+
+    @abstractmethod
     def sources(self, pair: Pair) -> Mapping[str, str]:
         """Document id -> root it was ingested from (see :meth:`upsert`), for pruning."""
 
@@ -155,6 +159,22 @@ class Store(ABC):
         """Vectors already stored under (embedder, :func:`chunk_key`), for those known.
 
         Corpus vectors live once: two pairs that share an embedder share equal texts' vectors.
+        """
+
+    @abstractmethod
+    def keep_vectors(self, embedder: str, vectors: Mapping[str, Matrix]) -> None:
+        """Commit vectors by chunk key before the documents that need them are written.
+
+        So that what was paid for survives a crash: :meth:`stored_vectors` finds them, and
+        :meth:`upsert` takes them over. Those that no chunk uses yet outlive the removal of
+        documents. Keys that are stored already stay as they are.
+
+        Args:
+            embedder: Identity of the model, as in :class:`Pair`.
+            vectors: :func:`chunk_key` -> one vector, all of one length.
+
+        Raises:
+            StoreError: A vector holds NaN or infinity; nothing is kept.
         """
 
     @abstractmethod
