@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -98,6 +99,76 @@ def test_prices(server: ScriptedServer) -> None:
     embedder = Models({"openai:e": ModelSettings(price_in=0.5)})
     assert embedder.price("openai:e", Usage(1, 2_000_000, 0)) == 1.0
     assert Models().free("onnx:/somewhere")
+
+
+def test_models_that_write_nothing_are_paid_for_what_they_read(server: ScriptedServer) -> None:
+    def vectors(_: Any) -> Reply:
+        return Reply(vectors=[[1.0, 0.0]], usage=(1_000_000, 7))
+
+    server.play(vectors)
+    with Runner(model_handlers(priced(server, price_in=0.5))) as runner:
+        runner.run(embed("acme:e", ["a"]))
+        assert runner.progress.cost == pytest.approx(0.5)
+    handlers: Any = model_handlers(Models({"openai:r": ModelSettings(price_in=2.0)}))
+    request = Rerank("openai:r", "q", ("p",))
+    assert handlers[Rerank](request).price(request, Usage(1, 500_000, 9)) == 1.0
+
+
+def test_a_retry_sends_only_the_part_that_failed(server: ScriptedServer) -> None:
+    failed: list[int] = []
+
+    def shaky(request: Any) -> Reply:
+        texts = request.body["input"]
+        if "e" in texts and len(failed) < 2:
+            failed.append(len(server.requests))
+            return Reply("broken", status=503)
+        return Reply(vectors=[[float(ord(t)), 1.0] for t in texts], usage=(100 * len(texts), 0))
+
+    server.play(shaky)
+    models = priced(server, batch_size=2, price_in=1.0, similarity="dot")
+    retry = RetryPolicy(attempts=3, base=0.001)
+    with Runner(model_handlers(models), retry=retry) as runner:
+        found = runner.run(embed("acme:e", list("abcdef")))
+        assert runner.progress.cost == pytest.approx(600e-6)
+    assert found[:, 0].tolist() == [ord(c) for c in "abcdef"]
+    sent = ["".join(r.body["input"]) for r in server.requests]
+    assert sent == ["ab", "cd", "ef", "ef", "ef"]
+
+
+def test_a_group_of_the_workbench_is_one_call(server: ScriptedServer) -> None:
+    with Runner(model_handlers(priced(server))) as runner:
+        runner.run(embed("acme:e", [f"text {i}" for i in range(64)]))
+    assert len(server.requests) == 1
+
+
+def test_every_call_of_an_embedding_takes_a_place_in_the_minute(server: ScriptedServer) -> None:
+    models = priced(server, requests_per_minute=600, batch_size=1)
+    with Runner(model_handlers(models)) as runner:
+        runner.run(embed("acme:e", list("abcd")))
+    times = [r.time for r in server.requests]
+    assert times[-1] - times[0] > 0.25
+
+
+def test_waiting_for_a_place_does_not_eat_the_time_limit(server: ScriptedServer) -> None:
+    models = priced(server, requests_per_minute=120, timeout=0.4)
+    with Runner(model_handlers(models), retry=ONCE) as runner:
+        found = runner.run(gather(chat("acme:m", [Message("user", str(i))]) for i in range(3)))
+    assert len(found) == 3
+
+
+def test_a_place_is_asked_for_taken_and_given_back(server: ScriptedServer) -> None:
+    handler: Any = model_handlers(priced(server, requests_per_minute=60))[Chat]
+    request = Chat("acme:m", ())
+
+    async def waits() -> None:
+        assert handler.pause(request) == handler.pause(request) == 0.0
+        await handler.pace("acme:m")
+        assert 0.9 < handler.pause(request) <= 1.0
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(handler.pace("acme:m"), 0.01)
+        assert handler.pause(request) <= 1.0, "who gave up left no hole"
+
+    asyncio.run(waits())
 
 
 def test_paid_or_not() -> None:

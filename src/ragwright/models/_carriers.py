@@ -49,10 +49,7 @@ class _ByModel(Handler[Any, Any]):
         return str(request.model)
 
     def limit(self, lane: str) -> int | None:
-        """``concurrency`` of the settings, and no more than go out in a minute.
-
-        What waits for its place in the minute waits within the time limit of its attempt.
-        """
+        """``concurrency`` of the settings, and no more than go out in a minute."""
         entry = self.models.settings_of(lane)
         if entry.requests_per_minute is None:
             return entry.concurrency
@@ -77,6 +74,14 @@ class _ByModel(Handler[Any, Any]):
         return self.models.price(request.model, usage)
 
 
+class _ReadsOnly(_ByModel):
+    """A handler of models that write nothing: what they read is all that is paid for."""
+
+    def price(self, request: Any, usage: Usage) -> float | None:
+        """Money by ``price_in``; completion tokens, which some servers report, are none."""
+        return self.models.price(request.model, replace(usage, completion_tokens=0))
+
+
 class _Remote(_ByModel):
     """A handler that goes over the network: one runner's connections, and a steady pace."""
 
@@ -97,8 +102,24 @@ class _Remote(_ByModel):
         """Base address, model and parameters of the settings."""
         return self.chat_model(request.model).identity
 
+    def pause(self, request: Any) -> float:
+        """Seconds until ``requests_per_minute`` leaves a place; nothing is taken by asking.
+
+        Who waits this long before ``send``, and asks again, does not wait inside it.
+        """
+        place = self._next.get(request.model)
+        return 0.0 if place is None else max(0.0, place - asyncio.get_running_loop().time())
+
+    def timeout(self, request: Any) -> float | None:
+        """``timeout`` of the settings; waiting for a place comes on top."""
+        seconds = super().timeout(request)
+        return None if seconds is None else seconds + self.pause(request)
+
     async def pace(self, name: str) -> None:
-        """Wait for the next place that ``requests_per_minute`` leaves."""
+        """Take the next place that ``requests_per_minute`` leaves, and wait for it.
+
+        Who gives up while waiting gives the last place back.
+        """
         rate = self.models.settings_of(name).requests_per_minute
         if rate is None:
             return
@@ -106,7 +127,11 @@ class _Remote(_ByModel):
         place = max(now, self._next.get(name, now))
         self._next[name] = place + 60.0 / rate
         if place > now:
-            await asyncio.sleep(place - now)
+            try:
+                await asyncio.sleep(place - now)
+            except asyncio.CancelledError:
+                self._next[name] -= 60.0 / rate
+                raise
 
     async def aclose(self) -> None:
         """Close the connections, and the back ends of one's own that were used."""
@@ -142,7 +167,7 @@ class CompleteHandler(_Remote, SendHandler[Complete, CompleteReply]):
             ) from error
 
 
-class RemoteEmbedHandler(_Remote, SendHandler[Embed, EmbedReply]):
+class RemoteEmbedHandler(_ReadsOnly, _Remote, SendHandler[Embed, EmbedReply]):
     """Carries out ``Embed`` by servers."""
 
     def __init__(self, models: Models, connections: Connections) -> None:
@@ -153,6 +178,10 @@ class RemoteEmbedHandler(_Remote, SendHandler[Embed, EmbedReply]):
     def identity(self, request: Embed) -> str:
         """Base address, model, prefixes, similarity and dimensions."""
         return self.models.embedder_identity(request.model)
+
+    def dimensions(self, request: Embed) -> int | None:
+        """``dimensions`` of the settings, None where the server decides."""
+        return self.models.vector_rule(request.model).dimensions
 
     async def send(self, request: Embed, on_delta: OnDelta | None = None) -> EmbedReply:
         """One attempt; prefixes put in front, vectors of length 1 where similarity is cosine.
@@ -176,8 +205,9 @@ class RemoteEmbedHandler(_Remote, SendHandler[Embed, EmbedReply]):
             self._models[name].target.settings.context_window,
             (name, self.models.embed.long_texts),
         )
-        await self.pace(name)
-        found, usage = await self._models[name].embed(planned.pieces, request.timeout)
+        found, usage = await self._models[name].embed(
+            planned.pieces, request.timeout, lambda: self.pace(name)
+        )
         vectors = rule.shaped(found)
         (reply,) = planned.pooled(vectors, vectors.shape[1], rule.similarity == "cosine")
         if isinstance(reply, RagwrightError):
@@ -185,7 +215,7 @@ class RemoteEmbedHandler(_Remote, SendHandler[Embed, EmbedReply]):
         return EmbedReply(reply, usage)
 
 
-class LocalEmbedHandler(_ByModel, BatchHandler[Embed, EmbedReply]):
+class LocalEmbedHandler(_ReadsOnly, BatchHandler[Embed, EmbedReply]):
     """Carries out ``Embed`` by local models, off the loop; the model is opened there too."""
 
     def identity(self, request: Embed) -> str:
@@ -226,7 +256,7 @@ class LocalEmbedHandler(_ByModel, BatchHandler[Embed, EmbedReply]):
         return [v if isinstance(v, RagwrightError) else EmbedReply(v) for v in found]
 
 
-class RemoteRerankHandler(_Remote, SendHandler[Rerank, RerankReply]):
+class RemoteRerankHandler(_ReadsOnly, _Remote, SendHandler[Rerank, RerankReply]):
     """Carries out ``Rerank`` by servers."""
 
     def __init__(self, models: Models, connections: Connections) -> None:
@@ -251,7 +281,7 @@ class RemoteRerankHandler(_Remote, SendHandler[Rerank, RerankReply]):
         return RerankReply(scores, usage, scale=model.scale)
 
 
-class LocalRerankHandler(_ByModel, BatchHandler[Rerank, RerankReply]):
+class LocalRerankHandler(_ReadsOnly, BatchHandler[Rerank, RerankReply]):
     """Carries out ``Rerank`` by local rerankers, off the loop."""
 
     def identity(self, request: Rerank) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -34,6 +34,12 @@ _OWN = {"stream_options", "encoding_format"}
 
 EMBED_BATCH = 96
 """Most texts of one embeddings call: the smallest limit of the known providers."""
+
+
+KEPT_PARTS = 256
+"""Most answered calls kept of embeddings that failed later: some 40 MB of vectors."""
+
+_Part: TypeAlias = tuple[Matrix, Usage]
 
 
 class OpenAIChat(ChatModel):
@@ -183,13 +189,19 @@ class OpenAIEmbeddings:
     def __init__(self, target: Target, connections: Connections) -> None:
         self.target = target
         self._server = OpenAIServer(target, connections)
+        self._kept: dict[tuple[str, ...], _Part] = {}
 
     async def embed(
-        self, texts: Sequence[str], timeout: float | None = None
+        self,
+        texts: Sequence[str],
+        timeout: float | None = None,
+        before: Callable[[], Awaitable[None]] | None = None,
     ) -> tuple[Matrix, Usage]:
         """Vectors as the server gives them: float32, shape (texts, dimensions), and the usage.
 
-        Texts go in calls of at most ``batch_size``, one after the other.
+        Texts go in calls of at most ``batch_size``, one after the other; ``before`` is awaited
+        ahead of each. Where a call fails, what came before it is kept: the next attempt sends
+        the rest alone, and its usage counts everything.
 
         Raises:
             ModelReplyError: Vectors missing, of unequal length, or not finite.
@@ -197,12 +209,23 @@ class OpenAIEmbeddings:
             ModelError: Whatever else the server does.
         """
         size = self.target.settings.batch_size or EMBED_BATCH
-        parts: list[Matrix] = []
-        usage = Usage()
-        for start in range(0, len(texts), size):
-            part, used = await self._call(texts[start : start + size], timeout)
-            parts.append(part)
-            usage += used
+        done: list[tuple[tuple[str, ...], _Part]] = []
+        try:
+            for start in range(0, len(texts), size):
+                part = tuple(texts[start : start + size])
+                found = self._kept.pop(part, None)
+                if found is None:
+                    if before is not None:
+                        await before()
+                    found = await self._call(part, timeout)
+                done.append((part, found))
+        except BaseException:  # a stop and a time limit, too, leave paid vectors behind
+            self._kept.update(done)
+            for part in list(self._kept)[:-KEPT_PARTS]:
+                del self._kept[part]
+            raise
+        parts = [vectors for _, (vectors, _) in done]
+        usage = sum((used for _, (_, used) in done), Usage())
         if not parts:
             return np.zeros((0, self.target.settings.dimensions or 0), np.float32), usage
         if len({part.shape[1] for part in parts}) > 1:

@@ -191,7 +191,9 @@ class Models:
         """What decides the vectors of a model, besides the texts.
 
         Weights and tokenizer, or the server's address and the parameters sent to it; the
-        rule; the window, and what becomes of texts beyond it. No path on this machine. Keys of stored vectors hold it; two models that could differ never share one.
+        rule; the window, and what becomes of texts beyond it. No path on this machine.
+
+        Keys of stored vectors hold it; two models that could differ never share one.
         """
         found = self.embedder(name)
         if found is None:
