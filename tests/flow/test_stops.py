@@ -246,6 +246,30 @@ def test_ctrl_c_in_run_is_a_keyboard_interrupt_and_closes_the_flow() -> None:
     assert log == ["closed"]
 
 
+def test_ctrl_c_in_map_is_a_keyboard_interrupt_whatever_ended_before() -> None:
+    def failing(request: Chat, _n: int) -> str | Exception:
+        if prompt(request) == "bad":
+            return ValueError("ended before, not yet read")
+        return "fine"
+
+    def slow(text: str) -> Flow[str]:
+        while True:
+            yield from limited(text)
+            text += "+"
+
+    with Runner({Chat: FakeChat(failing, latency=0.02)}) as runner:
+        interrupted_after(0.3)
+        with pytest.raises(KeyboardInterrupt):
+            list(runner.map([slow("a"), limited("bad"), slow("b")]))
+
+
+def test_interrupt_from_another_thread_ends_map_as_interrupted() -> None:
+    with Runner({Chat: FakeChat(latency=0.3)}) as runner:
+        threading.Timer(0.1, runner.interrupt).start()
+        with pytest.raises(Interrupted):
+            list(runner.map([limited("a"), limited("b")]))
+
+
 def test_a_stop_does_not_wait_for_calls_that_wait() -> None:
     """Held back by Retry-After, between attempts, or queued: none keeps Ctrl-C waiting."""
     handler = FakeChat(lambda r, n: RateLimitedError("slow down", retry_after=30))

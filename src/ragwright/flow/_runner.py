@@ -138,9 +138,15 @@ class Runner:
         Raises:
             RagwrightError: The error of the first flow (in input order) that failed.
             StoppedError: The work was stopped.
+            KeyboardInterrupt: After Ctrl-C, once what was in flight is kept.
         """
-        with closing(self.outcomes(flows, limit=limit)) as outcomes:
+        self._refuse_own_thread()
+        mapping = _Mapping(self, limit or self.options.width, "", None)
+        with closing(mapping.run(iter(flows))) as outcomes:
             for outcome in outcomes:
+                if mapping.interrupted and outcome.state != "done":
+                    for _ in outcomes:  # ends with Ctrl-C itself
+                        pass
                 yield outcome.unwrap()
 
     def outcomes(
@@ -286,6 +292,7 @@ class _Mapping:
         self._given = 0
         self._taken = 0
         self._stopped = False
+        self.interrupted = False
 
     def run(self, flows: Iterator[Flow[T]]) -> Generator[Outcome[T], None, None]:
         exhausted = False
@@ -303,6 +310,7 @@ class _Mapping:
                     break
                 self._wait(exhausted)
         except KeyboardInterrupt:
+            self.interrupted = True
             self._runner.interrupt()
             while self._taken < self._given:
                 yield self._take()
