@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from flow_fakes import FakeChat, FakeFetch, FakeSearch, ask, prompt, user
 
@@ -11,14 +12,19 @@ from ragwright.core import Usage
 from ragwright.flow import (
     Chat,
     ChatReply,
+    Embed,
+    EmbedReply,
     Fetch,
     Flow,
+    OnDelta,
     Replies,
     Runner,
     RunnerOptions,
     Search,
+    SendHandler,
     branch,
     chat,
+    embed,
     fetch,
     gather,
     search_keyword,
@@ -93,6 +99,29 @@ def test_a_flow_that_chokes_on_a_stand_in_makes_the_count_a_floor() -> None:
         forecast = runner.forecast([parsing, lambda: parsing()])
     assert forecast.calls.expected == 1
     assert forecast.uncertain == 2
+
+
+def test_stand_in_vectors_have_the_length_of_real_ones() -> None:
+    class Embedder(SendHandler[Embed, EmbedReply]):
+        def dimensions(self, request: Embed) -> int | None:
+            return 4
+
+        async def send(self, request: Embed, on_delta: OnDelta | None = None) -> EmbedReply:
+            raise AssertionError("a dry run calls no model")
+
+    lengths: list[tuple[int, ...]] = []
+
+    def flow() -> Flow[str]:
+        vectors = yield from embed("e", ["a", "b"])
+        lengths.append(vectors.shape)
+        assert np.allclose(np.linalg.norm(vectors, axis=1), 1.0)
+        return (yield from ask("after it"))
+
+    with Runner({Embed: Embedder(), Chat: FakeChat()}) as runner:
+        forecast = runner.forecast([flow])
+    assert lengths == [(2, 4)]
+    assert forecast.calls.expected == 2
+    assert forecast.uncertain == 0
 
 
 def test_pages_are_not_fetched_in_a_dry_run(tmp_path: Path) -> None:

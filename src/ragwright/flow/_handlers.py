@@ -58,6 +58,10 @@ class Handler(ABC, Generic[RequestT, ReplyT]):
         """Money for a usage by the configured prices, None where no price is known."""
         return None
 
+    def dimensions(self, request: RequestT) -> int | None:
+        """Length of the vectors of an ``Embed`` where it is known beforehand, for a dry run."""
+        return None
+
     async def aclose(self) -> None:
         """Release what was opened; called on the runner's loop."""
 

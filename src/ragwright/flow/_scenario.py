@@ -73,10 +73,10 @@ class Scenario:
         if name not in self.planned:
             self.planned[name] = Planned(handler, request, handler.lane(request))
         self._touched.append(name)
-        return _stand_in(request)
+        return _stand_in(request, handler.dimensions(request))
 
 
-def _stand_in(request: Request) -> Reply:
+def _stand_in(request: Request, dimensions: int | None) -> Reply:
     if isinstance(request, Chat):
         return ChatReply("forecast", finish="forecast")
     if isinstance(request, Complete):
@@ -84,7 +84,8 @@ def _stand_in(request: Request) -> Reply:
     if isinstance(request, Rerank):
         return RerankReply((0.0,) * len(request.passages))
     if isinstance(request, Embed):
-        vectors: Vector = np.zeros((len(request.texts), 1), dtype=np.float32)
+        width = dimensions or 1
+        vectors: Vector = np.full((len(request.texts), width), width**-0.5, dtype=np.float32)
         return EmbedReply(vectors)
     if isinstance(request, Fetch):
         return FetchReply(request.url, 200, {}, b"")
