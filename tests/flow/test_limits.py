@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import Any
 
 import pytest
@@ -95,6 +96,17 @@ def test_retry_after_holds_the_whole_lane_back() -> None:
     gaps = [later - handler.times[0] for later in handler.times[1:]]
     assert min(gaps) >= 0.25
     assert max(gaps) < 1.5  # and all of them went as soon as it was over
+
+
+def test_a_server_that_asks_for_more_time_than_anyone_has_fails_the_call_at_once() -> None:
+    asks = RateLimitedError("slow down", retry_after=86_400.0)
+    handler = FakeChat(lambda r, n: asks if n == 1 else "fine")
+    with Runner({Chat: handler}) as runner:
+        started = time.monotonic()
+        with pytest.raises(RateLimitedError):
+            runner.run(ask("a"))
+        assert runner.run(ask("b")) == "fine"  # its lane is not held back a day either
+        assert time.monotonic() - started < 5
 
 
 def test_pushback_halves_what_is_in_flight_and_success_recovers_it() -> None:

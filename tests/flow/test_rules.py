@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from flow_fakes import FakeChat, ask, prompt, user
+from flow_fakes import FakeChat, FakeSearch, ask, prompt, user
 
 from ragwright.core import (
     FlowError,
@@ -25,9 +25,11 @@ from ragwright.flow import (
     ChatReply,
     CompleteReply,
     Flow,
+    OnDelta,
     RetryPolicy,
     Runner,
     RunnerOptions,
+    Search,
     SendHandler,
     TraceEntry,
     chat,
@@ -336,6 +338,42 @@ def test_map_is_lazy_ordered_and_bounded() -> None:
         assert next(results) == "re: 0"
         assert given <= 5 * 4
         assert list(results) == [f"re: {i}" for i in range(1, 200)]
+
+
+def test_results_that_wait_for_a_slow_elder_are_bounded() -> None:
+    release = threading.Event()
+    given = 0
+
+    def flows() -> Iterator[Flow[str]]:
+        nonlocal given
+        for i in range(200):
+            given += 1
+            yield ask(str(i))
+
+    class FirstIsSlow(FakeChat):
+        async def send(self, request: Chat, on_delta: OnDelta | None = None) -> ChatReply:
+            while prompt(request) == "0" and not release.is_set():
+                await asyncio.sleep(0.01)
+            return await super().send(request, on_delta)
+
+    with Runner({Chat: FirstIsSlow()}) as runner:
+        threading.Timer(0.5, release.set).start()
+        outcomes = runner.outcomes(flows(), limit=5)
+        next(outcomes)
+        assert given < 50
+        assert len(list(outcomes)) == 199
+
+
+def test_a_search_is_never_answered_from_what_another_scope_found() -> None:
+    search = FakeSearch()
+
+    def found() -> Flow[object]:
+        return (yield from search_keyword("s", "text", 1))
+
+    with Runner({Search: search}) as runner:
+        for scope in ("one", "two", "one"):
+            runner.run(found(), scope=scope)
+    assert search.batches == [["text"], ["text"]]
 
 
 def test_flows_under_way_are_closed_when_the_list_of_flows_breaks() -> None:

@@ -47,12 +47,14 @@ class Budget:
         self.reserved += amount
 
     def settle(self, reserved: float, cost: float | None) -> None:
-        """Replace a reservation by what the call did cost (None: no price is known)."""
+        """Replace a reservation by what the call did cost.
+
+        Where that is not known (None) all that was reserved counts as spent.
+        """
         self.reserved = max(0.0, self.reserved - reserved)
         if cost is None:
             self.unpriced_calls += 1
-        else:
-            self.spent += cost
+        self.spent += reserved if cost is None else cost
         waiting, self._settled = self._settled, []
         for future in waiting:
             if not future.done():

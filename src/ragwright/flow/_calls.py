@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,8 @@ from ..core import (
     ModelTimeoutError,
     ModelUnavailableError,
     RagwrightError,
+    StoreError,
+    StoreFullError,
     Usage,
 )
 from ._budget import Budget
@@ -24,6 +27,7 @@ from ._codec import (
     encode,
     request_text,
     reusable,
+    sources_of,
     streamed,
     unchanged,
     usage_of,
@@ -181,19 +185,23 @@ class Caller:
         lane = self.lane(handler, request)
         if call.known is not None and key is not None:
             return await self._revalidate(handler, request, key, call)
-        claim = Claim("ours")
+        hold: _Hold | None = None
         if key is not None and self.replies is not None:
             claim = await self._claim(key.text, request, lane)
             if claim.state == "known":
                 return decode(type(request), claim.body)
+            hold = _Hold(self.replies, key.text, claim.lease)
         try:
             reply, seconds = await self._attempts(handler, request, lane, call)
             if key is not None and self.replies is not None:
                 await self._commit(key, request, lane.name, reply, seconds)
         except BaseException:
-            if key is not None and self.replies is not None:
-                self.replies.release(key.text, claim.lease)  # of a reply on disk: does nothing
+            if hold is not None:
+                hold.release()  # of a reply on disk: does nothing
             raise
+        finally:
+            if hold is not None:
+                hold.end()
         return reply
 
     async def _revalidate(
@@ -255,7 +263,7 @@ class Caller:
                 if not isinstance(error, ModelReplyError | ModelTimeoutError):
                     cost = 0.0
                 if pushed_back(error):  # before the place is given on, or one more would go out
-                    lane.overloaded(getattr(error, "retry_after", None), started)
+                    lane.overloaded(self.retry.held_back(error), started)
                 raise
             lane.succeeded()
             reply = self._priced(handler, request, reply)
@@ -322,7 +330,10 @@ class Caller:
         self.progress.completion_tokens += usage.completion_tokens
         if not isinstance(request, Chat | Complete | Embed | Rerank):
             return reply
-        cost = handler.price(request, usage) if handler.paid(request) else 0.0
+        cost: float | None = 0.0
+        if handler.paid(request):  # a server that counts no tokens does not answer for free
+            counted = usage.prompt_tokens or usage.completion_tokens
+            cost = handler.price(request, usage) if counted else None
         return with_usage(reply, Usage(1, usage.prompt_tokens, usage.completion_tokens, cost))
 
     async def _reserve(self, worst: float) -> None:
@@ -339,7 +350,7 @@ class Caller:
             kind = type(request).__name__
             lease = self.replies.claim(key, kind, lane.name, _LEASE_SECONDS, done)
             try:
-                claim: Claim = await claimed
+                claim: Claim = await _stored(claimed)
             except asyncio.CancelledError:
                 self.replies.release(key, lease)  # queued behind the claim it undoes
                 raise
@@ -362,15 +373,60 @@ class Caller:
             kind=type(request).__name__,
             lane=lane,
             scope=key.scope,
-            body=encode(reply),
+            body=lambda: encode(reply),
             reusable=reusable(reply),
             usage=usage_of(reply),
             characters=len(request_text(request)) if usage_of(reply).prompt_tokens else 0,
             seconds=seconds,
-            sources=tuple(getattr(request, "sources", ())),
+            sources=sources_of(request),
         )
         self.replies.put(entry, done)
-        await asyncio.shield(done_future)
+        await _stored(asyncio.shield(done_future))
+
+    def note_sources(self, key: Key, request: Request) -> None:
+        """A reply that was there, or was asked for by others too, is of these sources as well."""
+        sources = sources_of(request)
+        if sources and self.replies is not None:
+            self.replies.add_sources(key.text, sources)
+
+
+class _Hold:
+    """A claim of ours, renewed while its call is pending, so that nobody else pays too."""
+
+    def __init__(self, replies: Replies, key: str, lease: float) -> None:
+        self._replies = replies
+        self._key = key
+        self._lease = lease
+        self._arm()
+
+    def _arm(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(_LEASE_SECONDS / 3, self._renew)
+
+    def _renew(self) -> None:
+        with suppress(StoreError):  # closed meanwhile: the call will hear of it
+            self._lease = self._replies.renew(self._key, self._lease, _LEASE_SECONDS)
+        self._arm()
+
+    def release(self) -> None:
+        """Give the claim back."""
+        self._replies.release(self._key, self._lease)
+
+    def end(self) -> None:
+        """Renew it no more."""
+        self._timer.cancel()
+
+
+async def _stored(written: asyncio.Future[Any]) -> Any:
+    """What the writer answers.
+
+    Raises:
+        Stopping: The disk is full: whatever is paid from here on would be lost.
+    """
+    try:
+        return await written
+    except StoreFullError as error:
+        raise Stopping(error) from error
 
 
 def committed() -> tuple[asyncio.Future[Any], Callable[[Any, BaseException | None], None]]:

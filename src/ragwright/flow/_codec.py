@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from dataclasses import asdict, replace
 from typing import Any
@@ -63,7 +62,7 @@ def payload(request: Request) -> list[Any]:
     if isinstance(request, Rerank):
         return [request.model, request.query, request.passages]
     if isinstance(request, Fetch):
-        return [request.url, request.headers, request.max_bytes, request.allow_private]
+        return [request.url, request.max_bytes, request.headers, request.allow_private]
     raise TypeError(f"{type(request).__name__} has no durable key")
 
 
@@ -83,9 +82,8 @@ def encode(reply: Reply) -> bytes:
         head = {"shape": vectors.shape, "usage": asdict(reply.usage)}
         return json.dumps(head).encode() + b"\n" + vectors.tobytes()
     if isinstance(reply, FetchReply):
-        body = asdict(replace(reply, headers=dict(reply.headers), body=b""))
-        body["body"] = base64.b64encode(reply.body).decode()
-        return json.dumps(body).encode()
+        page = {"url": reply.url, "status": reply.status, "headers": dict(reply.headers)}
+        return json.dumps(page).encode() + b"\n" + reply.body
     if isinstance(reply, ChatReply | CompleteReply | RerankReply):
         return json.dumps(asdict(reply), ensure_ascii=False).encode("utf-8", "surrogatepass")
     raise TypeError(f"{type(reply).__name__} is never stored")
@@ -98,11 +96,11 @@ def decode(kind: type[Request], data: bytes) -> Reply:
         fields = json.loads(head)
         vectors = np.frombuffer(raw, dtype=np.float32).reshape(fields["shape"])
         return EmbedReply(vectors, Usage(**fields["usage"]), cached=True)
+    if kind is Fetch:
+        head, _, raw = data.partition(b"\n")
+        return FetchReply(**json.loads(head), body=raw, cached=True)
     fields = json.loads(data.decode("utf-8", "surrogatepass"))
     fields["cached"] = True
-    if kind is Fetch:
-        fields["body"] = base64.b64decode(fields["body"])
-        return FetchReply(**fields)
     fields["usage"] = Usage(**fields["usage"])
     if kind is Chat:
         return ChatReply(**(fields | {"dropped": tuple(fields["dropped"])}))
@@ -166,6 +164,13 @@ def request_text(request: Request) -> str:
     if isinstance(request, Rerank):
         return request.query * len(request.passages) + "".join(request.passages)
     return ""
+
+
+def sources_of(request: Request) -> tuple[str, ...]:
+    """What a reply is made of, so that it can be forgotten; of a page, its address."""
+    if isinstance(request, Fetch):
+        return (request.url,)
+    return tuple(getattr(request, "sources", ()))
 
 
 def cached(reply: Reply) -> bool:

@@ -177,15 +177,20 @@ class Engine:
                 request, handler.identity(request), context.scope, self.options.attempt
             )
             key = Key(text, context.scope)
-            known = self._known(request, key)
+            known = await self._known(request, key)
             if known is not None and (context.scenario is not None or not _stale(request)):
                 self._count_reuse(context)
+                if context.scenario is None:
+                    self.caller.note_sources(key, request)
                 if streamed(request) and context.sink is not None:
                     context.sink(_text(known))  # a known reply replays as one delta
                 return known
         if context.scenario is not None and not isinstance(handler, BatchHandler):
             return context.scenario.forecast(handler, request, None if key is None else key.text)
-        return await self._shared(key, handler, request, key, context, known)
+        reply = await self._shared(key, handler, request, key, context, known)
+        if key is not None:
+            self.caller.note_sources(key, request)
+        return reply
 
     def _count_reuse(self, context: Context) -> None:
         if context.scenario is None:
@@ -193,13 +198,15 @@ class Engine:
         else:
             context.scenario.reused += 1
 
-    def _known(self, request: Request, key: Key) -> Reply | None:
+    async def _known(self, request: Request, key: Key) -> Reply | None:
         if not self.options.reuse or self._replies is None:
             return None
-        data = self._replies.get(key.text)
-        if data is None:
-            return None
-        return decode(type(request), data)
+        if isinstance(request, Fetch):  # a page may be large: read off the loop
+            loop = asyncio.get_running_loop()
+            data = await loop.run_in_executor(self._pool, self._replies.get_aside, key.text)
+        else:
+            data = self._replies.get(key.text)
+        return None if data is None else decode(type(request), data)
 
     async def _shared(
         self,

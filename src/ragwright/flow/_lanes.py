@@ -29,12 +29,14 @@ class RetryPolicy:
         rate_limited_attempts: Most attempts where the server asks to slow down.
         base: Seconds of the first pause, doubled each time, spread by full jitter.
         longest: Longest pause in seconds, unless the server asks for more.
+        longest_asked: Seconds a server may ask for; where it asks for more, the call fails.
     """
 
     attempts: int = 5
     rate_limited_attempts: int = 20
     base: float = 0.5
     longest: float = 30.0
+    longest_asked: float = 900.0
 
     def pause(self, error: RagwrightError, attempt: int, chance: random.Random) -> float | None:
         """Seconds to wait before attempt + 1, None where trying again is no use."""
@@ -45,7 +47,14 @@ class RetryPolicy:
             return None
         wait = chance.uniform(0.5, 1.0) * min(self.longest, self.base * 2.0 ** min(attempt - 1, 16))
         asked: float | None = getattr(error, "retry_after", None)
-        return wait if asked is None else asked + 0.1 * wait
+        if asked is None:
+            return wait
+        return asked + 0.1 * wait if asked <= self.longest_asked else None
+
+    def held_back(self, error: RagwrightError) -> float | None:
+        """Seconds the server asks the whole lane to wait, None where it asks for too many."""
+        asked: float | None = getattr(error, "retry_after", None)
+        return asked if asked is not None and asked <= self.longest_asked else None
 
 
 def retryable(error: RagwrightError) -> bool:

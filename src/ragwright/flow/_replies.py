@@ -8,17 +8,20 @@ from __future__ import annotations
 import os
 import socket
 import sqlite3
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ..core import Usage
+from ..core import StoreBusyError, StoreFullError, Usage
 from ._writer import Database, Done, Writer, one_of, scrub, translate
 
-_VERSION = 1
+_VERSION = 2
 _SAMPLE = 2000
+_PATIENCE_MS = 200
 _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS replies (
         key TEXT PRIMARY KEY,
@@ -42,19 +45,25 @@ _SCHEMA = (
         PRIMARY KEY (source, key)
     ) WITHOUT ROWID""",
     "CREATE INDEX IF NOT EXISTS replies_by_age ON replies (created)",
-    "CREATE INDEX IF NOT EXISTS replies_by_lane ON replies (lane, state)",
+    # covers facts and statistics: the columns behind a large body are dear to read
+    "CREATE INDEX IF NOT EXISTS replies_by_use ON replies (lane, state, key, kind, prompt_tokens, "
+    "completion_tokens, cost, characters, seconds)",
+    "DROP INDEX IF EXISTS replies_by_lane",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known of a reply when it is committed."""
+    """What is known of a reply when it is committed.
+
+    A ``body`` that takes time to make is a function, called on the writer's thread.
+    """
 
     key: str
     kind: str
     lane: str
     scope: str
-    body: bytes
+    body: bytes | Callable[[], bytes]
     reusable: bool
     usage: Usage
     characters: int
@@ -97,13 +106,23 @@ class Replies:
         self._database = Database(path, _SCHEMA, _VERSION, power_safe)
         self._writer = Writer(self._database)
         self._reader = self._database.connect()
+        self._aside = self._database.connect()
+        self._aside_lock = threading.Lock()
         self._owner = _owner()
         self._evict(max_bytes)
 
     def get(self, key: str) -> bytes | None:
         """Stored form of a reusable reply, None where there is none."""
+        return self._get(self._reader, key)
+
+    def get_aside(self, key: str) -> bytes | None:
+        """The same for large replies, from any thread: it holds up nobody who calls ``get``."""
+        with self._aside_lock:
+            return self._get(self._aside, key)
+
+    def _get(self, connection: sqlite3.Connection, key: str) -> bytes | None:
         try:
-            row = self._reader.execute(
+            row = connection.execute(
                 "SELECT body FROM replies WHERE key = ? AND state = 'done'", (key,)
             ).fetchone()
         except sqlite3.Error as error:
@@ -136,6 +155,23 @@ class Replies:
         self._writer.submit(work, done)
         return now + lease
 
+    def renew(self, key: str, lease: float, seconds: float) -> float:
+        """Hold a claim of ours for ``seconds`` from now; waits for nothing.
+
+        Returns what names the claim from now on. One that somebody took over stays theirs.
+        """
+        renewed = time.time() + seconds
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "UPDATE replies SET lease = ? WHERE key = ? AND state = 'pending' "
+                "AND owner = ? AND lease = ?",
+                (renewed, key, self._owner, lease),
+            )
+
+        self._writer.submit(work, _ignore)
+        return renewed
+
     def release(self, key: str, lease: float) -> None:
         """Give a claim back after a failed call; waits for nothing.
 
@@ -157,6 +193,7 @@ class Replies:
 
         def work(connection: sqlite3.Connection) -> None:
             usage = entry.usage
+            body = entry.body if isinstance(entry.body, bytes) else entry.body()
             connection.execute(
                 "INSERT OR REPLACE INTO replies (key, kind, lane, scope, state, body, created, "
                 "prompt_tokens, completion_tokens, cost, characters, seconds) "
@@ -167,7 +204,7 @@ class Replies:
                     entry.lane,
                     entry.scope,
                     "done" if entry.reusable else "spent",
-                    entry.body,
+                    body,
                     time.time(),
                     usage.prompt_tokens,
                     usage.completion_tokens,
@@ -183,11 +220,31 @@ class Replies:
 
         self._writer.submit(work, done)
 
+    def add_sources(self, key: str, sources: Sequence[str]) -> None:
+        """Note what else a known reply was used for; waits for nothing, writes what is new."""
+        known = "SELECT 1 FROM reply_sources WHERE source = ? AND key = ?"
+        try:
+            new = [s for s in sources if self._reader.execute(known, (s, key)).fetchone() is None]
+        except sqlite3.Error as error:
+            raise translate(error, self._database.path) from error
+        if not new:
+            return
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.executemany(
+                "INSERT OR IGNORE INTO reply_sources (source, key) "
+                "SELECT ?, key FROM replies WHERE key = ?",  # unless it was just forgotten
+                [(source, key) for source in new],
+            )
+
+        self._writer.submit(work, _ignore)
+
     def facts(self, lane: str) -> LaneFacts:
         """Sums over finished calls of a lane; keys are hashes, so the first are a fair sample."""
         row = self._reader.execute(
             "SELECT count(*), total(prompt_tokens), total(completion_tokens), total(characters), "
-            "total(seconds) FROM (SELECT * FROM replies WHERE lane = ? "
+            "total(seconds) FROM (SELECT prompt_tokens, completion_tokens, characters, "
+            "seconds FROM replies WHERE lane = ? "
             "AND state IN ('done', 'spent') LIMIT ?)",
             (lane, _SAMPLE),
         ).fetchone()
@@ -263,14 +320,42 @@ class Replies:
         """Finish what is queued; safe to call twice."""
         self._writer.close()
         self._reader.close()
+        with self._aside_lock:
+            self._aside.close()
 
     def _free(self, owner: str, lease: float, now: float) -> bool:
         return now > lease or not alive(owner)
 
     def _evict(self, max_bytes: int) -> None:
-        """Drop the oldest quarter of the replies until the file is small enough."""
+        """Drop the oldest quarter of the replies until what is left is small enough.
 
-        def work(connection: sqlite3.Connection) -> int:
+        Best effort: another time will do where the file is held or the disk is full.
+        """
+        if self.size() <= max_bytes:
+            return
+        connection = self._reader
+        patience = connection.execute("PRAGMA busy_timeout").fetchone()[0]
+        connection.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
+        try:
+            with suppress(StoreBusyError, StoreFullError):
+                while self._used() > max_bytes and self._drop_oldest():
+                    pass
+                scrub(connection, self._database.path)
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {patience}")
+
+    def _used(self) -> int:
+        """Bytes of the file that hold something."""
+        pages, free, each = (
+            self._reader.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        return int((pages - free) * each)
+
+    def _drop_oldest(self) -> int:
+        connection = self._reader
+        try:
+            connection.execute("BEGIN IMMEDIATE")
             gone = connection.execute(
                 "DELETE FROM replies WHERE key IN (SELECT key FROM replies WHERE state != "
                 "'pending' ORDER BY created LIMIT (SELECT count(*) / 4 + 1 FROM replies))"
@@ -278,10 +363,12 @@ class Replies:
             connection.execute(
                 "DELETE FROM reply_sources WHERE key NOT IN (SELECT key FROM replies)"
             )
-            return gone
-
-        while self.size() > max_bytes and self._writer.call(work):
-            scrub(self._reader, self._database.path)
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise translate(error, self._database.path) from error
+        return gone
 
 
 def _ignore(_result: Any, _error: BaseException | None) -> None:

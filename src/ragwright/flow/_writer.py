@@ -39,11 +39,12 @@ class Database:
                     where=str(path),
                     hint="upgrade ragwright: pip install -U ragwright",
                 )
-            with connection:
-                connection.execute("BEGIN IMMEDIATE")
-                for statement in schema:
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {version}")
+            if found < version:  # else nothing is written: who opens waits for no other writer
+                with connection:
+                    connection.execute("BEGIN IMMEDIATE")
+                    for statement in schema:
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA user_version = {version}")
         except sqlite3.Error as error:
             raise translate(error, path) from error
         finally:
@@ -67,8 +68,9 @@ class Writer:
 
     A piece of work is a function of the connection, and of nothing else it changes: it may be
     done again after a rollback. Work that is waiting when the thread
-    comes round is done in one transaction; the callers hear of it after the commit. Work
-    that raises is rolled back alone (a savepoint) and its error handed to its caller.
+    comes round is done in one transaction; the callers hear of it after the commit. Where
+    that fails, each piece is done in a transaction of its own, and the error of one that
+    raises is handed to its caller alone.
     """
 
     def __init__(self, database: Database) -> None:
@@ -140,9 +142,8 @@ class Writer:
             for work, done in batch:
                 results.append((done, work(connection), None))
             connection.execute("COMMIT")
-        except Exception:  # seldom: again with a savepoint a piece, to tell the bad one apart
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+        except Exception:  # seldom: again one by one, to tell the bad one apart
+            _roll_back(connection)
             results = self._piecewise(connection, batch)
         for done, result, failure in results:
             with suppress(Exception):  # a caller whose loop is gone must not end the thread
@@ -151,28 +152,35 @@ class Writer:
     def _piecewise(
         self, connection: sqlite3.Connection, batch: list[tuple[Work, Done]]
     ) -> list[tuple[Done, Any, BaseException | None]]:
+        """Each piece by itself: no savepoints, which a full disk takes away with the rest."""
         results: list[tuple[Done, Any, BaseException | None]] = []
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            for work, done in batch:
-                connection.execute("SAVEPOINT piece")
-                try:
-                    results.append((done, work(connection), None))
-                except Exception as error:
-                    connection.execute("ROLLBACK TO piece")
-                    results.append((done, None, self._typed(error)))
-                connection.execute("RELEASE piece")
-            connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            results = [(done, None, self._typed(error)) for _, done in batch]
+        busy: Exception | None = None
+        for work, done in batch:
+            try:
+                if busy is not None:  # each piece would wait in vain as long as the first
+                    raise busy
+                connection.execute("BEGIN IMMEDIATE")
+                result = work(connection)
+                connection.execute("COMMIT")
+                results.append((done, result, None))
+            except Exception as error:
+                _roll_back(connection)
+                typed = self._typed(error)
+                if isinstance(typed, StoreBusyError):
+                    busy = error
+                results.append((done, None, typed))
         return results
 
     def _typed(self, error: Exception) -> BaseException:
         if isinstance(error, sqlite3.Error):
             return translate(error, self._database.path)
         return error
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:  # SQLite has done it by itself where the disk is full
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
 
 
 def one_of(source: str | None, scope: str | None) -> None:
