@@ -105,6 +105,30 @@ def test_unsure_is_said(text: str) -> None:
     assert guess_language(text) == ""
 
 
+LOREM = (
+    "Lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor incididunt ut "
+    "labore et dolore magna aliqua. Ut enim ad minim veniam, quis nostrud exercitation ullamco "
+    "laboris nisi ut aliquip ex ea commodo consequat. Duis aute irure dolor in reprehenderit in "
+    "voluptate velit esse cillum dolore eu fugiat nulla pariatur. Excepteur sint occaecat "
+    "cupidatat non proident, sunt in culpa qui officia deserunt mollit anim id est laborum. "
+)
+TEMPUS = (
+    "Pellentesque habitant morbi tristique senectus et netus et malesuada fames ac turpis egestas. "
+    "Est ante in nibh mauris cursus mattis molestie. Nunc sed augue lacus viverra vitae congue. "
+    "Et malesuada fames ac turpis egestas sed tempus. Est ullamcorper eget nulla facilisi etiam."
+)
+CODE = """
+static int load_le(struct buf *la, const uint8_t *un) { return la->des[0] | un[1] << 8; }
+for (i = 0; i < n; i++) { le[i] = des[i] + un[i]; if (la[i] == des[i]) { qui(le, la, des); } }
+#define EST(x) ((x) & 0xff)
+"""
+
+
+@pytest.mark.parametrize("text", [LOREM, LOREM * 40, TEMPUS, LOREM + TEMPUS, CODE])
+def test_placeholder_text_and_code_are_in_no_language(text: str) -> None:
+    assert guess_language(text) == ""
+
+
 @pytest.mark.needs_data
 @pytest.mark.skipif(not (DATA / "xquad").exists(), reason="no data set `xquad` beside the checkout")
 @pytest.mark.parametrize("language", ["en", "de", "es", "zh"])
