@@ -337,3 +337,25 @@ def test_a_wrong_network_is_a_wrong_setting() -> None:
         FetchHandler(FetchOptions(open_networks=("my lan",)))
     with pytest.raises(ConfigError):
         get("http://8.8.8.8/", FetchOptions(proxy="our proxy"))
+
+
+def test_hints_name_the_key_that_helps(site: Site) -> None:
+    site.routes["/big"] = Answer(b"x" * 5000)
+    site.routes["/slow"] = Answer("late", delay=3)
+    site.routes["/round"] = Answer(status=301, headers={"Location": "/round"})
+    networks = ("127.0.0.1/32",)
+    small = FetchOptions(open_networks=networks, max_bytes=4000, timeout=0.3)
+    assert "`fetch.max_bytes`" in (failure(f"{site.base}/big", small).hint or "")
+    assert "`fetch.timeout`" in (failure(f"{site.base}/slow", small).hint or "")
+    assert "`fetch.max_redirects`" in (failure(f"{site.base}/round").hint or "")
+    refused = failure("http://127.0.0.2:9/", FetchOptions())
+    assert "`fetch.open_networks`" in (refused.hint or "")
+    assert "127.0.0.2" in (refused.hint or "")
+
+
+def test_a_bound_of_the_request_goes_before_the_option(site: Site) -> None:
+    site.routes["/big"] = Answer(b"x" * 5000)
+    small = FetchOptions(open_networks=("127.0.0.1/32",), max_bytes=4000)
+    assert len(get(Fetch(f"{site.base}/big", max_bytes=6000), small).body) == 5000
+    error = failure(Fetch(f"{site.base}/big", max_bytes=3000), small)
+    assert "fetch.max_bytes" not in (error.hint or "")

@@ -98,7 +98,8 @@ def check_addresses(host: str, addresses: Iterable[str], opened: Iterable[Networ
         if reason:
             raise AddressRefusedError(
                 f"the host {host!r} leads to {address}, {reason}",
-                hint="allow private addresses, or this network, if you trust the source",
+                hint="if you trust it, add the address or its network to "
+                f'`fetch.open_networks`: ["{address}"]',
             )
 
 

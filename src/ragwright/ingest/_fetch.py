@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _MOVED = frozenset({301, 302, 303, 307, 308})
 _OWN = frozenset({"host", "connection", "content-length", "transfer-encoding", "accept-encoding"})
 _SECRET = frozenset({"authorization", "cookie", "proxy-authorization"})
+_UNSET = next(f.default for f in fields(Fetch) if f.name == "max_bytes")
 _ADDRESSES = 3
 """Addresses of one host that are tried in turn."""
 
@@ -28,6 +29,9 @@ _ADDRESSES = 3
 class FetchOptions:
     """How addresses are fetched."""
 
+    max_bytes: int = option(
+        50_000_000, "Largest reply, in bytes, where a request sets no bound of its own.", ge=1
+    )
     timeout: float = option(30.0, "Seconds for one fetch, redirects included.", gt=0)
     max_redirects: int = option(5, "Most redirects followed.", ge=0)
     per_host: int = option(4, "Most fetches from one host side by side.", ge=1)
@@ -87,7 +91,12 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
                 return await self._follow(request)
         except TimeoutError as error:
             raise FetchError(
-                f"no complete reply within {seconds:g} s", where=request.url, retryable=True
+                f"no complete reply within {seconds:g} s",
+                where=request.url,
+                hint="raise the request's own timeout"
+                if request.timeout
+                else "try again later, or raise `fetch.timeout`",
+                retryable=True,
             ) from error
         except FetchError as error:
             error.where = error.where or request.url
@@ -110,7 +119,11 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
             if (target.scheme, target.host, target.port) != (url.scheme, url.host, url.port):
                 headers = {k: v for k, v in headers.items() if k.lower() not in _SECRET}
             url = target
-        raise FetchError(f"more than {self.options.max_redirects} redirects", where=str(url))
+        raise FetchError(
+            f"more than {self.options.max_redirects} redirects",
+            where=str(url),
+            hint="open the page in a browser, or raise `fetch.max_redirects`",
+        )
 
     async def _hop(
         self, url: httpx2.URL, headers: dict[str, str], request: Fetch
@@ -136,7 +149,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
             conditional = {"if-none-match", "if-modified-since"} & {k.lower() for k in headers}
             if not 200 <= status < 300 and not (status == 304 and conditional):
                 raise _status_error(url, status, response.headers.get("retry-after"))
-            body = await _body(response, request.max_bytes)
+            body = await _body(response, *self._bound(request))
         except FetchError as error:
             error.where = error.where or str(url)
             raise
@@ -144,6 +157,13 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
             await response.aclose()
         found = {name.lower(): value for name, value in response.headers.items()}
         return FetchReply(str(url), status, found, body)
+
+    def _bound(self, request: Fetch) -> tuple[int, str]:
+        """Most bytes read for a request, and what raises it."""
+        # The request has no way to say "unset", so its default stands for that.
+        if request.max_bytes != _UNSET:
+            return request.max_bytes, "the request's own `max_bytes`"
+        return self.options.max_bytes, "`fetch.max_bytes`"
 
     async def _connect(
         self, url: httpx2.URL, targets: list[str], headers: dict[str, str]
@@ -253,20 +273,20 @@ def retry_after(text: str | None, now: datetime | None = None) -> float | None:
     return max(0.0, (date - (now or datetime.now(UTC))).total_seconds())
 
 
-async def _body(response: httpx2.Response, most: int) -> bytes:
+async def _body(response: httpx2.Response, most: int, key: str) -> bytes:
     """The decoded body; reading stops where it grows past ``most`` bytes."""
     import httpx2
 
     stated = response.headers.get("content-length", "")
     if stated.isdigit() and int(stated) > most:
-        raise _too_large(most)
+        raise _too_large(most, key)
     parts: list[bytes] = []
     size = 0
     try:
         async for part in response.aiter_bytes():
             size += len(part)
             if size > most:
-                raise _too_large(most)
+                raise _too_large(most, key)
             parts.append(part)
     except httpx2.DecodingError as error:
         raise FetchError(f"the reply is damaged: {error}") from error
@@ -275,10 +295,8 @@ async def _body(response: httpx2.Response, most: int) -> bytes:
     return b"".join(parts)
 
 
-def _too_large(most: int) -> FetchError:
-    return FetchError(
-        f"the reply is larger than {most} bytes", hint="raise the limit if it is wanted"
-    )
+def _too_large(most: int, key: str) -> FetchError:
+    return FetchError(f"the reply is larger than {most} bytes", hint=f"raise {key} if it is wanted")
 
 
 def _status_error(url: Any, status: int, wait: str | None) -> FetchError:
