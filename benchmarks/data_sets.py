@@ -39,6 +39,8 @@ def scifact_beir(folder: Path, data: Path = DATA) -> Path:
         FileNotFoundError: The archive does not lie beside the checkout.
     """
     archive = data / "scifact" / "scifact.zip"
+    if not archive.is_file():  # before anything is written: no half-made folder is left
+        raise FileNotFoundError(f"the data set scifact is not there: no {archive}")
     (folder / "qrels").mkdir(parents=True, exist_ok=True)
     with (folder / "corpus.jsonl").open("w", encoding="utf-8") as corpus:
         for row in _rows(archive, "corpus_train.csv"):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from benchmarks.data_sets import DATA, printed_strings, scifact_beir
 
-from ragwright.core import Document, DuplicateIdError, RagwrightError
+from ragwright.core import Document, DuplicateIdError, EmptySourceError, RagwrightError
 from ragwright.ingest import BeirReader, Failure, Fetched
 
 
@@ -135,3 +135,17 @@ def test_scifact_is_whole(tmp_path: Path) -> None:
     assert len(pairs) == 339
     assert len({query for query, _, _ in pairs}) == 300
     assert {document for _, document, _ in pairs} <= documents.keys()
+
+
+@pytest.mark.parametrize("text", ["", "\n \n"])
+def test_a_corpus_without_documents_is_a_failure(tmp_path: Path, text: str) -> None:
+    (tmp_path / "corpus.jsonl").write_text(text, "utf-8")
+    (found,) = read(tmp_path)
+    assert isinstance(found, Failure)
+    assert isinstance(found.error, EmptySourceError)
+
+
+def test_a_converter_without_its_data_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="scifact"):
+        scifact_beir(tmp_path / "made", tmp_path / "no data")
+    assert not (tmp_path / "made").exists()

@@ -71,6 +71,13 @@ class BeirReader(Reader):
         source = f"beir:{path.parent}"
         records = self._records(path, source)
         first = list(islice(records, _SAMPLE))
+        if not first:
+            error = EmptySourceError(
+                "the corpus holds no document",
+                where=str(path),
+                hint="write one object a line, or download the data set again",
+            )
+            yield Failure(source, error)
         texts = (r[1]["text"][:400] for r in first if not isinstance(r, Failure))
         language = guess_language("\n".join(texts))
         lines: dict[str, int] = {}
