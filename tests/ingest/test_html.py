@@ -123,3 +123,16 @@ def test_hostile_nesting_and_spans_end_in_time(main_only: bool) -> None:
 def test_the_declared_encoding_is_used() -> None:
     data = '<html><meta charset="iso-8859-2"><p>Łódź</p>'.encode("iso-8859-2")
     assert extract_bytes("a.html", data, SourceOptions()).text == "Łódź"
+
+
+def test_saved_pages_are_reduced_to_their_main_text_where_asked() -> None:
+    page = (
+        b"<html><body><nav><a href='/'>Home</a> <a href='/shop'>Shop</a></nav><main><h1>Pumps</h1>"
+        b"<p>A pump moves water from one place to another.</p></main></body></html>"
+    )
+    whole = extract_bytes("page.html", page, SourceOptions()).text
+    main = extract_bytes("page.html", page, SourceOptions(main_text=True)).text
+    assert "Shop" in whole
+    assert main == "# Pumps\n\nA pump moves water from one place to another."
+    only_links = b"<html><body><nav><a href='/'>Home</a></nav></body></html>"
+    assert extract_bytes("page.html", only_links, SourceOptions(main_text=True)).text == "Home"

@@ -24,7 +24,12 @@ class SourceOptions:
     exclude: tuple[str, ...] = option(
         (), "Glob patterns of files and folders to leave out, by name or path.", when="index"
     )
-    max_bytes: int = option(200_000_000, "Largest file read, in bytes.", when="index", ge=1)
+    max_bytes: int = option(
+        200_000_000,
+        "Largest local file read, in bytes; `fetch.max_bytes` bounds what is fetched.",
+        when="index",
+        ge=1,
+    )
     max_unpacked_bytes: int = option(
         1_000_000_000,
         "Largest total of an unpacked document archive, in bytes.",
@@ -36,6 +41,12 @@ class SourceOptions:
     )
     tables: bool = option(
         True, "Find ruled tables in PDF files and keep them as tables.", when="index"
+    )
+    main_text: bool = option(
+        False,
+        "Reduce local HTML files to their main text, as is done with web pages; "
+        "saved web pages want it.",
+        when="index",
     )
     encoding: str = option("", "Encoding of text files; empty: detected.", when="index")
 

@@ -16,6 +16,7 @@ from ..core import (
     Document,
     EncryptedSourceError,
     MalformedSourceError,
+    MissingExtraError,
     RagwrightError,
     SourceError,
     UnsupportedSourceError,
@@ -34,6 +35,7 @@ from ._seams import Failure, FetchBytes, Reader, read_files
 from ._sheet import read_sheet
 from ._sniff import BINARY, NAMES, SUFFIXES, sniff
 from ._tabular import read_csv
+from ._xml import read_xml
 
 _SCHEME = re.compile(r"(?i)[a-z][a-z0-9+.-]+:")
 _DEPTH = 3
@@ -45,6 +47,7 @@ _PARSERS: dict[str, Callable[[bytes, str, SourceOptions], Extract]] = {
     "odt": read_odt,
     "epub": read_epub,
     "html": read_html,
+    "xml": read_xml,
     "markdown": read_markdown,
     "eml": read_eml,
 }
@@ -64,6 +67,7 @@ class FileReader(Reader):
     def __init__(self, options: SourceOptions | None = None, base: Path | None = None) -> None:
         self.options = options or SourceOptions()
         self.base = Path(base) if base is not None else Path.cwd()
+        self._missing: dict[str, str] = {}
 
     def accepts(self, source: str) -> bool:
         """True for existing paths, and for anything not written as ``scheme:…``."""
@@ -77,6 +81,7 @@ class FileReader(Reader):
 
     def files(self, source: str) -> Iterator[Path | Failure]:
         """Files of a path, folder or pattern, in sorted order."""
+        self._missing.clear()
         path = self._path(source)
         if os.path.lexists(path):
             yield from self._below(path)
@@ -124,11 +129,25 @@ class FileReader(Reader):
         name = self._id(path)
         try:
             data = read_bytes(path, name, self.options)
-            yield from documents(name, data, self.options)
+            for item in documents(name, data, self.options):
+                yield self._shortened(item) if isinstance(item, Failure) else item
         except RagwrightError as error:
-            yield Failure(name, error)
+            yield self._shortened(Failure(name, error))
         except OSError as error:
             yield Failure(name, _unreadable(error, name))
+
+    def _shortened(self, failure: Failure) -> Failure:
+        """The failure; where a package is missing for more than one file, a short one."""
+        error = failure.error
+        if not isinstance(error, MissingExtraError):
+            return failure
+        first = self._missing.setdefault(error.what, failure.source)
+        if first == failure.source:
+            return failure
+        purpose = error.what.partition(" needs ")[0]
+        return Failure(
+            failure.source, MissingExtraError(f"{purpose} needs a package: see {first!r}")
+        )
 
     def _id(self, path: Path) -> str:
         """Path relative to the base where it is inside it, else absolute; with ``/``."""
@@ -319,6 +338,8 @@ def choose(name: str, suffix: str, data: bytes, options: SourceOptions) -> str:
         return said or "text"
     if found == "html":
         return said if said in ("markdown", "csv", "eml") else _page_or_source(suffix)
+    if found == "xml":
+        return said if said in ("html", "markdown", "csv", "eml") else _xml_or_source(suffix)
     if found in NAMES:
         return found
     if found == "" and options.encoding and said not in BINARY:
@@ -335,6 +356,11 @@ def choose(name: str, suffix: str, data: bytes, options: SourceOptions) -> str:
 def _page_or_source(suffix: str) -> str:
     """HTML content under another name: source code stays source, the rest is a page."""
     return "text" if suffix in CODE and suffix != ".xml" else "html"
+
+
+def _xml_or_source(suffix: str) -> str:
+    """XML under another name, likewise."""
+    return "text" if suffix in CODE and suffix != ".xml" else "xml"
 
 
 def _disagree(name: str, said: str, found: str) -> MalformedSourceError:

@@ -41,14 +41,26 @@ def html_to_text(html: str, *, main_only: bool) -> str:
 
 
 def read_html(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """A local HTML file as a whole.
+    """A local HTML file as a whole, or its main text where the option ``main_text`` says so.
 
     Raises:
         EmptySourceError: The page shows no text.
         UnsupportedSourceError: The bytes are no text.
     """
-    extract = parse_html(decode_html(data, where, options.encoding), main_only=False)
-    if not extract.text:
+    html = decode_html(data, where, options.encoding)
+    return readable(html, where, main_only=options.main_text)
+
+
+def readable(html: str, where: str, *, main_only: bool) -> Extract:
+    """As :func:`parse_html`; the whole page where no main part holds any text.
+
+    Raises:
+        EmptySourceError: The page shows no text.
+    """
+    extract = parse_html(html, main_only=main_only)
+    if main_only and not extract.text.strip():
+        extract = parse_html(html, main_only=False)
+    if not extract.text.strip():
         raise EmptySourceError(
             "the page shows no text",
             where=where,

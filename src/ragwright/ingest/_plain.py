@@ -40,6 +40,7 @@ def read_plain(data: bytes, where: str, suffix: str, options: SourceOptions) -> 
     return Extract(
         text=text,
         language="" if code else guess_language(text),
+        media_type="application/json" if suffix == ".json" else "text/plain",
         pages=_pages([len(piece) for piece in pieces]),
         metadata=clean_metadata(
             {"encoding": "" if encoding == "utf-8" else encoding, "code_language": code}

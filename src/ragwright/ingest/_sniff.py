@@ -16,6 +16,7 @@ SUFFIXES = {
     ".odt": "odt", ".ott": "odt",
     ".epub": "epub",
     ".html": "html", ".htm": "html", ".xhtml": "html",
+    ".xml": "xml", ".tei": "xml", ".svg": "xml",
     ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown",
     ".csv": "csv", ".tsv": "csv",
     ".eml": "eml",
@@ -26,7 +27,8 @@ SUFFIXES = {
 NAMES = {
     "pdf": "a PDF", "docx": "a Word document", "pptx": "a PowerPoint file",
     "sheet": "a spreadsheet", "odt": "an OpenDocument text", "epub": "an EPUB book",
-    "html": "an HTML page", "markdown": "Markdown", "csv": "a CSV table", "eml": "a mail",
+    "html": "an HTML page", "xml": "XML",
+    "markdown": "Markdown", "csv": "a CSV table", "eml": "a mail",
     "text": "plain text", "locked": "an encrypted Office file",
 }  # fmt: skip
 
@@ -69,7 +71,8 @@ _ODF = {
 def sniff(data: bytes) -> str:
     """Format of a file: a key of ``NAMES``, or a description of what no reader knows.
 
-    ``text`` is any text that is not HTML; ``""`` is binary data of no known kind.
+    ``text`` is any text that is neither HTML nor starts as XML does; ``""`` is binary data of no
+    known kind.
     """
     head = data[:1024]
     if b"%PDF-" in head:
@@ -88,7 +91,9 @@ def sniff(data: bytes) -> str:
     if is_binary(data):
         return ""
     start = head.removeprefix(b"\xef\xbb\xbf").replace(b"\0", b"")
-    return "html" if _HTML.match(start) else "text"
+    if _HTML.match(start):
+        return "html"
+    return "xml" if start.lstrip().startswith(b"<?xml") else "text"
 
 
 def _sniff_zip(data: bytes) -> str:

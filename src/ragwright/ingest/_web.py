@@ -8,10 +8,10 @@ from email.message import Message
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-from ..core import Document, EmptySourceError, RagwrightError, StoppedError
+from ..core import Document, RagwrightError, StoppedError
 from ._extract import Extract, SourceOptions
 from ._files import extract_bytes
-from ._html import decode_html, parse_html
+from ._html import decode_html, readable
 from ._seams import Failure, FetchBytes, Fetched, Reader
 from ._sniff import sniff
 
@@ -26,10 +26,14 @@ _SUFFIX = {
     "application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    "application/tei+xml": ".xml",
+    "application/xml": ".xml",
+    "image/svg+xml": ".svg",
     "message/rfc822": ".eml",
     "text/csv": ".csv",
     "text/markdown": ".md",
     "text/tab-separated-values": ".tsv",
+    "text/xml": ".xml",
 }
 _ONE_BYTE = frozenset(
     {"ascii", "us-ascii", "iso-8859-1", "iso8859-1", "latin-1", "latin1", "cp1252"}
@@ -81,16 +85,7 @@ def extract_page(fetched: Fetched, options: SourceOptions) -> Extract:
     kind, charset = content_type(fetched.content_type)
     if kind in _HTML or (kind in {"", "text/plain"} and sniff(fetched.body) == "html"):
         html = page_text(fetched.body, charset, fetched.url, options.encoding)
-        extract = parse_html(html, main_only=True)
-        if not extract.text.strip():
-            extract = parse_html(html, main_only=False)
-        if not extract.text.strip():
-            raise EmptySourceError(
-                "the page shows no text",
-                where=fetched.url,
-                hint="a page that scripts fill must be saved from a browser, after it has loaded",
-            )
-        return extract
+        return readable(html, fetched.url, main_only=True)
     text = kind.startswith("text/") or kind == "application/json"
     chosen = options
     if text and charset and not options.encoding and _decodes(fetched.body, charset):
