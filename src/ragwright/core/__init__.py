@@ -47,6 +47,7 @@ from ._errors import (
     UnhandledRequestError,
     UnsupportedSourceError,
 )
+from ._headers import retry_after
 from ._hashing import canonical_json, text_hash, value_hash
 from ._options import option
 from ._plugins import entry_point, load_object, require
@@ -141,6 +142,7 @@ __all__ = [
     "ranked",
     "read_yaml",
     "require",
+    "retry_after",
     "scalar",
     "text_hash",
     "unknown_key",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from ..core import (
@@ -18,6 +18,7 @@ from ..core import (
     ModelTimeoutError,
     ModelUnavailableError,
     RateLimitedError,
+    retry_after,
 )
 
 _LONGEST = 400
@@ -132,7 +133,7 @@ def failure(
         return ModelRefusedError(
             what, where=where, hint="the account has no money or quota left; waiting will not help"
         )
-    wait = retry_after(headers)
+    wait = _wait(headers)
     if status == 429 or (status == 503 and wait is not None):
         return RateLimitedError(
             what, where=where, hint="lower concurrency under models:", retry_after=wait
@@ -153,26 +154,14 @@ def _advice(status: int, complaint: Complaint) -> str:
     return "the server does not take this request; see its message"
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds a server asks to wait, by ``retry-after-ms`` or ``Retry-After`` (seconds or date).
-
-    None where it says nothing or nothing readable; never negative.
-    """
+def _wait(headers: Mapping[str, str]) -> float | None:
+    """Seconds a server asks to wait, by ``retry-after-ms`` or ``Retry-After``; else None."""
     found = {name.lower(): value for name, value in headers.items()}
-    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        text = found.get(name, "").strip()
-        if not text:
-            continue
-        try:
-            seconds = float(text) * scale
-        except ValueError:
-            try:
-                seconds = parsedate_to_datetime(text).timestamp() - time.time()
-            except ValueError:
-                continue
-        if seconds == seconds and seconds != float("inf"):
+    with suppress(ValueError):
+        seconds = float(found.get("retry-after-ms", "")) / 1000
+        if math.isfinite(seconds):
             return max(0.0, seconds)
-    return None
+    return retry_after(found.get("retry-after"))
 
 
 def bad_reply(model: str, where: str, problem: str, hint: str = "") -> ModelReplyError:
