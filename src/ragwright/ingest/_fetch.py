@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
-from ..core import ConfigError, FetchError, option
+from ..core import ConfigError, FetchError, option, retry_after
 from ..flow import Fetch, FetchReply, OnDelta, SendHandler
 from ._addresses import Resolve, check_addresses, networks, resolve
 
@@ -255,22 +253,6 @@ def checked_url(text: str, base: str = "") -> httpx2.URL:
             hint="send credentials as a header",
         )
     return url.copy_with(fragment=None)
-
-
-def retry_after(text: str | None, now: datetime | None = None) -> float | None:
-    """Seconds of a Retry-After header, written as a number or as a date; None if neither."""
-    if not text:
-        return None
-    try:
-        return max(0.0, float(text))
-    except ValueError:
-        pass
-    try:
-        date = parsedate_to_datetime(text)
-    except (TypeError, ValueError):
-        return None
-    date = date if date.tzinfo else date.replace(tzinfo=UTC)
-    return max(0.0, (date - (now or datetime.now(UTC))).total_seconds())
 
 
 async def _body(response: httpx2.Response, most: int, key: str) -> bytes:
