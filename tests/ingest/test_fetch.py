@@ -9,7 +9,6 @@ import ssl
 import subprocess
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from ragwright.core import AddressRefusedError, ConfigError, FetchError
 from ragwright.flow import Fetch, FetchReply, Replies, RetryPolicy, Runner, fetch
 from ragwright.ingest import FetchHandler, FetchOptions
 from ragwright.ingest._addresses import Resolve, refusal, resolve
-from ragwright.ingest._fetch import retry_after
 
 
 @pytest.fixture
@@ -223,15 +221,6 @@ def test_http_errors_say_whether_to_try_again(site: Site, status: int, again: bo
     error = failure(f"{site.base}/a")
     assert (error.status, error.retryable, error.retry_after) == (status, again, 7.0)
     assert site.base in str(error)
-
-
-def test_retry_after_is_read_as_seconds_or_date() -> None:
-    now = datetime(2026, 5, 4, 10, 0, 0, tzinfo=UTC)
-    assert retry_after("12") == 12
-    assert retry_after("Mon, 04 May 2026 10:00:30 GMT", now) == 30
-    assert retry_after("Mon, 04 May 2026 09:00:00 GMT", now) == 0
-    assert retry_after("soon") is None
-    assert retry_after(None) is None
 
 
 def test_an_unchanged_page_is_a_reply(site: Site) -> None:
