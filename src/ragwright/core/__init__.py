@@ -47,8 +47,8 @@ from ._errors import (
     UnhandledRequestError,
     UnsupportedSourceError,
 )
-from ._headers import retry_after
 from ._hashing import canonical_json, text_hash, value_hash
+from ._headers import retry_after
 from ._options import option
 from ._plugins import entry_point, load_object, require
 from ._records import (
