@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -116,6 +117,45 @@ class VectorRule:
         if self.similarity == "cosine":
             vectors = unit(vectors)
         return np.ascontiguousarray(vectors, dtype=np.float32)
+
+
+class RuledEmbedder(Embedder):
+    """A local model whose texts become vectors by a rule; one says how a text is run.
+
+    Attributes:
+        rule: Prefixes, pooling, similarity, dimensions.
+        where: Names the model in messages.
+    """
+
+    rule: VectorRule
+    where: str
+
+    @abstractmethod
+    def rows(self, texts: Sequence[str]) -> Matrix:
+        """Vectors before the rule shapes them: shape (texts, width), of one text or more."""
+
+    def embed_batch(self, texts: Sequence[str]) -> Matrix:
+        """Vectors: float32, shape (texts, dimensions), of length 1 where similarity is cosine.
+
+        Raises:
+            ModelRefusedError: A text has more tokens than the window holds.
+        """
+        if not texts:
+            return np.zeros((0, self.dimensions), np.float32)
+        return self.rule.shaped(self.rows(texts))
+
+    def measured(self) -> int:
+        """Length of a vector, seen on one."""
+        return int(self.embed_batch(["a"]).shape[1])
+
+    def check(self, count: int) -> None:
+        """Refuse a text of more tokens (special ones left out) than the window holds."""
+        if self.window is not None and count > self.window:
+            raise ModelRefusedError(
+                f"a text has {count} tokens; the window holds {self.window}",
+                where=self.where,
+                hint="let embed_texts pool over windows, or make chunks smaller",
+            )
 
 
 def settle_rule(

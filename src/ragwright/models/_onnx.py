@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import ConfigError, ModelRefusedError, require
-from ._embedding import EmbedOptions, VectorRule, file_hash, settle_rule
+from ..core import ConfigError, require
+from ._embedding import EmbedOptions, RuledEmbedder, file_hash, settle_rule
 from ._folder import ModelFolder
 from ._hf_tokenizer import HFTokenizer
 from ._names import ModelSettings, Pooling
-from ._seams import Embedder, Matrix
+from ._seams import Matrix
 
 _INPUTS = {"input_ids", "attention_mask", "token_type_ids", "position_ids"}
 
 
-class OnnxEmbedder(Embedder):
+class OnnxEmbedder(RuledEmbedder):
     """An embedding model in a folder with an ONNX file and a ``tokenizer.json``.
 
     Every text is run by itself at its own length, so its vector does not depend on what else
@@ -50,9 +50,10 @@ class OnnxEmbedder(Embedder):
         path = Path(folder).expanduser()
         file = path if path.suffix == ".onnx" else _onnx_file(path)
         home = _home(file) if path.suffix == ".onnx" else path
+        self.where = str(home)
         self.folder = ModelFolder.read(home)
         self._tokenizer = HFTokenizer(home)
-        self.rule: VectorRule = settle_rule(
+        self.rule = settle_rule(
             options, settings or ModelSettings(), self.folder.names, self.folder.rule
         )
         self.threads = options.threads
@@ -72,25 +73,16 @@ class OnnxEmbedder(Embedder):
         self.window = None if window is None else window - self._tokenizer.specials
         self.identity = (
             f"onnx:{'+'.join(w[:16] for w in weights)}:{tokens[:16]}"
-            f":{self.window}:{self.rule.identity()}"
+            f":{self._output}:{self.window}:{self.rule.identity()}"
         )
-        self.dimensions = 0
-        self.dimensions = int(self.embed_batch(["a"]).shape[1])
+        self.dimensions = self.measured()
 
-    def embed_batch(self, texts: Sequence[str]) -> Matrix:
-        """Vectors: float32, shape (texts, dimensions), of length 1 where similarity is cosine.
-
-        Raises:
-            ModelRefusedError: A text has more tokens than the window holds.
-        """
-        if not texts:
-            return np.zeros((0, self.dimensions), np.float32)
+    def rows(self, texts: Sequence[str]) -> Matrix:
+        """Vectors of texts run one by one, ``threads`` of them side by side."""
         if self.threads == 1 or len(texts) == 1:
-            rows = [self._one(text) for text in texts]
-        else:
-            with ThreadPoolExecutor(self.threads) as pool:
-                rows = list(pool.map(self._one, texts))
-        return self.rule.shaped(np.stack(rows))
+            return np.stack([self._one(text) for text in texts])
+        with ThreadPoolExecutor(self.threads) as pool:
+            return np.stack(list(pool.map(self._one, texts)))
 
     def tokenizer(self) -> HFTokenizer:
         """The model's own tokenizer."""
@@ -98,13 +90,7 @@ class OnnxEmbedder(Embedder):
 
     def _one(self, text: str) -> NDArray[np.float32]:
         ids, types = self._tokenizer.ids(text)
-        room = self.window
-        if room is not None and len(ids) - self._tokenizer.specials > room:
-            raise ModelRefusedError(
-                f"a text has {len(ids) - self._tokenizer.specials} tokens; the window holds {room}",
-                where=str(self.folder.path),
-                hint="let embed_texts pool over windows, or make chunks smaller",
-            )
+        self.check(len(ids) - self._tokenizer.specials)
         given = {
             "input_ids": ids,
             "attention_mask": [1] * len(ids),

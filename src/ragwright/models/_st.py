@@ -13,17 +13,17 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from ..core import ConfigError, ModelRefusedError, RagwrightError, require, text_hash
-from ._embedding import EmbedOptions, Prefixes, VectorRule, file_hash, settle_rule
+from ..core import ConfigError, RagwrightError, require, text_hash
+from ._embedding import EmbedOptions, Prefixes, RuledEmbedder, VectorRule, file_hash, settle_rule
 from ._hf_tokenizer import HFTokenizer
 from ._names import ModelSettings, Pooling
-from ._seams import Embedder, Matrix
+from ._seams import Matrix
 
 _POOLING: dict[str, Pooling] = {"cls": "cls", "lasttoken": "last", "max": "max", "mean": "mean"}
 _WORDS = {"last": "lasttoken"}
 
 
-class SentenceTransformerEmbedder(Embedder):
+class SentenceTransformerEmbedder(RuledEmbedder):
     """An embedding model by sentence-transformers (torch, on the CPU unless told otherwise).
 
     On the CPU texts are run one by one, so that a vector does not depend on what else is
@@ -54,6 +54,7 @@ class SentenceTransformerEmbedder(Embedder):
     ) -> None:
         options = options or EmbedOptions()
         self._model = open_quietly("SentenceTransformer", str(source), device)
+        self.where = str(source)
         self._batch = 1 if device == "cpu" else options.batch_size
         torch = require("torch", "torch", "an st: model")
         torch.set_num_threads(options.threads)
@@ -77,42 +78,29 @@ class SentenceTransformerEmbedder(Embedder):
         self.identity = (
             f"st:{model_hash(self._model)}:{_tokens(fast)}:{self.window}:{self.rule.identity()}"
         )
-        self.dimensions = 0
-        self.dimensions = int(self.embed_batch(["a"]).shape[1])
+        self.dimensions = self.measured()
 
-    def embed_batch(self, texts: Sequence[str]) -> Matrix:
-        """Vectors: float32, shape (texts, dimensions), of length 1 where similarity is cosine.
-
-        Raises:
-            ModelRefusedError: A text has more tokens than the window holds.
-        """
-        if not texts:
-            return np.zeros((0, self.dimensions), np.float32)
+    def rows(self, texts: Sequence[str]) -> Matrix:
+        """Vectors as the model gives them, its prompts left out."""
         safe = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
         for text in safe:
-            self._check(text)
+            self.check(self._count(text))
         found = self._model.encode(
             safe, prompt="", batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True
         )
-        return self.rule.shaped(np.asarray(found, np.float32))
+        return np.asarray(found, np.float32)
 
     def tokenizer(self) -> HFTokenizer | None:
         """The model's own tokenizer, None where it is one of the slow kind."""
         return self._tokenizer
 
-    def _check(self, text: str) -> None:
+    def _count(self, text: str) -> int:
+        """Tokens of a text; 0 where it is surely within the window, which saves counting."""
         if self.window is None or len(text.encode()) <= self.window:
-            return
+            return 0
         if self._tokenizer is not None:
-            count = self._tokenizer.count(text)
-        else:
-            count = len(self._model.tokenizer(text, add_special_tokens=False)["input_ids"])
-        if count > self.window:
-            raise ModelRefusedError(
-                f"a text has {count} tokens; the window holds {self.window}",
-                where=self.identity,
-                hint="let embed_texts pool over windows, or make chunks smaller",
-            )
+            return self._tokenizer.count(text)
+        return len(self._model.tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 def export_onnx(
@@ -219,7 +207,9 @@ def open_quietly(kind: str, source: str, device: str) -> Any:
     try:
         with _quiet():
             return getattr(st, kind)(
-                str(home) if home.is_dir() else source, device=device, trust_remote_code=False
+                str(home.resolve()) if home.is_dir() else source,
+                device=device,
+                trust_remote_code=False,
             )
     except RagwrightError:
         raise
@@ -256,12 +246,13 @@ def _pooling(model: Any) -> Pooling:
 
 
 def model_hash(model: Any) -> str:
-    """Hash of the weights: of their files where they lie in a folder, else of the tensors."""
+    """Hash of layers and weights: of their files where they lie in a folder, else of tensors."""
     folder = Path(str(getattr(model[0].auto_model.config, "_name_or_path", "") or ""))
     files = sorted([*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")])
-    if folder.is_absolute() and files and len(list(model)) <= 3:
-        return text_hash("+".join(file_hash(f) for f in files))[:16]
-    parts = []
+    further = any(layer.state_dict() for layer in list(model)[1:])  # a Dense has its own file
+    parts = [type(layer).__name__ for layer in model]
+    if folder.is_absolute() and files and not further:
+        return text_hash("+".join([*parts, *(file_hash(f) for f in files)]))[:16]
     for name, tensor in sorted(model.state_dict().items()):
         data = tensor.detach().cpu().float().numpy()
         parts.append(f"{name}:{text_hash(data.tobytes().decode('latin-1'))}")
