@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ragwright.core import Chunk, Document, Filter, Span
-from ragwright.index import IndexedDocument, LanceStore, Pair, SqliteStore
+from ragwright.index import IndexedDocument, LanceStore, Pair, SqliteStore, chunk_key
 from ragwright.models import Analyzer
 from ragwright.testing import IndexSuite
 from ragwright.testing._index_suite import PAIR, StoreFactory, index, make_document, make_vector
@@ -133,11 +133,33 @@ def test_nothing_of_a_removed_document_stays_on_disk(tmp_path: Path) -> None:
     store.upsert(WORDS, [plain("late", "one")])
     store.view(WORDS)
     assert any(b"zebraquartz" in p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
-    store.remove(["secret"])
+    store.remove(["secret"], purge=True)
     store.view(WORDS)
     assert not any(b"zebraquartz" in p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
     assert len(store.content_hashes(WORDS)) == 201
     assert len(store.view(WORDS).keyword("one", 1000)) == 201
+
+
+def test_nothing_of_earlier_versions_or_kept_vectors_stays_either(tmp_path: Path) -> None:
+    store = LanceStore(tmp_path / "store.lance")
+    items = [index(make_document(n)) for n in range(30)]
+    store.upsert(PAIR, [*items, index(make_document(90, text="zebraquartz " * 30))])
+    changed = index(make_document(90, words=30))
+    assert changed.vectors is not None
+    keys = [chunk_key(chunk, changed.document.title) for chunk in changed.chunks]
+    store.keep_vectors(PAIR.embedder, dict(zip(keys, changed.vectors, strict=True)))
+    store.upsert(PAIR, [changed])
+    store.remove([changed.document.id], PAIR)
+    secrets = [b"zebraquartz", changed.vectors[0].tobytes(), b"doc/0090"]
+    assert all(on_disk(tmp_path, secret) for secret in secrets)
+    store.remove([changed.document.id], purge=True)
+    assert not any(on_disk(tmp_path, secret) for secret in secrets)
+    assert len(store.content_hashes(PAIR)) == len(items)
+
+
+def on_disk(folder: Path, secret: bytes) -> bool:
+    """True where a file below the folder holds these bytes."""
+    return any(secret in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
 def test_chunks_that_no_document_names_are_in_no_answer(

@@ -11,7 +11,7 @@ import bm25s
 import numpy as np
 import pytest
 
-from ragwright.core import Chunk, Document, Filter, SnapshotGoneError, Span
+from ragwright.core import Chunk, Document, Filter, SnapshotGoneError, Span, StoreBusyError
 from ragwright.index import IndexedDocument, Pair, SqliteStore, StoreOptions
 from ragwright.models import TokenSource
 
@@ -162,17 +162,65 @@ def test_other_bm25_settings_are_another_snapshot(open_one: Open) -> None:
     assert other.view(PAIR).keyword("w1", 2) != store.view(PAIR).keyword("w1", 2)
 
 
-def test_nothing_of_a_removed_document_stays_on_disk(open_one: Open, tmp_path: Path) -> None:
+def on_disk(folder: Path, secret: bytes) -> bool:
+    """True where a file below the folder holds these bytes."""
+    return any(secret in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def test_nothing_of_a_purged_document_stays_on_disk(open_one: Open, tmp_path: Path) -> None:
     store = open_one()
     secret = "zebraquartz " * 30
     store.upsert(PAIR, [item("keep", "w1"), item("secret", secret, title="zebraquartz")])
     store.view(PAIR).close()
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert any(b"zebraquartz" in path.read_bytes() for path in files)
-    store.remove(["secret"])
+    assert on_disk(tmp_path, b"zebraquartz")
+    store.remove(["secret"], purge=True)
     store.view(PAIR)
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert not any(b"zebraquartz" in path.read_bytes() for path in files)
+    assert not on_disk(tmp_path, b"zebraquartz")
+
+
+def test_nothing_of_its_earlier_versions_stays_either(open_one: Open, tmp_path: Path) -> None:
+    store = open_one()
+    keep = [item(f"keep{n}", "w1") for n in range(20)]
+    store.upsert(PAIR, [*keep, item("secret", "zebraquartz " * 30)])
+    store.view(PAIR).close()
+    store.upsert(PAIR, [item("secret", "harmless")])
+    store.view(PAIR).close()
+    assert on_disk(tmp_path, b"zebraquartz")
+    store.remove(["secret"], purge=True)
+    assert not on_disk(tmp_path, b"zebraquartz")
+    assert not on_disk(tmp_path, b"harmless")
+    assert len(store.view(PAIR).keyword("w1", 99)) == len(keep)
+
+
+def test_a_purge_that_a_reader_holds_up_says_so_and_can_be_finished(
+    open_one: Open, tmp_path: Path
+) -> None:
+    store = open_one(StoreOptions(busy_seconds=0.05))
+    store.upsert(PAIR, [item("a", "w1"), item("secret", "zebraquartz " * 30)])
+    store.view(PAIR).close()
+    reader = store.documents(PAIR)
+    next(reader)
+    with pytest.raises(StoreBusyError, match="1 documents and 1 chunks are removed"):
+        store.remove(["secret"], purge=True)
+    assert set(store.content_hashes(PAIR)) == {"a"}
+    reader.close()  # type: ignore[attr-defined]
+    assert store.remove(["secret"], purge=True).removed == 0
+    assert not on_disk(tmp_path, b"zebraquartz")
+
+
+def test_a_pruned_document_leaves_segments_and_pinned_runs_alone(
+    open_one: Open, tmp_path: Path
+) -> None:
+    store = open_one()
+    store.upsert(PAIR, [item(f"d{n:03d}", f"w1 w{n}") for n in range(200)])
+    view = store.view(PAIR)
+    pinned, before = view.snapshot, view.keyword("w1", 300)
+    view.close()
+    segments = set(tmp_path.rglob("*.seg"))
+    store.remove(["d007"], PAIR)
+    assert len(store.view(PAIR).keyword("w1", 300)) == 199
+    assert set(tmp_path.rglob("*.seg")) == segments
+    assert open_one().view(PAIR, pinned).keyword("w1", 300) == before
 
 
 def test_everything_on_disk_is_for_its_owner_only(open_one: Open, tmp_path: Path) -> None:

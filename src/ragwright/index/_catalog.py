@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -92,21 +92,31 @@ class Catalog:
             self._tidy(pair)
             return state
 
-    def purge(self, stamps: Iterable[int]) -> None:
-        """Delete every saved segment that holds one of these documents, and its views."""
-        gone = np.array(sorted(stamps), np.int64)
+    def purge(self, live: Stamps) -> list[Path]:
+        """Delete saved segments with any document that is not live, and the views on them.
+
+        Args:
+            live: Stamps of the documents of every pair.
+
+        Returns:
+            Files that should be gone and are not, as another process holds them (Windows).
+        """
         with self._lock:
+            # What a killed process left half written goes too; a live one then does without.
+            gone = list(self._folder.glob("*/.*.tmp"))
             for path in self._folder.glob("*/*.seg"):
                 try:
-                    held = bool(np.isin(open_arrays(path)["stamps"], gone).any())
+                    if not np.isin(open_arrays(path)["stamps"], live).all():
+                        gone.append(path)
                 except (OSError, StoreError):
-                    held = True
-                if held:
-                    _unlink(path)
+                    gone.append(path)
+            for path in gone:
+                _unlink(path)
             for view in self._folder.glob("*/*.view"):
                 names = _segment_names(view)
                 if names is None or not all((view.parent / name).exists() for name in names):
                     _unlink(view)
+            return [path for path in gone if path.exists()]
 
     def _home(self, pair: Pair) -> Path:
         return self._folder / pair.key

@@ -19,6 +19,7 @@ from ._options import StoreOptions
 from ._schema import prepare
 
 _CACHE_KIB = 32_768
+_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 class Connections:
@@ -90,6 +91,18 @@ class Connections:
             raise
         self._give_back(db)
 
+    def empty_log(self) -> bool:
+        """Move what the log holds into the file and cut it to nothing; False where readers
+        of an older state (waited for as long as for a lock) keep it.
+        """
+        with self._writer, self.borrowed() as db:
+            try:
+                return not db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            except sqlite3.OperationalError as error:
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF in _LOCKED:
+                    return False
+                raise self._error(error) from error
+
     def _give_back(self, db: sqlite3.Connection) -> None:
         with self._pool:
             if not self._closed:
@@ -144,7 +157,7 @@ class Connections:
     def _error(self, error: sqlite3.DatabaseError) -> StoreError:
         where = str(self.path)
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        if code in _LOCKED:
             return StoreBusyError(
                 f"another process has written for over {self._options.busy_seconds:g} s",
                 where=where,

@@ -321,33 +321,59 @@ class LanceStore(Store):
             removed += int(done.num_deleted_rows)
         return removed
 
-    def remove(self, document_ids: Sequence[str], pair: Pair | None = None) -> WriteCounts:
+    def remove(
+        self, document_ids: Sequence[str], pair: Pair | None = None, *, purge: bool = False
+    ) -> WriteCounts:
         """Remove documents with chunks, from one pair or (None) from all, vectors included.
 
-        Older versions of the tables are removed as well, so that nothing of the documents stays
-        on disk; processes that are reading an old version at that moment read again. Chunks
-        that a crashed writer left behind go with them.
+        With ``purge`` all tables are written anew and their older versions removed, those of
+        pairs that hold no document any more among them; processes that are reading an old
+        version at that moment read again. Chunks that a crashed writer left go with them.
         """
         counts = WriteCounts()
-        gone: list[int] = []
         keys = [text_hash(name) for name in dict.fromkeys(document_ids)]
         with lance.explained(self._where):
-            for one in self.pairs() if pair is None else [pair]:
+            for one in self._known_pairs() if pair is None else [pair]:
                 documents, chunks = self._documents(one), self._chunks(one)
                 if documents is None or chunks is None:
                     continue
-                entries = self._entries(documents, keys)
-                if not entries:
-                    continue
-                stamps = [entry.stamp for entry in entries.values()]
-                removed = lance.purge(documents, stamps, self._where)
-                self._sweep(documents, chunks)
-                dropped = lance.purge(chunks, stamps, self._where)
-                gone += stamps
+                stamps = [entry.stamp for entry in self._entries(documents, keys).values()]
+                if purge and one.dimensions:
+                    self._drop_kept(one.embedder, chunks, stamps)
+                removed = self._delete(documents, "stamp", stamps)
+                if purge:
+                    self._sweep(documents, chunks)
+                dropped = self._delete(chunks, "stamp", stamps)
                 counts += WriteCounts(removed=removed, chunks_removed=dropped)
-        if gone:
-            self._catalog.purge(gone)
+            if purge:
+                self._purge(counts)
         return counts
+
+    def _drop_kept(self, embedder: str, chunks: Any, stamps: Sequence[int]) -> None:
+        """Delete kept vectors of these chunks, which a crashed upsert may have left."""
+        kept = self._opened("kept")
+        if kept is None or not kept.count_rows():
+            return
+        for condition in lance.one_of("stamp", stamps):
+            found = lance.select(chunks, ["vector_key"], condition)["vector_key"].to_pylist()
+            self._delete(kept, "name", lance.kept_names(embedder, found))
+
+    def _purge(self, counts: WriteCounts) -> None:
+        """Rid every table of what was deleted, and the saved views of it."""
+        for name in self._names():
+            lance.purge(self._opened(name), self._where)
+        live = [
+            lance.select(self._documents(pair), ["stamp"])["stamp"].to_numpy()
+            for pair in self.pairs()
+        ]
+        left = self._catalog.purge(np.concatenate(live) if live else np.empty(0, np.int64))
+        if left:
+            raise StoreBusyError(
+                f"{counts.removed} documents and {counts.chunks_removed} chunks are removed, "
+                "but their bytes stay on disk while another process reads them",
+                where=str(left[0]),
+                hint="end other work on this project, then forget again",
+            )
 
     def _sweep(self, documents: Any, chunks: Any) -> None:
         """Delete chunks that no document refers to and that no writer can be about to name."""
@@ -445,10 +471,14 @@ class LanceStore(Store):
     def pairs(self) -> Sequence[Pair]:
         """Every pair that holds at least one document."""
         with lance.explained(self._where):
-            rows = lance.select(self._tables["facts"], ["name", "value"]).to_pylist()
-            settings = {row["name"]: row["value"] for row in rows if row["name"][:5] == "pair "}
-            pairs = [Pair(**json.loads(value)) for value in settings.values()]
+            pairs = self._known_pairs()
             return [p for p in pairs if (t := self._documents(p)) is not None and t.count_rows()]
+
+    def _known_pairs(self) -> list[Pair]:
+        """Every pair that has tables."""
+        rows = lance.select(self._tables["facts"], ["name", "value"]).to_pylist()
+        settings = {row["name"]: row["value"] for row in rows if row["name"][:5] == "pair "}
+        return [Pair(**json.loads(value)) for value in settings.values()]
 
     def close(self) -> None:
         """Let the tables go; safe to call twice. Open views stay usable."""

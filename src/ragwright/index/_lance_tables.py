@@ -176,31 +176,19 @@ def select(table: Any, columns: Sequence[str], where: str = "") -> Any:
     return query.to_arrow()
 
 
-def purge(table: Any, stamps: Sequence[int], where: str) -> int:
-    """Delete the rows with these stamps, so that nothing of them stays on disk; their number.
+def purge(table: Any, where: str) -> None:
+    """See to it that nothing of deleted rows stays on disk.
 
-    Lance only marks rows as deleted and compacts what has lost a tenth. So the rows that share
-    a file with them are written anew, and old versions are removed: about as much is written
-    as the files hold that the rows are in.
+    Lance only marks rows as deleted and compacts what has lost a tenth; which files hold such
+    rows it does not tell. So all rows are written anew, and old versions are removed.
     """
-    rows = table.search().select(["stamp"]).with_row_id(True).to_arrow()
-    held, files = rows["stamp"].to_numpy(), rows["_rowid"].to_numpy() >> 32
-    gone = np.isin(held, np.asarray(stamps, np.int64))
-    beside = np.unique(held[np.isin(files, files[gone]) & ~gone]).tolist()
-    removed = 0
-    for condition in one_of("stamp", stamps):
-        done = retried(lambda c=condition: table.delete(c), where)  # type: ignore[misc]
-        removed += int(done.num_deleted_rows)
-    for condition in one_of("stamp", beside, 20_000):
-        retried(
-            lambda c=condition: table.update(where=c, values_sql={"written": "written"}),  # type: ignore[misc]
-            where,
-        )
+    column = table.schema.names[0]
+    if table.count_rows():
+        retried(lambda: table.update(values_sql={column: column}), where)
     retried(table.optimize, where)
     # Only what is older than a millisecond goes; 0 would warn on every call.
     time.sleep(0.005)
     retried(lambda: table.optimize(cleanup_older_than=timedelta(milliseconds=1)), where)
-    return removed
 
 
 def retried(work: Callable[[], T], where: str) -> T:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core import Document, SnapshotGoneError
+from ..core import Document, SnapshotGoneError, StoreBusyError
 from ..models import TokenSource
 from . import _sqlite_rows as rows
 from ._catalog import Catalog
@@ -147,28 +147,40 @@ class SqliteStore(Store):
                 writer.put(prepared[name], entry, root)
             return writer.finish()
 
-    def remove(self, document_ids: Sequence[str], pair: Pair | None = None) -> WriteCounts:
+    def remove(
+        self, document_ids: Sequence[str], pair: Pair | None = None, *, purge: bool = False
+    ) -> WriteCounts:
         """Remove documents with chunks, from one pair or (None) from all, vectors included.
 
-        The bytes are overwritten in the file, the log is emptied, and saved segments that hold
-        the documents are deleted, so that nothing of them stays on disk (views that are open,
-        here or elsewhere, keep answering until they are closed).
+        With ``purge`` the log is emptied as well (in the file, what is deleted is overwritten
+        always), and saved segments are deleted that hold anything that is no longer stored.
         """
         names = list(dict.fromkeys(document_ids))
         counts = WriteCounts()
-        stamps: list[int] = []
         with self._connections.writing() as db:
             for one in self._stored_pairs(db) if pair is None else [pair]:
                 writer = rows.Writer(db, one)
                 for entry in rows.entries(db, one, names).values():
-                    stamps.append(entry.stamp)
                     writer.drop(entry)
                 counts += writer.finish()
-        if stamps:
-            self._catalog.purge(stamps)
-            with self._connections.explained(), self._connections.borrowed() as db:
-                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        if purge:
+            self._purge(counts)
         return counts
+
+    def _purge(self, counts: WriteCounts) -> None:
+        """Empty the log, delete saved segments with anything that is no longer stored."""
+        # The log first: once it is empty, nobody is building a segment from an older state.
+        emptied = self._connections.empty_log()
+        with self._connections.reading() as db:
+            live = rows.all_stamps(db)
+        left = self._catalog.purge(live)
+        if left or not emptied:
+            raise StoreBusyError(
+                f"{counts.removed} documents and {counts.chunks_removed} chunks are removed, "
+                "but their bytes stay on disk while another process or thread reads them",
+                where=str(left[0] if left else self._path),
+                hint="end other work on this project, then forget again",
+            )
 
     def snapshot(self, pair: Pair) -> str:
         """Name of the pair's present state: ``<pair key>@<16 digits>``.

@@ -70,6 +70,11 @@ def stamps(db: sqlite3.Connection, pair: Pair) -> NDArray[np.int64]:
     return np.sort(np.fromiter((row[0] for row in found), np.int64))
 
 
+def all_stamps(db: sqlite3.Connection) -> NDArray[np.int64]:
+    """Stamps of the documents of every pair."""
+    return np.fromiter((row[0] for row in db.execute("SELECT id FROM entries")), np.int64)
+
+
 def entries(db: sqlite3.Connection, pair: Pair, names: Sequence[str]) -> Mapping[str, Entry]:
     """The entries of those documents that the pair holds, by document id."""
     found: dict[str, Entry] = {}

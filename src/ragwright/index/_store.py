@@ -193,10 +193,19 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def remove(self, document_ids: Sequence[str], pair: Pair | None = None) -> WriteCounts:
+    def remove(
+        self, document_ids: Sequence[str], pair: Pair | None = None, *, purge: bool = False
+    ) -> WriteCounts:
         """Remove documents with chunks, from one pair or (None) from all, vectors included.
 
-        Texts and vectors that no other document needs are gone from the file's live pages.
+        Without ``purge`` (documents that vanished from their source) saved views stay, so that
+        a run pinned to one goes on. With it (documents to be forgotten) no byte of them, nor of
+        any earlier version of a document, stays on disk; views that are open keep answering.
+        Purging what is removed already finishes a purge that was refused.
+
+        Raises:
+            StoreBusyError: With ``purge``: all is removed, but bytes stay on disk while another
+                process reads them.
         """
 
     @abstractmethod
