@@ -420,6 +420,8 @@ def test_a_relative_folder_keeps_its_name_and_its_settings(minilm_onnx: Path) ->
     absolute = f"onnx:{minilm_onnx}"
     elsewhere = Models({absolute: ModelSettings(query_prefix="find: ")})
     assert elsewhere.embedder_identity(absolute) == identity, "weights, not where they lie"
+    strict = Models(settings, EmbedOptions(model=name, long_texts="refuse"), root)
+    assert strict.embedder_identity(name) != identity
     with pytest.raises(ConfigError):
         Models(settings, root=root / "elsewhere").embedder(name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,3 +105,21 @@ def test_a_cross_encoder_through_the_runner(cross_encoder: Path) -> None:
         reply = runner.run(rerank(name, "what is red?", PASSAGES))
     assert len(reply.scores) == 3
     assert reply.scale
+
+
+def test_the_identity_is_that_of_the_files_and_opens_nothing(
+    cross_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "elsewhere"
+    shutil.copytree(cross_encoder, copy)
+    models = Models(root=tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            CrossEncoderReranker, "__init__", lambda *_: pytest.fail("opened for its identity")
+        )
+        found = models.reranker_identity("st:elsewhere")
+        assert found == Models().reranker_identity(f"st:{cross_encoder}")
+        config = copy / "config.json"
+        config.write_text(config.read_text("utf-8") + " ", "utf-8")
+        assert models.reranker_identity("st:elsewhere") != found
+    assert CrossEncoderReranker(cross_encoder).identity == found

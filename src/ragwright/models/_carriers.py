@@ -286,7 +286,7 @@ class LocalRerankHandler(_ReadsOnly, BatchHandler[Rerank, RerankReply]):
 
     def identity(self, request: Rerank) -> str:
         """The reranker's own."""
-        return self.models.reranker(request.model).identity
+        return self.models.reranker_identity(request.model)
 
     def durable(self, request: Rerank) -> bool:
         """False for the built-in one: it is quicker than reading its replies back."""

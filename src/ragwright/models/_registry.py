@@ -24,7 +24,7 @@ from ._extractive import ExtractiveReranker
 from ._names import Directory, ModelSettings, Target
 from ._onnx import OnnxEmbedder
 from ._openai import OpenAIChat
-from ._rerank import CrossEncoderReranker
+from ._rerank import CrossEncoderReranker, folder_identity
 from ._seams import ChatModel, Embedder, Reranker, Tokenizer
 from ._st import SentenceTransformerEmbedder
 from ._transport import Connections, OpenAIServer
@@ -168,6 +168,18 @@ class Models:
                     self._cross[name] = CrossEncoderReranker(source, self._options(name))
                 return self._cross[name]
         raise _wrong(name, "reranking", own)
+
+    def reranker_identity(self, name: str) -> str:
+        """What decides the scores of a local reranker, besides query and passages.
+
+        A cross-encoder in a folder is not opened for it; its files are read, once. One named
+        on the hub is: call ``reranker(name)`` before a run, or the loop waits for it.
+        """
+        if self.backend(name) is None and self.target(name).name.provider == "st":
+            found = folder_identity(self._source(self.target(name)))
+            if found is not None:
+                return found
+        return self.reranker(name).identity
 
     def tokenizer(self, name: str) -> Tokenizer | None:
         """The tokens that an embedding model counts; None for a server's."""

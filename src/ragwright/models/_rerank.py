@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from ..core import ConfigError, ModelRefusedError, Usage, require, text_hash
-from ._embedding import EmbedOptions, plan_windows
+from ._embedding import EmbedOptions, file_hash, plan_windows
 from ._failures import bad_reply
 from ._hf_tokenizer import HFTokenizer
 from ._names import Target
 from ._seams import Reranker
 from ._st import model_hash, open_quietly
 from ._transport import Connections, OpenAIServer
+
+_DECIDE = {".bin", ".json", ".model", ".safetensors", ".txt"}
+"""Files that decide a score: weights, configuration, vocabulary."""
 
 
 class CrossEncoderReranker(Reranker):
@@ -53,7 +56,9 @@ class CrossEncoderReranker(Reranker):
         function = type(self._model.activation_fn).__name__
         self.scale = "0-1, sigmoid" if function == "Sigmoid" else f"logit ({function})"
         tokens = text_hash(fast.to_str())[:16] if fast is not None else "slow"
-        self.identity = f"cross:{model_hash(self._model)}:{tokens}:{self.window}:{function}"
+        self.identity = folder_identity(source) or (
+            f"cross:{model_hash(self._model)}:{tokens}:{self.window}:{function}"
+        )
 
     def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
         """One score a passage, higher is better.
@@ -83,6 +88,23 @@ class CrossEncoderReranker(Reranker):
             scores.append(float(max(found[place : place + count])))
             place += count
         return scores
+
+
+def folder_identity(source: str | Path) -> str | None:
+    """Identity of a cross-encoder by the files of its folder, without opening it.
+
+    None for a name on the hub: its files are known only once it is opened.
+    """
+    home = Path(source).expanduser()
+    if not home.is_dir():
+        return None
+    files = sorted(
+        path.relative_to(home)
+        for path in home.rglob("*")
+        if path.suffix in _DECIDE and path.is_file()
+    )
+    hashes = [f"{path.as_posix()}:{file_hash(home / path)}" for path in files]
+    return f"cross:{text_hash(' '.join(hashes))[:32]}"
 
 
 def _clean(query: str, passage: str) -> tuple[str, str]:

@@ -1,0 +1,42 @@
+"""Models that a project file names by a folder of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragwright.models import Embedder, VectorRule
+from ragwright.workbench import Workbench
+
+
+class _Opened(Embedder):
+    """Remembers what it was opened with."""
+
+    identity = "double"
+    dimensions = 2
+    seen: list[tuple[str, str | None]]
+
+    def __init__(self, source: str, options: Any, settings: Any) -> None:
+        type(self).seen.append((source, settings.query_prefix))
+        self.rule = VectorRule()
+
+    def embed_batch(self, texts: Any) -> Any:
+        return np.ones((len(texts), 2), np.float32)
+
+
+def test_a_relative_folder_is_opened_with_its_own_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mini").mkdir()
+    (tmp_path / "ragwright.yaml").write_text(
+        "embed: {model: 'onnx:mini'}\nmodels: {'onnx:mini': {query_prefix: 'find: '}}\n", "utf-8"
+    )
+    _Opened.seen = []
+    monkeypatch.setattr("ragwright.models._registry.OnnxEmbedder", _Opened)
+    with Workbench.open(tmp_path) as bench:
+        assert bench.settings.embed.model == "onnx:mini"
+        assert str(tmp_path) not in bench.models.embedder_identity("onnx:mini")
+    assert _Opened.seen == [(str((tmp_path / "mini").resolve()), "find: ")]
