@@ -292,3 +292,61 @@ def test_output_goes_to_a_file(built: Path) -> None:
     done = run(built, "retrieve", "brake fluid", "--json", "-o", "out/hits.json")
     assert done.stdout == ""
     assert json.loads((built / "out/hits.json").read_text("utf-8"))["hits"]
+
+
+def test_a_module_in_the_present_folder_can_be_named(built: Path) -> None:
+    (built / "mymodule.py").write_text(
+        "from ragwright.core import Span\n"
+        "from ragwright.ingest import Chunker\n\n"
+        "class Halves(Chunker):\n"
+        "    spec = 'halves'\n"
+        "    def cut(self, document):\n"
+        "        middle = len(document.text) // 2\n"
+        "        return [Span(0, middle), Span(middle, len(document.text))]\n",
+        "utf-8",
+    )
+    report = ok(built, "ingest", "--set", "chunk.by=mymodule:Halves")
+    assert report["chunks"]["added"] == 2
+
+
+def test_a_folder_that_cannot_be_used_is_no_traceback(built: Path) -> None:
+    blocked = built / ".ragwright" / "cache"
+    blocked.rename(built / ".ragwright" / "moved")
+    blocked.write_text("in the way")
+    done = run(built, "ingest")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "cache" in done.stderr
+
+
+def test_every_json_is_one_document(built: Path, server: ScriptedServer) -> None:
+    model = ("--set", f"answer.model={server.url}#m")
+    assert ok(built, "ask", QUESTION, "--dry-run", *model)["calls"]["expected"] == 1
+    assert ok(built, "ingest", "--dry-run")["unchanged"] == 1
+    assert ok(built, "doctor", "--keys")["keys"]
+    spoken = run(built, "ask", "--json", stdin=f"{QUESTION}\nAnd why?\n")
+    assert len(json.loads(spoken.stdout)["answers"]) == 2
+
+
+def test_the_trace_of_a_stored_answer_costs_nothing(built: Path, server: ScriptedServer) -> None:
+    words = ("ask", QUESTION, "--trace", "--set", f"answer.model={server.url}#m")
+    assert "total: 1 calls" in run(built, *words).stdout
+    assert "nothing was paid for" in run(built, *words).stdout
+
+
+def test_eval_refuses_gold_that_is_not_in_the_index(built: Path) -> None:
+    beir(built / "small")
+    done = run(built, "eval", "--testset", "beir:small/test", "--retrieval-only")
+    assert done.returncode == 1
+    assert "none of the 2 gold documents" in done.stderr
+
+
+def test_the_version_is_told(tmp_path: Path) -> None:
+    assert run(tmp_path, "--version").stdout.startswith("ragwright 0.")
+
+
+def test_what_is_forgotten_must_be_known(built: Path) -> None:
+    done = run(built, "forget", "nosuchdoc")
+    assert done.returncode == 1
+    assert "nosuchdoc" in done.stderr
+    assert "brings it back" in run(built, "forget", "docs/service.md").stderr

@@ -171,7 +171,7 @@ def test_a_failing_embedding_server_leaves_what_was_there(
         bench.ingest()
         assert len(bench.retrieve("brake fluid").hits) == 2
         (folder / "docs/new.md").write_text("# New\n\nNew words.\n", "utf-8")
-        server.play(lambda _: Reply(status=400, error="no"))
+        server.play(lambda _: Reply(status=401, error="no"))
         with pytest.raises(ModelError):
             bench.ingest()
         server.play("ok")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..core import RagwrightError
+from ..core import ConfigError, RagwrightError
 from ..flow import Message, TraceEntry
 from ..workbench import (
     Asking,
@@ -30,7 +30,8 @@ from ._options import (
 from ._show import (
     answer_json,
     answer_text,
-    forecast_text,
+    runner_line,
+    show_forecast,
     trace_json,
     trace_text,
 )
@@ -64,15 +65,27 @@ def command(
     session = Session((*extra, *(overrides or ())), reuse=not no_cache, max_cost=max_cost)
     with Workbench.open(project, session) as bench:
         if question is None:
-            _converse(bench, console, names)
+            if trace or dry_run:
+                raise ConfigError(
+                    "a conversation has no --trace and no --dry-run",
+                    where="ragwright ask",
+                    hint="give the question on the command line",
+                )
+            _converse(bench, console, names, as_json)
             return
         if dry_run:
-            console.result(forecast_text(bench.forecast_ask(question, names)))
+            forecast = bench.forecast_ask(question, names)
+            show_forecast(console, forecast, as_json)
             return
         entries: list[TraceEntry] | None = [] if trace else None
         pieces: list[str] = []
         sink = _shown(console, pieces) if plain else None
-        answers = bench.ask_all(question, names, Asking(sink=sink, trace=entries))
+
+        def waiting() -> str:
+            return "" if pieces else runner_line(bench.runner.progress)
+
+        with console.progress(waiting):
+            answers = bench.ask_all(question, names, Asking(sink=sink, trace=entries))
         if pieces:
             console.piece("\n")
     if as_json:
@@ -83,7 +96,7 @@ def command(
         return
     blocks = [answer_text(made, streamed=bool(pieces)) for made in answers]
     if entries is not None:
-        blocks.append(trace_text(entries, answers))
+        blocks.append(trace_text(entries))
     console.result("\n\n".join(blocks))
 
 
@@ -95,20 +108,29 @@ def _shown(console: Console, pieces: list[str]) -> Callable[[str], None]:
     return sink
 
 
-def _converse(bench: Workbench, console: Console, names: list[str]) -> None:
-    """Questions from standard input, each read in the light of the earlier ones."""
+def _converse(bench: Workbench, console: Console, names: list[str], as_json: bool) -> None:
+    """Questions from standard input, each read in the light of the earlier ones.
+
+    With ``as_json`` all answers are one document at the end.
+    """
     console.remark("Ask; an empty line or end of input ends the conversation.")
     history: list[Message] = []
+    told: list[dict[str, object]] = []
     while True:
         if sys.stdin.isatty():
             console.piece("> ")
         line = sys.stdin.readline().strip()
         if not line:
-            return
+            break
         try:
             answers = bench.ask_all(line, names, Asking(history=tuple(history)))
         except RagwrightError as error:
             fail(error)
             continue
-        console.result("\n\n".join(answer_text(made) for made in answers) + "\n")
+        if as_json:
+            told += [{"question": line, **answer_json(made)} for made in answers]
+        else:
+            console.result("\n\n".join(answer_text(made) for made in answers) + "\n")
         history += [Message("user", line), Message("assistant", answers[0].text)]
+    if as_json:
+        console.json({"answers": told})

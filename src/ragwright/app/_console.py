@@ -15,7 +15,7 @@ from typing import Any, ParamSpec
 
 import typer
 
-from ..core import RagwrightError, StoppedError
+from ..core import RagwrightError, SourceError, StoppedError
 
 P = ParamSpec("P")
 
@@ -130,11 +130,19 @@ def reported(command: Callable[P, int | None]) -> Callable[P, None]:
         except RagwrightError as error:
             code = fail(error)
         except KeyboardInterrupt:
-            sys.stderr.write("\nstopped; what was done is kept\n")
+            write(sys.stderr, "\nstopped; what was done is kept, run it again to go on\n")
             code = 130
         except BrokenPipeError:  # the reader of our output went away
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = 0
+        except OSError as error:
+            where = str(error.filename) if error.filename else None
+            told = SourceError(
+                f"the system refuses: {error.strerror or error}",
+                where=where,
+                hint="see whether the folder can be written and the disk has room",
+            )
+            code = fail(told)
         if code:
             raise typer.Exit(code)
 

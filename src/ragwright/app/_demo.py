@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -54,13 +55,14 @@ def run_demo(folder: Path, console: Console) -> None:
             answers = bench.ask_all(question, PERSONAS)
             shown = "\n\n".join(answer_text(made) for made in answers)
             console.result(f"\n# {question}\n\n{shown}")
+    name = "ragwright" if shutil.which("ragwright") else f"{sys.executable} -m ragwright"
     console.result(
         f"\n# Done in {time.monotonic() - started:.1f} s. Try next\n\n"
         f"  cd {folder}\n"
-        '  ragwright ask "Which chunk size should I use?" --personas engineer --trace\n'
-        '  ragwright retrieve "nDCG" -k 3\n'
-        "  ragwright doctor\n\n"
-        "Then your own documents: edit `sources` in ragwright.yaml and run `ragwright ingest`.\n"
+        f'  {name} ask "Which chunk size should I use?" --personas engineer --trace\n'
+        f'  {name} retrieve "nDCG" -k 3\n'
+        f"  {name} doctor\n\n"
+        f"Then your own documents: edit `sources` in ragwright.yaml and run `{name} ingest`.\n"
         "With a chat model answers are written instead of quoted; name one under `answer.model`."
     )
 

@@ -12,7 +12,7 @@ from ..workbench import (
     doctor,
     project_keys,
 )
-from ._console import EXIT_ERROR, Console, reported, table
+from ._console import EXIT_ERROR, Console, reported
 from ._options import (
     HERE,
     Json,
@@ -39,9 +39,13 @@ def command(
     """Say what is configured, what is missing and what would be paid for."""
     console = Console()
     if show_keys:
-        rows = [["key", "when", "default", "meaning"]]
-        rows += [[name, when, repr(default), text] for name, when, default, text in project_keys()]
-        console.result(table(rows))
+        listed = list(project_keys())
+        if as_json:
+            names = ("key", "when", "default", "meaning")
+            console.json({"keys": [dict(zip(names, key, strict=True)) for key in listed]})
+            return 0
+        for name, when, default, text in listed:
+            console.result(f"{name} = {default!r}   ({when})\n    {text}")
         return 0
     with Workbench.open(project, Session(tuple(overrides or ()))) as bench:
         checks = doctor(bench, ask_models=ask_models)

@@ -31,8 +31,8 @@ from ._options import (
 from ._show import (
     evaluation_json,
     evaluation_text,
-    forecast_text,
     runner_line,
+    show_forecast,
 )
 
 
@@ -76,7 +76,7 @@ def command(
     )
     if dry_run:
         with Workbench.open(project, session) as bench:
-            console.result(forecast_text(bench.forecast_evaluate(testset, measures)))
+            show_forecast(console, bench.forecast_evaluate(testset, measures), as_json)
         return 0
     how = Evaluating(resume=resume or retry_errors, retry_errors=retry_errors, seed=seed)
     with (
@@ -90,4 +90,6 @@ def command(
         console.result(evaluation_text(evaluation, run.run))
     if run.reason is not None:
         fail(run.reason)
-    return 0 if run.complete else EXIT_UNTRUSTED
+        console.remark("run it again with --resume to go on")
+    scored = any(summary.n for summary in evaluation.summaries)
+    return 0 if run.complete and scored else EXIT_UNTRUSTED

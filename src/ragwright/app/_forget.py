@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from ..core import ConfigError
+from ..core import ConfigError, StoreError
 from ..workbench import (
     Workbench,
 )
-from ._console import EXIT_ERROR, Console, reported
+from ._console import Console, reported
 from ._options import (
     HERE,
     Json,
@@ -26,15 +26,22 @@ def command(
     ] = None,
     project: Project = HERE,
     as_json: Json = False,
-) -> int:
+) -> None:
     """Purge a document, or a tenant, from store, replies and runs."""
     if (document is None) == (tenant is None):
         raise ConfigError("name a document, or a tenant with --tenant", where="ragwright forget")
     with Workbench.open(project) as bench:
         gone = bench.forget_tenant(tenant) if tenant is not None else bench.forget(document or "")
+        listed = bool(bench.settings.sources)
     console = Console()
     if as_json:
         console.json(dict(gone))
     else:
         console.result(", ".join(f"{name}: {count}" for name, count in gone.items()))
-    return 0 if any(gone.values()) else EXIT_ERROR
+    if not any(gone.values()):
+        raise StoreError(
+            f"nothing is known of {tenant or document!r}",
+            hint="ids are what `ragwright retrieve --json` shows as document_id",
+        )
+    if document is not None and listed:
+        console.remark("where its source is still listed, the next ingest brings it back")

@@ -25,6 +25,7 @@ from ._options import (
     Quiet,
 )
 from ._show import (
+    ingest_forecast_json,
     ingest_forecast_text,
     ingest_line,
     ingest_text,
@@ -63,7 +64,11 @@ def command(
     session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost)
     with Workbench.open(project, session) as bench, console.progress(line):
         if dry_run:
-            console.result(ingest_forecast_text(bench.forecast_ingest(*(sources or ()))))
+            planned = bench.forecast_ingest(*(sources or ()))
+            if as_json:
+                console.json(ingest_forecast_json(planned))
+            else:
+                console.result(ingest_forecast_text(planned))
             return 0
         report = bench.ingest(*(sources or ()), prune=prune, on_start=shown.append)
     if as_json:

@@ -29,4 +29,5 @@ def command(
     console = Console(quiet)
     for path in init_project(folder, tuple(source or ())):
         console.remark(f"wrote {path}")
-    console.remark("next: list your sources in ragwright.yaml, then: ragwright ingest")
+    first = "" if source else "list your sources in ragwright.yaml, then: "
+    console.remark(f"next: {first}ragwright ingest")

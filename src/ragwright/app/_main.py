@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any
 
 import typer
@@ -28,7 +29,12 @@ COMMANDS = {
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; modules in the present folder can be named in settings."""
+    if "" not in sys.path:
+        sys.path.append("")  # last, so that no file here takes the place of an installed module
+    if sys.argv[1:] == ["--version"]:
+        sys.stdout.write(f"ragwright {version('ragwright')}\n")
+        return
     called = [word for word in sys.argv[1:] if word in COMMANDS]
     command_line(called[:1])()
 
@@ -38,7 +44,7 @@ def command_line(loaded: list[str] | None = None) -> typer.Typer:
     app = typer.Typer(
         name="ragwright",
         help="A workbench for retrieval-augmented generation: build, tailor, measure, tune and "
-        "run it.",
+        "run it.  (ragwright --version prints the version.)",
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,

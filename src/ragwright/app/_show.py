@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ..core import Answer, Hit
+from ..core import Answer, Hit, Usage
 from ..experiment import Evaluation
 from ..flow import (
     Chat,
@@ -25,7 +26,7 @@ from ..flow import (
 )
 from ..retrieve import Retrieved
 from ..workbench import Check, IngestForecast, IngestProgress, IngestReport
-from ._console import table
+from ._console import Console, table
 
 _WIDTH = 100
 
@@ -70,13 +71,25 @@ def hits_text(found: Retrieved) -> str:
         )
         head = f"{hit.rank}. {hit.title or hit.document_id}   [{channels or f'{hit.score:.4f}'}]"
         where = place(hit.source, hit.page, hit.start, hit.end)
-        body = textwrap.shorten(" ".join(hit.text.split()), 320, placeholder=" …")
+        body = excerpt(hit.text, found.query)
         blocks.append(
             f"{head}\n   {where}\n"
             + textwrap.fill(body, _WIDTH, initial_indent="   ", subsequent_indent="   ")
         )
     blocks += [f"note: {note}" for note in found.notes]
     return "\n\n".join(blocks) if blocks else "no hits"
+
+
+def excerpt(text: str, query: str, width: int = 320) -> str:
+    """The piece of a text around the first word of the query that it holds, else its start."""
+    plain = " ".join(text.split())
+    low = plain.casefold()
+    words = sorted(set(re.findall(r"\w{3,}", query.casefold())), key=lambda w: (-len(w), w))
+    at = next((low.find(word) for word in words if word in low), 0)
+    begin = max(0, at - width // 4)
+    if begin:
+        begin = plain.find(" ", begin) + 1
+    return ("… " if begin else "") + textwrap.shorten(plain[begin:], width, placeholder=" …")
 
 
 def answer_text(answer: Answer, streamed: bool = False) -> str:
@@ -96,22 +109,27 @@ def answer_text(answer: Answer, streamed: bool = False) -> str:
         shown.setdefault((citation.marker, where), f"  [{citation.marker}] {where}")
     if shown:
         lines += ["sources:", *shown.values()]
-    lines += [f"note: {note}" for note in answer.notes]
+    # the first line says already how a quoted answer was made
+    lines += [f"note: {note}" for note in answer.notes if not note.startswith("quoted offline")]
     return "\n".join(lines)
 
 
-def trace_text(trace: Sequence[TraceEntry], answers: Sequence[Answer]) -> str:
+def trace_text(trace: Sequence[TraceEntry]) -> str:
     """Every request of an answer, its prompt, hits, tokens, time and cost."""
     blocks = []
     for number, entry in enumerate(trace, 1):
         state = "stored" if entry.cached else f"{entry.seconds * 1000:.1f} ms"
         blocks.append(f"{number}. {type(entry.request).__name__}  ({state})\n{_detail(entry)}")
-    usage = sum((a.usage for a in answers[1:]), answers[0].usage)
-    cost = "no price known" if usage.cost is None else f"{usage.cost:.6f}"
-    blocks.append(
-        f"total: {usage.calls} paid calls, {usage.prompt_tokens} prompt tokens, "
-        f"{usage.completion_tokens} completion tokens, cost {cost}"
-    )
+    paid = [getattr(e.reply, "usage", Usage()) for e in trace if not e.cached]
+    usage = sum(paid, Usage())
+    if not usage.calls:
+        blocks.append("total: no call to a model server; nothing was paid for")
+    else:
+        cost = "unknown: no price" if usage.cost is None else f"{usage.cost:.6f}"
+        blocks.append(
+            f"total: {usage.calls} calls, {usage.prompt_tokens} prompt tokens, "
+            f"{usage.completion_tokens} completion tokens, cost {cost}"
+        )
     return "\n\n".join(blocks)
 
 
@@ -183,9 +201,30 @@ def ingest_text(report: IngestReport, seconds: float) -> str:
         + (f", {report.embedded} embedded" if report.embedded else ""),
         f"time: {seconds:.1f} s",
     ]
+    lines += [f"note: {note}" for note in report.notes]
     for failure in report.failures:
         lines.append(f"failed: {failure.source}\n{textwrap.indent(str(failure.error), '  ')}")
     return "\n".join(lines)
+
+
+def show_forecast(console: Console, forecast: Forecast, as_json: bool) -> None:
+    """A dry run, as text or as JSON."""
+    if as_json:
+        console.json(asdict(forecast))
+    else:
+        console.result(forecast_text(forecast))
+
+
+def ingest_forecast_json(forecast: IngestForecast) -> dict[str, Any]:
+    """A dry run of an ingest as data."""
+    return {
+        "documents": forecast.documents,
+        "chunks": forecast.chunks,
+        "unchanged": forecast.unchanged,
+        "failed": len(forecast.failures),
+        "texts": forecast.texts,
+        "calls": None if forecast.calls is None else asdict(forecast.calls),
+    }
 
 
 def ingest_forecast_text(forecast: IngestForecast) -> str:

@@ -404,6 +404,8 @@ class Workbench:
         names = [name or options.persona for name in personas]
         known = self.personas if any(names) else {}  # a broken file stops only who needs it
         chosen = [pick_persona(name, known) for name in names]
+        if len(chosen) > 1:
+            options = replace(options, stream=False)  # one stream a flow
         setup = AnswerSetup(options, self.settings.prompt, self.tokenizer)
         plan = _Plan(self.settings.retrieve, setup, history, self.partial_note())
         return partial(_ask, question, chosen, self.target(), plan)
