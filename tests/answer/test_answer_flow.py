@@ -133,6 +133,25 @@ class TestExtractive:
         texts = [s.text for s in split_sentences([hit(1, page)])]
         assert texts == ["A name is not declared."]
 
+    @pytest.mark.parametrize(
+        "after", ["```cpp\nint y; // C2065 again.\n```\n", "The end is near.\n"]
+    )
+    def test_a_chunk_that_starts_inside_code_quotes_only_prose(self, after: str) -> None:
+        chunk = (
+            "    call G<T>(10); // C2065\n    int x = 1;\n}\n```\n\nA name is not declared.\n\n"
+        ) + after
+        torn = hit(1, chunk, start=400)
+        sentences = split_sentences([torn])
+        assert sentences[0].text == "A name is not declared."
+        assert not any("C2065" in s.text for s in sentences)
+        span = sentences[0].span
+        assert chunk[span.start - 400 : span.end - 400] == "A name is not declared."
+
+    def test_a_chunk_that_starts_in_prose_keeps_it(self) -> None:
+        chunk = "The pump is blocked.\n\n```\nx = 1\n```\n\nReplace the filter.\n"
+        texts = [s.text for s in split_sentences([hit(1, chunk, start=400)])]
+        assert texts == ["The pump is blocked.", "Replace the filter."]
+
     def test_footnotes_and_links_of_the_source_are_not_quoted(self) -> None:
         page = "The [pump](http://a.example/x) is blocked.[3] It is old. [12]"
         texts = [s.text for s in split_sentences([hit(1, page)])]

@@ -47,6 +47,7 @@ class Selection:
 
 _HEADING = re.compile(r"#{1,6}\s+(.*)")
 _FENCE = re.compile(r"```|~~~")
+_FENCE_LINE = re.compile(r"^[ \t]*(?:```+|~~~+)[ \t]*(\w*).*$", re.MULTILINE)
 _FRONT = re.compile(r"\ufeff?---\n.*?\n(?:---|\.\.\.)\s*(?:\n|$)", re.DOTALL)
 _RULE = re.compile(r"[\s|:=_*~+>-]*$")
 _CODE = re.compile(r"(?://|#include|/\*|\*/|<\?|@\w+\()|.*[{};]\s*$|.*\)\s*//", re.DOTALL)
@@ -79,7 +80,8 @@ def split_sentences(hits: Sequence[Hit]) -> list[Sentence]:
 
 def _of_hit(number: int, hit: Hit) -> Iterator[Sentence]:
     """Sentences of one hit, in text order."""
-    spans = sentence_spans(hit.text)
+    skip = _code_before(hit.text) if hit.start else 0
+    spans = [Span(skip + s.start, skip + s.end) for s in sentence_spans(hit.text[skip:])]
     headings = list(hit.headings)
     front = _FRONT.match(hit.text)
     begin = front.end() if front and hit.start == 0 else 0
@@ -110,6 +112,24 @@ def _of_hit(number: int, hit: Hit) -> Iterator[Sentence]:
             " ".join(dict.fromkeys((hit.title, *headings))),
             _weight(text, cut, skipped > 0),
         )
+
+
+def _code_before(text: str) -> int:
+    """Where prose begins in a chunk that starts inside fenced code; 0 in any other chunk.
+
+    The first fence then closes: the next one opens again with a language, or, where none
+    tells, most lines before it look like code.
+    """
+    fences = list(_FENCE_LINE.finditer(text))
+    named = next((n for n, fence in enumerate(fences) if fence[1]), None)
+    if not fences or named == 0:
+        return 0
+    if named is not None:
+        torn = named % 2 == 1
+    else:
+        lines = [line for line in text[: fences[0].start()].splitlines() if line.strip()]
+        torn = 2 * sum(bool(_CODE.match(line.strip())) for line in lines) > len(lines)
+    return fences[0].end() if torn else 0
 
 
 def _shown(raw: str) -> str:
