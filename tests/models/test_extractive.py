@@ -57,6 +57,25 @@ def test_a_question_about_something_else_scores_low() -> None:
     assert foreign < 0.25 < answerable
 
 
+@pytest.mark.parametrize(
+    "question",
+    ["Who bridged the canal?", "When was the canal bridged?", "In what year was the canal dug?"],
+)
+def test_a_who_or_when_question_needs_a_person_or_a_date(question: str) -> None:
+    plain = "The canal was dug and bridged, and it may be deep."
+    given = "The canal was dug and bridged by Mary Smith in 1830."
+    scores = [ExtractiveReranker().score(question, packed([s], "W"))[0] for s in (plain, given)]
+    without, with_it = (score / (1 - score) for score in scores)
+    assert without < 0.5 * with_it
+
+
+def test_when_in_the_present_tense_asks_for_a_condition_not_for_a_date() -> None:
+    sentences = ["The lamp turns red when the oil is low.", "The lamp was made in March 1990."]
+    scores = ExtractiveReranker().score("When does the lamp turn red?", packed(sentences, "Lamp"))
+    assert int(np.argmax(scores)) == 0
+    assert scores[0] > 0.25
+
+
 def test_a_code_finds_its_sentence_among_its_neighbours() -> None:
     manual = [f"APP_w{n}: the pump of circuit {n} reports a fault." for n in range(300, 330)]
     scores = ExtractiveReranker().score("What does APP_w304 mean?", packed(manual, "Manual"))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..core import value_hash
 from ._analysis import Analyzer, AnalyzerOptions, detect_language, words
-from ._questions import AnswerKind, answer_kind, focus, names, offers
+from ._questions import AnswerKind, answer_kind, focus, insists, names, offers
 from ._seams import Reranker
 
 _MARK = "\x1f"
@@ -40,6 +40,8 @@ FEATURES = (
     "reason",
     "name",
     "no_kind",
+    "no_date",
+    "no_person",
     "definition",
     "length",
     "question",
@@ -49,27 +51,29 @@ FEATURES = (
 """Columns of the feature matrix, in order; ``ExtractiveReranker.columns`` for others."""
 
 _WEIGHTS = {
-    "coverage": 1.62,
-    "relative": 1.53,
-    "bm25": 1.22,
-    "pairs": 0.72,
-    "before": 2.24,
-    "chunk_relative": -0.67,
-    "heading": 1.69,
+    "coverage": 1.64,
+    "relative": 1.54,
+    "bm25": 1.23,
+    "pairs": 0.69,
+    "before": 2.23,
+    "chunk_relative": -0.68,
+    "heading": 1.72,
     "absent": 0.78,
-    "names_missing": -2.72,
-    "numbers_missing": -2.25,
-    "focus": -0.43,
-    "time": 1.26,
-    "number": 0.65,
-    "reason": 0.84,
-    "name": -0.23,
-    "no_kind": -0.5,
+    "names_missing": -2.71,
+    "numbers_missing": -2.23,
+    "focus": -0.46,
+    "time": 1.19,
+    "number": 0.68,
+    "reason": 0.87,
+    "name": -0.2,
+    "no_kind": -0.39,
+    "no_date": -1.17,
+    "no_person": -0.73,
     "definition": 0.8,
-    "length": 0.58,
-    "question": -1.11,
-    "rank": 2.83,
-    "bias": -6.49,
+    "length": 0.61,
+    "question": -1.12,
+    "rank": 2.84,
+    "bias": -6.52,
 }
 """Fitted by ``benchmarks/extractive.py --fit``; ``definition`` alone is set by hand, since the
 development splits hold only 25 questions that ask for one."""
@@ -96,6 +100,7 @@ class _Asked:
     numeric: list[int]
     focus: list[int]
     kind: AnswerKind
+    insists: bool
     words: frozenset[str]
 
 
@@ -154,6 +159,7 @@ def _unit(analyzer: Analyzer, passage: str, number: int) -> _Unit:
 
 
 def _asked(analyzer: Analyzer, query: str, units: Sequence[_Unit]) -> _Asked:
+    kind = answer_kind(query)
     terms = tuple(dict.fromkeys(analyzer.query_tokens(query)))
     # German writes every noun with a capital, which then says nothing about names.
     found = [] if analyzer.options.language == "de" else names(query)
@@ -165,7 +171,8 @@ def _asked(analyzer: Analyzer, query: str, units: Sequence[_Unit]) -> _Asked:
         [i for i, t in enumerate(terms) if t in wanted],
         [i for i, t in enumerate(terms) if t[:1].isdigit()],
         [i for i, t in enumerate(terms) if t in about],
-        answer_kind(query),
+        kind,
+        insists(kind, query),
         frozenset(w.casefold() for w in words(query)),
     )
 
@@ -214,6 +221,8 @@ def _shape(units: Sequence[_Unit], asked: _Asked) -> dict[str, NDArray[np.float6
         defines = np.maximum(offered * opens, _leads(units, asked.terms))
     return columns | {
         "no_kind": strict - offered,
+        "no_date": (strict - offered) * (kind == "time" and asked.insists),
+        "no_person": (strict - offered) * (kind == "person" and asked.insists),
         "definition": defines,
         "pairs": np.array([_pairs(u.tokens, asked.terms) for u in units]),
         "bm25": _bm25(units, asked.terms, asked.weights),

@@ -34,7 +34,9 @@ _KINDS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
     (
         "time",
         re.compile(
-            r"\bwhen\b|\b(?:what|which)(?: \w+)? (?:year|date|century|day|month|decade|period"
+            # In the present tense *when* asks for a condition: "when does the lamp turn red?"
+            r"\bwhen\b(?! (?:do|does|is|are|can|may|must|should)\b)"
+            r"|\b(?:what|which)(?: \w+)? (?:year|date|century|day|month|decade|period"
             r"|era)s?\b"
             r"|\bquand\b|\bquel(?:le)?s?(?: (?:est|était|sont|fut))?(?: la| le| les)?"
             r" (?:année|date|siècle|jour|mois|période|époque|décennie|saison)s?\b|\bdepuis quand\b"
@@ -86,9 +88,11 @@ _KINDS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
 _TIME = re.compile(
     r"\b(?:1[0-9]|20)\d\d\b|\b\d{1,2}(?:st|nd|rd|th)?[- ](?:centur|si[eè]cle)|\b[IVX]+e\b ?si"
     r"|\bcentur(?:y|ies)\b|\bsi[eè]cles?\b|\bdecades?\b|\bann[ée]es?\b"
-    r"|\b(?:january|february|march|april|may|june|july|august|september|october|november|december"
-    r"|janvier|f[ée]vrier|mars|avril|mai|juin|juillet|ao[uû]t|septembre|octobre|novembre"
-    r"|d[ée]cembre)\b|\b\d{3,4} ?(?:BC|AD|BCE|CE)\b|\b\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b",
+    # In small letters these three are words of their own: "a low score may be good".
+    r"|\b(?:january|february|april|june|july|(?-i:March|May|August)|september|october|november"
+    r"|december|janvier|f[ée]vrier|mars|avril|mai|juin|juillet|ao[uû]t|septembre|octobre|novembre"
+    r"|d[ée]cembre)\b|\b\d{3,4} ?(?:BC|AD|BCE|CE)\b|\b(?:en|in|an|vers|dès) [1-9]\d\d\b"
+    r"|\b\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b",
     _I,
 )
 _NUMBER = re.compile(
@@ -150,6 +154,14 @@ def offers(kind: AnswerKind, sentence: str, asked: frozenset[str]) -> bool:
     if kind == "definition":
         return bool(_DEFINES.search(sentence))
     return True
+
+
+def insists(kind: AnswerKind, question: str) -> bool:
+    """True where a sentence without the kind asked for is hardly an answer: a date, a person.
+
+    French *qui* asks for things as well (*Qui gère la gabelle ?*), so it does not insist.
+    """
+    return kind == "time" or (kind == "person" and not re.search(r"\bqui\b", question, _I))
 
 
 _FOCUS = re.compile(
