@@ -327,8 +327,8 @@ class Workbench:
             RetrieveError: Nothing has been ingested under these settings.
         """
         pair = self.pair
-        others = self.store.pairs()
-        if pair.key not in {other.key for other in others}:
+        if not self.store.holds(pair):
+            others = self.store.pairs()
             built = f"; {len(others)} other combination(s) of settings are built" if others else ""
             raise RetrieveError(
                 f"nothing is indexed under the present chunk, keyword and embed settings{built}",
@@ -462,11 +462,13 @@ class Workbench:
 
     def forget(self, document_id: str) -> Mapping[str, int]:
         """Purge a document from store, replies and runs; how much went from each."""
-        removed = self.store.remove([document_id])
+        document = self.store.document(document_id)
+        removed = self.store.remove([document_id], purge=True)
+        names = {document_id} if document is None else {document_id, document.source}
         return {
             "documents": removed.removed,
             "chunks": removed.chunks_removed,
-            "replies": self.replies.forget(source=document_id),
+            "replies": sum(self.replies.forget(source=name) for name in sorted(names)),
             "rows": self.runs.forget(source=document_id),
         }
 
