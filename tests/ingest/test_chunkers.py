@@ -254,6 +254,19 @@ def test_pages_name_their_number() -> None:
     ]
 
 
+def test_a_chunk_over_several_pages_says_where_they_begin() -> None:
+    text = "  one two three four five six seven"
+    bounds = [0, 10, 10, 16, 21, len(text)]
+    spans = [Span(a, b) for a, b in pairwise(bounds)]
+    made = document(text, pages=tuple(Page(n, s) for n, s in enumerate(spans, 1)))
+    for chunk in make_chunker(options("tokens", 3, 1), Words()).chunks(made):
+        first = chunk.span.start + len(chunk.text) - len(chunk.text.lstrip())
+        for position in range(first, chunk.span.end):
+            begun = [number for start, number in chunk.pages if start <= position]
+            assert (begun or [chunk.page])[-1] == made.page_at(position)
+        assert all(first < start < chunk.span.end for start, _ in chunk.pages)
+
+
 def test_entries_start_at_matches_and_the_preamble_is_its_own() -> None:
     text = "Codes of the car\n\nAPP_w304 brake\nworn out\nAPP_e101 belt\n"
     found = texts("entries", text, pattern=r"^APP_\w\d{3}")

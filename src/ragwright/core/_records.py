@@ -119,6 +119,7 @@ class Chunk:
         headings: Section titles above its first character, outermost first.
         tokens: Length in tokens of the counter that cut it, 0 where none did.
         metadata: Fields of this chunk alone; those of its document are added by the index.
+        pages: Where further pages begin within it: (position in the document, page number).
     """
 
     id: str
@@ -130,6 +131,7 @@ class Chunk:
     headings: tuple[str, ...] = ()
     tokens: int = 0
     metadata: Metadata = field(default_factory=dict)
+    pages: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,11 @@ class ChannelScore:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A retrieved chunk with its address, rank from 1 and final score (higher is better)."""
+    """A retrieved chunk with its address, rank from 1 and final score (higher is better).
+
+    ``page`` is that of its first character, ``pages`` where further pages begin within it, as
+    in :class:`Chunk`.
+    """
 
     rank: int
     score: float
@@ -183,6 +189,14 @@ class Hit:
     headings: tuple[str, ...] = ()
     channels: Mapping[str, ChannelScore] = field(default_factory=dict)
     metadata: Metadata = field(default_factory=dict)
+    pages: tuple[tuple[int, int], ...] = ()
+
+    def page_at(self, position: int) -> int | None:
+        """Page of a character of its document; None without pages or outside of the hit."""
+        if not self.start <= position < self.end:
+            return None
+        begun = [number for first, number in self.pages if first <= position]
+        return begun[-1] if begun else self.page
 
 
 @dataclass(frozen=True, slots=True)

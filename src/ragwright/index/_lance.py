@@ -34,7 +34,7 @@ from ._prepare import (
     structure_of,
     total_digest,
 )
-from ._segment import StoredChunk, StoredDocument, as_metadata
+from ._segment import StoredChunk, StoredDocument, as_metadata, pages_from
 from ._store import IndexedDocument, Matrix, Pair, Store, View, WriteCounts
 from ._tokens import AnalyzerFactory, default_analyzer
 from ._view import SegmentView
@@ -531,6 +531,7 @@ def _chunk(row: Mapping[str, Any]) -> StoredChunk:
         start=row["start"],
         end=row["end"],
         page=row["page"],
+        pages=pages_from(row["pages"]),
         headings=tuple(json.loads(row["headings"])),
         metadata=as_metadata(json.loads(row["metadata"])),
         terms=row["terms"],

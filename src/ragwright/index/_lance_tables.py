@@ -81,6 +81,7 @@ def chunks_schema(pair: Pair) -> Any:
         _needed("start", pa.int32()),
         _needed("end", pa.int32()),
         pa.field("page", pa.int32()),
+        _needed("pages", pa.string()),
         _needed("headings", pa.string()),
         _needed("metadata", pa.string()),
         _needed("tokens", pa.int32()),

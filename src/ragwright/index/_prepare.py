@@ -28,6 +28,7 @@ class ReadyChunk:
     start: int
     end: int
     page: int | None
+    pages: str
     headings: str
     metadata: str
     tokens: int
@@ -91,6 +92,7 @@ def ready(pair: Pair, item: IndexedDocument, hash_: str, analyzer: TokenSource) 
                 start=chunk.span.start,
                 end=chunk.span.end,
                 page=chunk.page,
+                pages=json.dumps(chunk.pages),
                 headings=json.dumps(chunk.headings),
                 metadata=json.dumps(dict(chunk.metadata)),
                 tokens=chunk.tokens,

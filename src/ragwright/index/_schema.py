@@ -65,6 +65,7 @@ CREATE TABLE chunks (
     start INTEGER NOT NULL,
     "end" INTEGER NOT NULL,
     page INTEGER,
+    pages TEXT NOT NULL,
     headings TEXT NOT NULL,
     metadata TEXT NOT NULL,
     tokens INTEGER NOT NULL,

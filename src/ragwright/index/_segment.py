@@ -42,6 +42,7 @@ class StoredChunk:
     start: int
     end: int
     page: int | None
+    pages: tuple[tuple[int, int], ...]
     headings: tuple[str, ...]
     metadata: Metadata
     terms: bytes
@@ -101,7 +102,7 @@ def _build(documents: Sequence[StoredDocument], dimensions: int) -> Arrays:
             ids.append(_raw(chunk.id))
             texts.append(_raw(document.text[chunk.start : chunk.end]))
             places.append((number, chunk.start, chunk.end, chunk.page or 0))
-            extra = [list(chunk.headings), dict(chunk.metadata)]
+            extra = [chunk.headings, dict(chunk.metadata), chunk.pages]
             extras.append(json.dumps(extra).encode() if any(extra) else b"")
             terms.append(unpack_terms(chunk.terms))
             if chunk.vector is not None:
@@ -240,7 +241,7 @@ class Segment:
         number = int(self.arrays["document"][row])
         document_id, source, title, metadata = json.loads(self._heads[number])
         extra = self._extras[row]
-        headings, own = json.loads(extra) if extra else ((), {})
+        headings, own, pages = json.loads(extra) if extra else ((), {}, ())
         if own:
             metadata |= own
         return Hit(
@@ -256,7 +257,15 @@ class Segment:
             text=self._texts[row].decode("utf-8", "surrogatepass"),
             headings=tuple(headings),
             metadata=as_metadata(metadata),
+            pages=tuple((position, number) for position, number in pages),
         )
+
+
+def pages_from(stored: str) -> tuple[tuple[int, int], ...]:
+    """Pages of a chunk from JSON."""
+    if stored == "[]":
+        return ()
+    return tuple((position, number) for position, number in json.loads(stored))
 
 
 def as_metadata(loaded: Mapping[str, Any]) -> dict[str, MetaValue]:

@@ -23,7 +23,7 @@ from ._prepare import (
     structure_of,
     total_digest,
 )
-from ._segment import StoredChunk, StoredDocument, as_metadata
+from ._segment import StoredChunk, StoredDocument, as_metadata, pages_from
 from ._store import Pair, WriteCounts
 
 _BLOCK = 400
@@ -133,7 +133,7 @@ def documents_with_chunks(
 
 def _chunks(db: sqlite3.Connection, stamp: int) -> list[StoredChunk]:
     found = db.execute(
-        'SELECT c.name, c.start, c."end", c.page, c.headings, c.metadata, c.terms, v.data '
+        'SELECT c.name, c.start, c."end", c.page, c.pages, c.headings, c.metadata, c.terms, v.data '
         "FROM chunks c LEFT JOIN vectors v ON v.id = c.vector "
         "WHERE c.entry = ? ORDER BY c.ordinal",
         (stamp,),
@@ -144,12 +144,13 @@ def _chunks(db: sqlite3.Connection, stamp: int) -> list[StoredChunk]:
             start=start,
             end=end,
             page=page,
+            pages=pages_from(pages),
             headings=tuple(json.loads(headings)) if headings != "[]" else (),
             metadata=as_metadata(json.loads(metadata)) if metadata != "{}" else {},
             terms=terms,
             vector=None if data is None else np.frombuffer(data, np.float32),
         )
-        for name, start, end, page, headings, metadata, terms, data in found
+        for name, start, end, page, pages, headings, metadata, terms, data in found
     ]
 
 
@@ -270,8 +271,8 @@ class Writer:
                 [(self._embedder, c.vector_key, c.vector) for c in chunks],
             )
         self._db.executemany(
-            'INSERT INTO chunks (entry, ordinal, name, start, "end", page, headings, metadata, '
-            "tokens, terms, vector) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+            'INSERT INTO chunks (entry, ordinal, name, start, "end", page, pages, headings, '
+            "metadata, tokens, terms, vector) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
             "(SELECT id FROM vectors WHERE embedder = ? AND hash = ?))",
             [
                 (
@@ -281,6 +282,7 @@ class Writer:
                     c.start,
                     c.end,
                     c.page,
+                    c.pages,
                     c.headings,
                     c.metadata,
                     c.tokens,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..core import Chunk, ChunkError, Document, Section, Span
@@ -50,7 +50,7 @@ def first_character(text: str, start: int) -> int:
 def make_chunks(
     document: Document, spans: Sequence[Span], tokens: Iterable[int]
 ) -> tuple[Chunk, ...]:
-    """Chunks of a document with the page and the headings of their first character.
+    """Chunks of a document with their pages and the headings of their first character.
 
     A chunk that opens with headings alone takes those of the last of them: of
     ``# Pump`` and then ``## Seal``, both.
@@ -77,9 +77,17 @@ def make_chunks(
             page=page,
             headings=titles,
             tokens=count,
+            pages=further,
         )
-        for ordinal, (span, page, titles, count) in enumerate(
-            zip(spans, pages, headings, tokens, strict=True)
+        for ordinal, (span, page, further, titles, count) in enumerate(
+            zip(
+                spans,
+                pages,
+                _further_pages(document, spans, anchors),
+                headings,
+                tokens,
+                strict=True,
+            )
         )
     )
 
@@ -94,6 +102,17 @@ def _pages(document: Document, positions: Sequence[int]) -> Iterator[int | None]
             at -= 1
         page = document.pages[at] if at >= 0 else None
         yield page.number if page and page.span.start <= position < page.span.end else None
+
+
+def _further_pages(
+    document: Document, spans: Sequence[Span], anchors: Sequence[int]
+) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Where pages begin behind each chunk's first text, with their numbers."""
+    pages = [page for page in document.pages if page.span.length]
+    starts = [page.span.start for page in pages]
+    for span, anchor in zip(spans, anchors, strict=True):
+        inside = pages[bisect_right(starts, anchor) : bisect_left(starts, span.end)]
+        yield tuple((page.span.start, page.number) for page in inside)
 
 
 def _headings(

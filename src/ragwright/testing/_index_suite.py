@@ -86,6 +86,11 @@ def index(document: Document, pair: Pair = PAIR, size: int = 120) -> IndexedDocu
                 span=span,
                 text=document.text[span.start : span.end],
                 page=document.page_at(start),
+                pages=tuple(
+                    (page.span.start, page.number)
+                    for page in document.pages
+                    if span.start < page.span.start < span.end
+                ),
                 headings=document.headings_at(start),
                 metadata={"half": "first"} if start == 0 else {},
             )
@@ -322,6 +327,9 @@ class IndexSuite:
             assert (hit.source, hit.title) == (document.source, document.title)
             assert (hit.start, hit.end, hit.page) == (chunk.span.start, chunk.span.end, chunk.page)
             assert hit.text == chunk.text
+            assert hit.pages == chunk.pages
+            for position in range(hit.start, hit.end):
+                assert hit.page_at(position) == document.page_at(position)
             assert hit.headings == chunk.headings
             expected = {**document.metadata, **chunk.metadata}
             assert {name: hit.metadata[name] for name in expected} == expected
