@@ -232,6 +232,7 @@ def _ranked_hits(best: Ranking, stored: tuple[Hit, ...], found: Candidates) -> t
                 hit.headings,
                 channels,
                 hit.metadata,
+                hit.pages,
             )
         )
     return tuple(hits)
