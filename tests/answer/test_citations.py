@@ -6,6 +6,7 @@ import pytest
 from answer_fakes import hit
 
 from ragwright.answer import cited_numbers, resolve_citations
+from ragwright.answer._citations import citation
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,15 @@ def test_marks_resolve_to_source_page_and_span_in_order_of_first_use() -> None:
     assert (citations[0].source, citations[0].page) == ("doc2.pdf", 7)
     assert (citations[0].start, citations[0].end) == (20, 23)
     assert notes == ()
+
+
+def test_a_cited_span_has_the_page_it_begins_on() -> None:
+    found = hit(1, "x" * 40, start=100, page=3, pages=((110, 4), (125, 6)))
+    pages = [citation(1, found, start, start + 2).page for start in (100, 109, 110, 124, 125, 139)]
+    assert pages == [3, 3, 4, 4, 6, 6]
+    assert citation(1, found).page == 3
+    assert found.page_at(99) is None
+    assert found.page_at(140) is None
 
 
 def test_marks_that_name_no_passage_are_reported() -> None:

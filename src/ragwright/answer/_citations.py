@@ -48,7 +48,7 @@ def citation(marker: int, hit: Hit, start: int | None = None, end: int | None = 
         hit.document_id,
         hit.chunk_id,
         hit.title,
-        hit.page,
+        hit.page if start is None else hit.page_at(start),
         hit.start if start is None else start,
         hit.end if end is None else end,
     )
