@@ -121,5 +121,5 @@ def test_the_identity_is_that_of_the_files_and_opens_nothing(
         assert found == Models().reranker_identity(f"st:{cross_encoder}")
         config = copy / "config.json"
         config.write_text(config.read_text("utf-8") + " ", "utf-8")
-        assert models.reranker_identity("st:elsewhere") != found
+        assert Models(root=tmp_path).reranker_identity("st:elsewhere") != found
     assert CrossEncoderReranker(cross_encoder).identity == found

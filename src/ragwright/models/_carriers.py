@@ -176,7 +176,7 @@ class RemoteEmbedHandler(_ReadsOnly, _Remote, SendHandler[Embed, EmbedReply]):
         self._rules: dict[str, VectorRule] = {}
 
     def identity(self, request: Embed) -> str:
-        """Base address, model, prefixes, similarity and dimensions."""
+        """All that decides a vector: server, parameters, rule, window, ``long_texts``."""
         return self.models.embedder_identity(request.model)
 
     def dimensions(self, request: Embed) -> int | None:

@@ -36,8 +36,8 @@ EMBED_BATCH = 96
 """Most texts of one embeddings call: the smallest limit of the known providers."""
 
 
-KEPT_PARTS = 256
-"""Most answered calls kept of embeddings that failed later: some 40 MB of vectors."""
+KEPT_PARTS = 64
+"""Most answered calls kept of embeddings that failed later: 38 MB for 1536 dimensions."""
 
 _Part: TypeAlias = tuple[Matrix, Usage]
 

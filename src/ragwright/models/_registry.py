@@ -58,6 +58,7 @@ class Models:
         self._targets: dict[str, Target] = {}
         self._local: dict[str, Embedder] = {}
         self._cross: dict[str, Reranker] = {}
+        self._cross_files: dict[str, str | None] = {}
         self._lock = threading.Lock()
         self._opening = threading.Lock()
 
@@ -176,7 +177,9 @@ class Models:
         on the hub is: call ``reranker(name)`` before a run, or the loop waits for it.
         """
         if self.backend(name) is None and self.target(name).name.provider == "st":
-            found = folder_identity(self._source(self.target(name)))
+            if name not in self._cross_files:
+                self._cross_files[name] = folder_identity(self._source(self.target(name)))
+            found = self._cross_files[name]
             if found is not None:
                 return found
         return self.reranker(name).identity
