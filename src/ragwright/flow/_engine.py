@@ -203,9 +203,8 @@ class Engine:
             return None
         if isinstance(request, Fetch):  # a page may be large: read off the loop
             loop = asyncio.get_running_loop()
-            data = await loop.run_in_executor(self._pool, self._replies.get_aside, key.text)
-        else:
-            data = self._replies.get(key.text)
+            return await loop.run_in_executor(self._pool, _read_aside, self._replies, key.text)
+        data = self._replies.get(key.text)
         return None if data is None else decode(type(request), data)
 
     async def _shared(
@@ -468,6 +467,11 @@ class _Gathering:
 def _stale(request: Request) -> bool:
     """True for kinds whose known reply is used only after asking whether it still holds."""
     return isinstance(request, Fetch)
+
+
+def _read_aside(replies: Replies, key: str) -> Reply | None:
+    data = replies.get_aside(key)
+    return None if data is None else decode(Fetch, data)
 
 
 def _text(reply: Reply) -> str:
