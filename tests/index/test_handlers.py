@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,21 @@ def test_only_small_open_views_are_quick(store: SqliteStore) -> None:
     assert handler.quick([dense(snapshot, 1)])
     assert not handler.quick([dense(snapshot, 1)] * 5000)
     assert LookupHandler(views).quick([Lookup(snapshot, ("a", "b"))])
+
+
+def test_what_takes_long_is_not_quick(monkeypatch: pytest.MonkeyPatch, store: SqliteStore) -> None:
+    views = Views(store)
+    handler, snapshot = SearchHandler(views), store.snapshot(PAIR)
+    monkeypatch.setattr(Views, "rows", lambda *_: 15_000)
+    question = Search(snapshot, "keyword", 3, text="Which torque has the bolt of the front axle?")
+    assert handler.quick([question])
+    assert not handler.quick([replace(question, text="word " * 2000)])
+    assert not handler.quick([replace(question, filters=(Filter("year", low=1, high=2),))])
+    assert not handler.quick([Search(snapshot, "dense", 3, vector=bytes(4 * 4096))])
+    monkeypatch.setattr(Views, "rows", lambda *_: 500)
+    assert handler.quick([replace(question, filters=(Filter("year", low=1, high=2),))])
+    many = Filter("year", tuple(range(5000)))
+    assert not handler.quick([replace(question, filters=(many,))])
 
 
 def test_a_pinned_snapshot_answers_while_the_store_moves_on(store: SqliteStore) -> None:
