@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -330,3 +331,53 @@ def test_dead_rows_are_in_no_dense_answer(open_one: Open) -> None:
         for found in view.dense(query, k):
             assert len(found) == min(k, 200)
             assert len(view.lookup([key for key, _ in found])) == len(found)
+
+
+def test_the_best_is_the_best_where_float32_cannot_tell(open_one: Open) -> None:
+    """Long vectors that nearly agree: their float32 products are in a random order."""
+    rng = np.random.default_rng(4)
+    pair = replace(PAIR, embedder="long", dimensions=256, similarity="dot")
+    base = rng.standard_normal(256) * 20
+    vectors = (base + rng.standard_normal((400, 256)) * 2e-6).astype(np.float32)
+    store = open_one()
+    items = [
+        replace(item(f"d{n:03d}", f"w{n}"), vectors=vectors[n : n + 1]) for n in range(len(vectors))
+    ]
+    store.upsert(pair, items)
+    view = store.view(pair)
+    for _ in range(20):
+        query = (rng.standard_normal(256) * 20).astype(np.float32)
+        exact = vectors.astype(np.float64) @ query.astype(np.float64)
+        for k in (1, 5):
+            found = view.dense(query[None, :], k)[0]
+            assert [score for _, score in found] == pytest.approx(
+                sorted(exact.tolist(), reverse=True)[:k], abs=2e-6, rel=0
+            )
+
+
+def test_many_small_writes_leave_few_segments(open_one: Open, tmp_path: Path) -> None:
+    store = open_one()
+    for step in range(40):
+        for path in tmp_path.rglob("*.seg"):
+            os.utime(path, (1, 1))
+        store.upsert(PAIR, [item(f"d{step:03d}", "w1")])
+        store.view(PAIR).close()
+    assert len(list(tmp_path.rglob("*.seg"))) < 20
+    assert len(store.view(PAIR).keyword("w1", 99)) == 40
+
+
+def test_a_young_segment_is_left_for_the_process_that_wrote_it(
+    open_one: Open, tmp_path: Path
+) -> None:
+    store = open_one()
+    store.upsert(PAIR, [item("a", "w1")])
+    store.view(PAIR).close()
+    one = next(tmp_path.rglob("*.seg"))
+    young, old = one.with_name("young.seg"), one.with_name("old.seg")
+    for path in (young, old):
+        path.write_bytes(one.read_bytes())
+    os.utime(old, (1, 1))
+    store.upsert(PAIR, [item("b", "w1")])
+    store.view(PAIR).close()
+    assert young.exists()
+    assert not old.exists()
