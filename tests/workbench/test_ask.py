@@ -119,6 +119,22 @@ def test_a_forecast_calls_nothing(make_project: MakeProject, server: ScriptedSer
     assert len(server.requests) == 2
 
 
+def test_a_forecast_reaches_the_answer_behind_a_remote_embedder(
+    make_project: MakeProject, server: ScriptedServer
+) -> None:
+    folder = make_project(
+        f"embed: {{model: '{server.url}#vectors'}}\nanswer: {{model: '{server.url}#writer'}}\n"
+    )
+    with built(folder) as bench:
+        asked = len(server.requests)
+        forecast = bench.forecast_ask(QUESTION, ["engineer", "marketing"])
+        assert len(server.requests) == asked
+        assert forecast.uncertain == 0
+        assert forecast.calls.expected == 3  # one vector, two answers
+        bench.ask_all(QUESTION, ["engineer", "marketing"])
+        assert len(server.requests) - asked == 3
+
+
 def test_a_budget_stops_before_the_call(make_project: MakeProject, server: ScriptedServer) -> None:
     folder = make_project(
         f"answer: {{model: '{server.url}#writer'}}\n"

@@ -180,8 +180,9 @@ class RemoteEmbedHandler(_ReadsOnly, _Remote, SendHandler[Embed, EmbedReply]):
         return self.models.embedder_identity(request.model)
 
     def dimensions(self, request: Embed) -> int | None:
-        """``dimensions`` of the settings, None where the server decides."""
-        return self.models.vector_rule(request.model).dimensions
+        """``dimensions`` of the settings, or as an index knows them; None where neither says."""
+        known = self.models.vector_rule(request.model).dimensions
+        return known or self.models.known_dimensions.get(request.model)
 
     async def send(self, request: Embed, on_delta: OnDelta | None = None) -> EmbedReply:
         """One attempt; prefixes put in front, vectors of length 1 where similarity is cosine.

@@ -41,6 +41,8 @@ class Models:
         root: The project's folder: where a folder that a name gives lies in it, that one is
             opened. Names stay as they were configured, in keys as in settings.
 
+    ``known_dimensions`` may be told the length of a server's vectors, for dry runs.
+
     Nothing is opened, read or asked for before a model is used. One instance serves any
     number of runners; :meth:`handlers` makes the connections of one runner.
     """
@@ -52,6 +54,7 @@ class Models:
         root: Path | None = None,
     ) -> None:
         self.root = root
+        self.known_dimensions: dict[str, int] = {}
         self.directory = Directory(dict(settings or {}))
         self.embed = embed or EmbedOptions()
         self._backends: dict[str, Backend | None] = {"extractive": ExtractiveReranker()}

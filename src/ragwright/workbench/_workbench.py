@@ -222,7 +222,10 @@ class Workbench:
         if local is not None:
             return local.dimensions
         built = (pair.dimensions for pair in self.store.pairs() if pair.embedder == identity)
-        return next(built, self.settings.embed.dimensions or 0)
+        length = next(built, self.settings.embed.dimensions or 0)
+        if length:
+            self.models.known_dimensions[model] = length
+        return length
 
     def _settle_dimensions(self) -> None:
         """Ask a server for the length of its vectors where nothing else says it."""
