@@ -381,3 +381,15 @@ def test_a_young_segment_is_left_for_the_process_that_wrote_it(
     store.view(PAIR).close()
     assert young.exists()
     assert not old.exists()
+
+
+def test_scores_that_round_to_one_are_a_tie_whatever_k_is(open_one: Open) -> None:
+    """Lengths that hardly count make scores that differ behind the sixth digit only."""
+    store = open_one(StoreOptions(b=1e-6))
+    texts = {f"d{n:03d}": " ".join(["w1", *["w2"] * (200 - n)]) for n in range(100)}
+    store.upsert(PAIR, [item(name, text) for name, text in texts.items()])
+    view = store.view(PAIR)
+    every = view.keyword("w1", 100)
+    for k in (1, 5, 50):
+        assert view.keyword("w1", k) == every[:k]
+    assert len({score for _, score in every}) < 10
