@@ -44,7 +44,7 @@ class Models:
     ``known_dimensions`` may be told the length of a server's vectors, for dry runs.
 
     Nothing is opened, read or asked for before a model is used. One instance serves any
-    number of runners; :meth:`handlers` makes the connections of one runner.
+    number of runners; :func:`model_handlers` makes the connections of one runner.
     """
 
     def __init__(

@@ -233,6 +233,7 @@ class Workbench:
         if pair.embedder and not pair.dimensions:
             probe = embed(self.settings.embed.model, ["How long is a vector?"])
             length = int(self.runner.run(probe).shape[1])
+            self.models.known_dimensions[self.settings.embed.model] = length
             self.__dict__["pair"] = replace(pair, dimensions=length)
 
     # -- building --------------------------------------------------------------------------
