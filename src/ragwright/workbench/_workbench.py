@@ -18,7 +18,6 @@ from ..answer import (
 )
 from ..core import (
     Answer,
-    Citation,
     ConfigError,
     Document,
     Persona,
@@ -367,28 +366,7 @@ class Workbench:
         """The same question answered for several personas side by side, in their order."""
         asking = how or Asking()
         flow = self.asking(question, personas, asking.history)
-        answers = self.runner.run(flow, scope=asking.scope, sink=asking.sink, trace=asking.trace)
-        return self.located(answers)
-
-    def located(self, answers: Sequence[Answer]) -> list[Answer]:
-        """The same answers with the page of each cited span.
-
-        A passage may run over several pages; what a flow knows of it is the first one.
-        """
-        documents: dict[str, Document | None] = {}
-        return [
-            replace(made, citations=tuple(self._paged(c, documents) for c in made.citations))
-            for made in answers
-        ]
-
-    def _paged(self, citation: Citation, documents: dict[str, Document | None]) -> Citation:
-        if citation.page is None:
-            return citation
-        if citation.document_id not in documents:
-            documents[citation.document_id] = self.store.document(citation.document_id)
-        document = documents[citation.document_id]
-        page = document.page_at(citation.start) if document is not None else None
-        return citation if page is None else replace(citation, page=page)
+        return self.runner.run(flow, scope=asking.scope, sink=asking.sink, trace=asking.trace)
 
     def asking(
         self, question: str, personas: Sequence[str], history: Sequence[Message] = ()
