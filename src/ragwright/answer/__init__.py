@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._ask import AskPlan, ask
 from ._citations import citation, cited_numbers, resolve_citations
 from ._condense import Condensed, condense, condense_by_rule
 from ._consolidate import Consolidated, ConsolidateOptions, consolidate
@@ -22,6 +23,7 @@ from ._prompt import Prompt, PromptOptions, compose, part_names, presets
 __all__ = [
     "AnswerOptions",
     "AnswerSetup",
+    "AskPlan",
     "Condensed",
     "ConsolidateOptions",
     "Consolidated",
@@ -31,6 +33,7 @@ __all__ = [
     "Sentence",
     "abstains",
     "answer",
+    "ask",
     "avg_chunk_score",
     "citation",
     "cited_numbers",

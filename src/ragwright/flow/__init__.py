@@ -50,6 +50,7 @@ from ._verbs import (
     search_dense,
     search_keyword,
     send,
+    settled,
     sorted_params,
     sql,
 )
@@ -112,6 +113,7 @@ __all__ = [
     "search_dense",
     "search_keyword",
     "send",
+    "settled",
     "sorted_params",
     "sql",
 ]

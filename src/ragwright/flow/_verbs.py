@@ -206,6 +206,13 @@ def gather(
     return cast("list[Any]", (yield Gather(flows, limit, settle)))
 
 
+def settled(outcome: T | Exception) -> T:
+    """The result of a child that a gather settled, or the error it failed with, raised."""
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
 def branch(low: int, expected: int, high: int) -> Flow[int | None]:
     """Declare how often a branch that depends on replies is taken.
 

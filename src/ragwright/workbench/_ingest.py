@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +25,12 @@ from ..core import (
     changed_options,
     value_hash,
 )
-from ..flow import Flow, Forecast, Runner, embed, gather
+from ..flow import Flow, Forecast, Runner, embed, gather, settled
 from ..index import IndexedDocument, Pair, Store, WriteCounts, chunk_key, embedded_text
 from ..ingest import Chunker, Failure, FetchBytes, Reader, guarded, pick_reader
 from ._settings import SourceEntry
 from ._stamps import Stamp, Stamps
 
-T = TypeVar("T")
 Matrix = NDArray[np.float32]
 
 _BATCH_CHUNKS = 512
@@ -489,13 +487,6 @@ def _bytes(feed: Feed) -> int:
 
 def _refuses_one_of(group: _Texts, outcome: Matrix | Exception) -> bool:
     return isinstance(outcome, ModelRefusedError) and len(group) > 1
-
-
-def settled(outcome: T | Exception) -> T:
-    """The result of a settled flow, or the error it failed with, raised as it is."""
-    if isinstance(outcome, Exception):
-        raise outcome
-    return outcome
 
 
 def _hashed(item: Document | Failure) -> tuple[Document | Failure, str]:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ..answer import (
     AnswerSetup,
-    answer,
-    condense,
+    AskPlan,
+    ask,
     load_personas,
     pick_persona,
     shipped_personas,
@@ -40,14 +40,13 @@ from ..flow import (
     TraceEntry,
     embed,
     fetch,
-    gather,
 )
 from ..index import LookupHandler, Pair, SearchHandler, Store, Views, open_store
 from ..ingest import Chunker, Fetched, FetchHandler, default_readers, load_reader, make_chunker
 from ..measure import Measure, parse_measures
 from ..models import Models, Tokenizer, WordTokenizer, make_analyzer, model_handlers
-from ..retrieve import Retrieved, RetrieveOptions, Target, retrieve
-from ._ingest import Feed, Ingest, IngestForecast, IngestProgress, IngestReport, reading, settled
+from ..retrieve import Retrieved, Target, retrieve
+from ._ingest import Feed, Ingest, IngestForecast, IngestProgress, IngestReport, reading
 from ._project import ProjectFolder
 from ._runs import Evaluating, System, run_evaluation
 from ._settings import Settings, SourceEntry, load_settings
@@ -389,8 +388,8 @@ class Workbench:
         if len(chosen) > 1:
             options = replace(options, stream=False)  # one stream a flow
         setup = AnswerSetup(options, self.settings.prompt, self.tokenizer)
-        plan = _Plan(self.settings.retrieve, setup, history, self.partial_note())
-        return partial(_ask, question, chosen, self.target(), plan)
+        plan = AskPlan(self.settings.retrieve, setup, tuple(history), self.partial_note())
+        return partial(ask, question, chosen, self.target(), plan)
 
     # -- measuring -------------------------------------------------------------------------
 
@@ -468,39 +467,3 @@ def _rooted(settings: Settings, root: Path) -> Settings:
     if not prompt.template:
         return settings
     return replace(settings, prompt=replace(prompt, template=str(root / prompt.template)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    retrieve: RetrieveOptions
-    setup: AnswerSetup
-    history: Sequence[Message] = ()
-    notes: tuple[str, ...] = ()
-
-
-def _ask(
-    question: str, personas: Sequence[Persona], target: Target, plan: _Plan
-) -> Flow[list[Answer]]:
-    model = plan.setup.options.model
-    notes = plan.notes
-    standalone = question
-    if plan.history:
-        condensed = yield from condense(question, plan.history, model)
-        standalone = condensed.text
-        if standalone != question:
-            notes = (
-                *notes,
-                f"read as: {standalone} ({condensed.how})",
-            )
-    found = yield from retrieve(standalone, target, plan.retrieve)
-    outcomes = yield from gather(
-        (answer(standalone, persona, found.hits, plan.setup) for persona in personas), settle=True
-    )
-    answers = [settled(outcome) for outcome in outcomes]
-    reason = f"{found.mode} search" if found.mode else "own retriever"
-    return [
-        replace(
-            made, question=question, route_reason=reason, notes=(*notes, *found.notes, *made.notes)
-        )
-        for made in answers
-    ]
