@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ragwright.core import Chunk, Document, Filter, Span
-from ragwright.index import IndexedDocument, LanceStore, Pair, SqliteStore, chunk_key
+from ragwright.index import IndexedDocument, LanceStore, Pair, SqliteStore
 from ragwright.models import Analyzer
 from ragwright.testing import IndexSuite
 from ragwright.testing._index_suite import PAIR, StoreFactory, index, make_document, make_vector
@@ -140,14 +140,12 @@ def test_nothing_of_a_removed_document_stays_on_disk(tmp_path: Path) -> None:
     assert len(store.view(WORDS).keyword("one", 1000)) == 201
 
 
-def test_nothing_of_earlier_versions_or_kept_vectors_stays_either(tmp_path: Path) -> None:
+def test_nothing_of_earlier_versions_stays_either(tmp_path: Path) -> None:
     store = LanceStore(tmp_path / "store.lance")
     items = [index(make_document(n)) for n in range(30)]
     store.upsert(PAIR, [*items, index(make_document(90, text="zebraquartz " * 30))])
     changed = index(make_document(90, words=30))
     assert changed.vectors is not None
-    keys = [chunk_key(chunk, changed.document.title) for chunk in changed.chunks]
-    store.keep_vectors(PAIR.embedder, dict(zip(keys, changed.vectors, strict=True)))
     store.upsert(PAIR, [changed])
     store.remove([changed.document.id], PAIR)
     secrets = [b"zebraquartz", changed.vectors[0].tobytes(), b"doc/0090"]

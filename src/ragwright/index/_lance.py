@@ -27,7 +27,6 @@ from ._prepare import (
     COLUMNS,
     ReadyDocument,
     check_batch,
-    checked_vector,
     document_from,
     entry_digest,
     ready,
@@ -215,27 +214,7 @@ class LanceStore(Store):
                     rows = lance.select(table, ["vector_key", "vector"], condition)
                     vectors = _matrix(rows["vector"], pair.dimensions)
                     found |= dict(zip(rows["vector_key"].to_pylist(), vectors, strict=True))
-        missing = [hash_ for hash_ in dict.fromkeys(hashes) if hash_ not in found]
-        with lance.explained(self._where):
-            return found | lance.kept_vectors(self._opened("kept"), embedder, missing)
-
-    def keep_vectors(self, embedder: str, vectors: Mapping[str, Matrix]) -> None:
-        """Commit vectors by chunk key before the documents that need them are written.
-
-        They lie in a table of their own; an upsert takes over into the chunks what it needs.
-        """
-        flat = {key: checked_vector(key, one) for key, one in vectors.items()}
-        known = self.stored_vectors(embedder, list(flat))
-        fresh = {key: one for key, one in flat.items() if key not in known}
-        if not fresh:
-            return
-        with lance.explained(self._where):
-            schema = lance.kept_schema()
-            table = self._made(
-                "kept", lambda: self._db.create_table("kept", schema=schema, exist_ok=True)
-            )
-            arrow = lance.kept_rows(embedder, fresh)
-            lance.retried(lambda: table.add(arrow), self._where)
+        return found
 
     def upsert(self, pair: Pair, batch: Sequence[IndexedDocument], root: str = "") -> WriteCounts:
         """Add new documents, replace changed ones with all their chunks, skip equal ones.
@@ -280,9 +259,6 @@ class LanceStore(Store):
             # Ours too, where another process stored the same document first.
             dead = [entry.stamp for entry in lost] + [s for s in stamps if s not in live]
             self._delete(chunks, "stamp", dead)
-            kept = self._opened("kept") if pair.dimensions else None
-            if kept is not None and kept.count_rows():
-                self._delete(kept, "name", lance.kept_names(pair.embedder, rows["vector_key"]))
         own = set(stamps)
         added, changed = merged.num_inserted_rows, merged.num_updated_rows
         return WriteCounts(
@@ -338,8 +314,6 @@ class LanceStore(Store):
                 if documents is None or chunks is None:
                     continue
                 stamps = [entry.stamp for entry in self._entries(documents, keys).values()]
-                if purge and one.dimensions:
-                    self._drop_kept(one.embedder, chunks, stamps)
                 removed = self._delete(documents, "stamp", stamps)
                 if purge:
                     self._sweep(documents, chunks)
@@ -348,15 +322,6 @@ class LanceStore(Store):
             if purge:
                 self._purge(counts)
         return counts
-
-    def _drop_kept(self, embedder: str, chunks: Any, stamps: Sequence[int]) -> None:
-        """Delete kept vectors of these chunks, which a crashed upsert may have left."""
-        kept = self._opened("kept")
-        if kept is None or not kept.count_rows():
-            return
-        for condition in lance.one_of("stamp", stamps):
-            found = lance.select(chunks, ["vector_key"], condition)["vector_key"].to_pylist()
-            self._delete(kept, "name", lance.kept_names(embedder, found))
 
     def _purge(self, counts: WriteCounts) -> None:
         """Rid every table of what was deleted, and the saved views of it."""

@@ -14,15 +14,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ..core import RagwrightError, StoreBusyError, StoreError, StoreFullError, require, value_hash
+from ..core import RagwrightError, StoreBusyError, StoreError, StoreFullError, require
 from ._store import Pair
 
 SCHEMA_VERSION = 1
@@ -93,41 +90,6 @@ def chunks_schema(pair: Pair) -> Any:
             _needed("vector", pa.list_(pa.float32(), pair.dimensions)),
         ]
     return pa.schema(fields)
-
-
-def kept_schema() -> Any:
-    """Vectors that no chunk uses yet; ``name`` is the hash of embedder and chunk key."""
-    pa = _arrow()
-    names = ("name", "key", "embedder")
-    return pa.schema([*(_needed(n, pa.string()) for n in names), _needed("data", pa.binary())])
-
-
-def kept_names(embedder: str, keys: Iterable[str]) -> list[str]:
-    """Names of kept vectors: one hash, so that conditions need no escaping."""
-    return [value_hash([embedder, key]) for key in keys]
-
-
-def kept_rows(embedder: str, vectors: Mapping[str, NDArray[np.float32]]) -> Any:
-    """Vectors as rows of the table of those kept."""
-    columns: dict[str, list[Any]] = {
-        "name": kept_names(embedder, vectors),
-        "key": list(vectors),
-        "embedder": [as_string(embedder)] * len(vectors),
-        "data": [vector.tobytes() for vector in vectors.values()],
-    }
-    return arrow_table(columns, kept_schema())
-
-
-def kept_vectors(
-    table: Any | None, embedder: str, keys: Sequence[str]
-) -> dict[str, NDArray[np.float32]]:
-    """Those of the vectors that are kept, by their keys."""
-    found: dict[str, NDArray[np.float32]] = {}
-    if table is not None:
-        for condition in one_of("name", kept_names(embedder, keys)):
-            for row in select(table, ["key", "data"], condition).to_pylist():
-                found[row["key"]] = np.frombuffer(row["data"], np.float32)
-    return found
 
 
 def _arrow() -> Any:

@@ -127,21 +127,6 @@ def _checked_vectors(pair: Pair, item: IndexedDocument) -> Matrix | None:
     return vectors
 
 
-def checked_vector(key: str, vector: Matrix) -> Matrix:
-    """A vector to be kept under a chunk key, as float32 of shape (dimensions,).
-
-    Raises:
-        StoreError: It holds NaN or infinity, or nothing.
-    """
-    flat = np.ascontiguousarray(vector, dtype=np.float32).ravel()
-    if not len(flat) or not np.isfinite(flat).all():
-        raise StoreError(
-            f"the vector of {key} is empty or holds NaN or infinity",
-            hint="the embedding model failed on this text; none of these vectors was kept",
-        )
-    return flat
-
-
 def entry_digest(name: str, hash_: str, source: str) -> int:
     """What one document adds to its pair's digest (a sum modulo :data:`DIGEST_MODULUS`)."""
     raw = "\0".join((name, hash_, source)).encode("utf-8", "surrogatepass")

@@ -15,16 +15,7 @@ from . import _sqlite_rows as rows
 from ._catalog import Catalog
 from ._connections import Connections
 from ._options import StoreOptions
-from ._prepare import (
-    COLUMNS,
-    ReadyDocument,
-    as_text,
-    as_value,
-    check_batch,
-    checked_vector,
-    document_from,
-    ready,
-)
+from ._prepare import COLUMNS, ReadyDocument, as_text, as_value, check_batch, document_from, ready
 from ._store import IndexedDocument, Matrix, Pair, Store, View, WriteCounts
 from ._tokens import AnalyzerFactory, default_analyzer
 from ._view import SegmentView
@@ -104,16 +95,6 @@ class SqliteStore(Store):
                 key.hex(): np.frombuffer(data, np.float32)
                 for key, data in rows.vectors(db, embedder, wanted)
             }
-
-    def keep_vectors(self, embedder: str, vectors: Mapping[str, Matrix]) -> None:
-        """Commit vectors by chunk key before the documents that need them are written.
-
-        They lie in the table that chunks refer to, where an upsert finds them.
-        """
-        flat = {bytes.fromhex(key): checked_vector(key, one) for key, one in vectors.items()}
-        if flat:
-            with self._connections.writing() as db:
-                rows.keep_vectors(db, embedder, flat)
 
     def upsert(self, pair: Pair, batch: Sequence[IndexedDocument], root: str = "") -> WriteCounts:
         """Add new documents, replace changed ones with all their chunks, skip equal ones.

@@ -162,17 +162,6 @@ def embedder_id(db: sqlite3.Connection, identity: str) -> int:
     return int(row[0])
 
 
-def keep_vectors(
-    db: sqlite3.Connection, embedder: str, vectors: Mapping[bytes, NDArray[np.float32]]
-) -> None:
-    """Write vectors by their keys; what is stored under a key stays."""
-    number = embedder_id(db, embedder)
-    db.executemany(
-        "INSERT OR IGNORE INTO vectors (embedder, hash, data) VALUES (?, ?, ?)",
-        [(number, key, vector.tobytes()) for key, vector in vectors.items()],
-    )
-
-
 class Writer:
     """Writes one batch under one pair, within a transaction that its caller opened."""
 

@@ -162,22 +162,6 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def keep_vectors(self, embedder: str, vectors: Mapping[str, Matrix]) -> None:
-        """Commit vectors by chunk key before the documents that need them are written.
-
-        So that what was paid for survives a crash: :meth:`stored_vectors` finds them, and
-        :meth:`upsert` takes them over. Those that no chunk uses yet outlive the removal of
-        documents. Keys that are stored already stay as they are.
-
-        Args:
-            embedder: Identity of the model, as in :class:`Pair`.
-            vectors: :func:`chunk_key` -> one vector, all of one length.
-
-        Raises:
-            StoreError: A vector holds NaN or infinity; nothing is kept.
-        """
-
-    @abstractmethod
     def upsert(self, pair: Pair, batch: Sequence[IndexedDocument], root: str = "") -> WriteCounts:
         """Add new documents, replace changed ones with all their chunks, skip equal ones.
 

@@ -474,35 +474,15 @@ class IndexSuite:
         store.remove([item.document.id])
         assert store.stored_vectors(PAIR.embedder, keys) == {}
 
-    def test_kept_vectors_wait_for_their_documents(self, store_factory: StoreFactory) -> None:
-        """Vectors that were paid for outlive a crash, a removal, and enter with their chunks."""
-        item, other = index(make_document(1)), index(make_document(2))
-        assert item.vectors is not None
-        keys = [chunk_key(chunk, item.document.title) for chunk in item.chunks]
-        kept = dict(zip(keys, item.vectors, strict=True))
-        store = store_factory()
-        store.upsert(PAIR, [other])
-        store.keep_vectors(PAIR.embedder, kept)
-        store.keep_vectors(PAIR.embedder, {keys[0]: kept[keys[0]]})
-        with pytest.raises(StoreError):
-            store.keep_vectors(PAIR.embedder, {"0" * 32: kept[keys[0]] * np.nan})
-        store.remove([other.document.id])
-        store.close()
-        store = store_factory()
-        found = store.stored_vectors(PAIR.embedder, [*keys, "0" * 32])
-        assert set(found) == set(keys)
-        assert all(np.array_equal(np.ravel(found[key]), kept[key]) for key in keys)
-        assert store.stored_vectors("another embedder", keys) == {}
+    def test_a_pair_holds_what_was_stored_under_it_alone(self, store: Store) -> None:
+        """From the first document to the last, and of no other pair."""
+        item = index(make_document(1))
         assert not store.holds(PAIR)
         store.upsert(PAIR, [item])
         assert store.holds(PAIR)
         assert not store.holds(PLAIN)
-        query = make_vector("q")
-        assert_same(store.view(PAIR).dense(query[None], 99)[0], slow_dense([item], query, 99))
-        assert set(store.stored_vectors(PAIR.embedder, keys)) == set(keys)
         store.remove([item.document.id])
-        assert store.stored_vectors(PAIR.embedder, keys) == {}
-        store.close()
+        assert not store.holds(PAIR)
 
     def test_answers_are_the_same_after_reopening(self, store_factory: StoreFactory) -> None:
         """Close and open: the same snapshot, the same answers to the last digit."""
