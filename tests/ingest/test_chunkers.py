@@ -263,7 +263,7 @@ def test_a_chunk_over_several_pages_says_where_they_begin() -> None:
         first = chunk.span.start + len(chunk.text) - len(chunk.text.lstrip())
         for position in range(first, chunk.span.end):
             begun = [number for start, number in chunk.pages if start <= position]
-            assert (begun or [chunk.page])[-1] == made.page_at(position)
+            assert (begun[-1] if begun else chunk.page) == made.page_at(position)
         assert all(first < start < chunk.span.end for start, _ in chunk.pages)
 
 
