@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from small_project import MANUAL, MakeProject
 
 from ragwright import Session, Workbench
 from ragwright.core import ConfigError, Document, ModelError, RetrieveError, Span
-from ragwright.ingest import Chunker, Failure, FetchBytes, FileReader, Reader
+from ragwright.ingest import Chunker, Failure, FetchBytes, Fetched, FileReader, Reader
 from ragwright.models import Embedder
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
@@ -348,3 +350,44 @@ def test_asking_goes_on_while_another_process_ingests(make_project: MakeProject)
         writer.ingest()
         [answer] = reader.runner.run(flow)
     assert "two years" in answer.text
+
+
+def test_equal_texts_of_neighbouring_batches_are_embedded_once(
+    make_project: MakeProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragwright.workbench._ingest._BATCH_CHUNKS", 4)
+    texts = {f"{n:02}.txt": f"Text number {n % 5}.\n" for n in range(40)}
+    folder = make_project("embed: {model: counting}\n", **texts)
+    embedder = CountingEmbedder()
+    with opened(folder, embedder=embedder) as bench:
+        report = bench.ingest()
+    assert report.counts.added == 40
+    assert sorted(embedder.texts) == [f"Text number {n}.\n" for n in range(5)]
+    assert report.embedded == 5
+
+
+def test_web_pages_are_fetched_a_few_at_a_time(
+    make_project: MakeProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_project()
+    (folder / "ragwright.yaml").write_text("chunk: {by: whole}\n", "utf-8")
+    open_now = most = 0
+    lock = threading.Lock()
+
+    def slow(self: Workbench, url: str) -> Fetched:
+        nonlocal open_now, most
+        with lock:
+            open_now += 1
+            most = max(most, open_now)
+        time.sleep(0.05)
+        with lock:
+            open_now -= 1
+        return Fetched(url, "text/plain", f"The page {url}.".encode())
+
+    monkeypatch.setattr(Workbench, "_fetch", slow)
+    pages = [f"https://example.org/{n}.txt" for n in range(20)]
+    with opened(folder) as bench:
+        report = bench.ingest(*pages)
+        assert report.counts.added == 20
+        assert [d.id for d in bench.documents()] == sorted(pages)
+    assert 2 <= most <= 8

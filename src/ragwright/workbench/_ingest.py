@@ -106,6 +106,10 @@ class Feed:
     source: str
     readers: tuple[Reader, ...]
 
+    def reader(self) -> Reader | None:
+        """The one that reads it, None where nobody does."""
+        return next((r for r in self.readers if r.accepts(self.source)), None)
+
 
 _Texts = list[tuple[str, str]]
 """(chunk key, text to embed)."""
@@ -122,6 +126,7 @@ class _Batch:
     files: _Files = field(default_factory=list)
     vectors: dict[str, Matrix] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+    waiting: dict[str, str] = field(default_factory=dict)
     refused: dict[str, ModelRefusedError] = field(default_factory=dict)
 
     def take(self, group: _Texts, outcome: Matrix | Exception) -> None:
@@ -191,6 +196,7 @@ class Ingest:
         self._known = dict(store.content_hashes(pair))
         self._seen: dict[str, str] = {}
         self._ended: _Files = []
+        self._flying: set[str] = set()
         self._failures: list[Failure] = []
         self._unchanged = 0
         self._embedded = 0
@@ -369,7 +375,12 @@ class Ingest:
                 for chunk in chunks
             }
             batch.vectors = dict(self._store.stored_vectors(self._pair.embedder, list(texts)))
-            batch.missing = {k: t for k, t in texts.items() if k not in batch.vectors}
+            for key, text in texts.items():
+                if key in self._flying:  # the batch before is having it embedded
+                    batch.waiting[key] = text
+                elif key not in batch.vectors:
+                    batch.missing[key] = text
+            self._flying |= batch.missing.keys()
         return batch
 
     def _embedding(self, batch: _Batch) -> Flow[_Batch]:
@@ -410,6 +421,9 @@ class Ingest:
 
     def _write(self, batch: _Batch) -> WriteCounts:
         counts = WriteCounts()
+        if batch.waiting:
+            self._collect(batch)
+        self._flying -= batch.missing.keys()
         if batch.refused:
             self._leave_out(batch)
         if batch.documents:
@@ -423,6 +437,15 @@ class Ingest:
                 self._stamps.put(path, stamp, documents)
             self._stamps.commit()
         return counts
+
+    def _collect(self, batch: _Batch) -> None:
+        """Take over vectors that an earlier batch had made; embed what it left out after all."""
+        batch.vectors.update(self._store.stored_vectors(self._pair.embedder, list(batch.waiting)))
+        lost = {k: t for k, t in batch.waiting.items() if k not in batch.vectors}
+        if lost:
+            late = self._runner.run(self._embedding(_Batch("", missing=lost)))
+            batch.vectors.update(late.vectors)
+            batch.refused.update(late.refused)
 
     def _leave_out(self, batch: _Batch) -> None:
         """Take documents out whose text the embedding model refuses; each is a failure."""

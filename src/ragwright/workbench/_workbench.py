@@ -42,10 +42,19 @@ from ..flow import (
     fetch,
 )
 from ..index import LookupHandler, Pair, SearchHandler, Store, Views, open_store
-from ..ingest import Chunker, Fetched, FetchHandler, default_readers, load_reader, make_chunker
+from ..ingest import (
+    Chunker,
+    Fetched,
+    FetchHandler,
+    WebReader,
+    default_readers,
+    load_reader,
+    make_chunker,
+)
 from ..measure import Measure, parse_measures
 from ..models import Models, Tokenizer, WordTokenizer, make_analyzer, model_handlers
 from ..retrieve import Retrieved, Target, retrieve
+from ._ahead import FetchAhead
 from ._ingest import Feed, Ingest, IngestForecast, IngestProgress, IngestReport, reading
 from ._project import ProjectFolder
 from ._runs import Evaluating, System, run_evaluation
@@ -260,7 +269,9 @@ class Workbench:
         with self._ingesting(how) as work:
             if on_start is not None:
                 on_start(work.progress)
-            report = work.run(feeds, self._fetch, prune=prune)
+            pages = [feed.source for feed in feeds if isinstance(feed.reader(), WebReader)]
+            with FetchAhead(self._fetch, pages) as fetch_page:
+                report = work.run(feeds, fetch_page, prune=prune)
         self._open_marker.unlink(missing_ok=True)
         others = len(self.store.pairs()) - 1
         if report.counts.added and others > 0:
