@@ -269,7 +269,8 @@ class Workbench:
         with self._ingesting(how) as work:
             if on_start is not None:
                 on_start(work.progress)
-            pages = [feed.source for feed in feeds if isinstance(feed.reader(), WebReader)]
+            web = (feed.source for feed in feeds if isinstance(feed.reader(), WebReader))
+            pages = [source.strip().partition("#")[0] for source in web]
             with FetchAhead(self._fetch, pages) as fetch_page:
                 report = work.run(feeds, fetch_page, prune=prune)
         self._open_marker.unlink(missing_ok=True)
