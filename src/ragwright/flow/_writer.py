@@ -52,6 +52,7 @@ class Database:
 
     def connect(self) -> sqlite3.Connection:
         """A connection of its own; usable from any one thread at a time."""
+        connection: sqlite3.Connection | None = None
         try:
             connection = sqlite3.connect(
                 self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -59,6 +60,8 @@ class Database:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA synchronous = {'FULL' if self._power_safe else 'NORMAL'}")
         except sqlite3.Error as error:
+            if connection is not None:
+                connection.close()
             raise translate(error, self.path) from error
         return connection
 

@@ -117,8 +117,12 @@ def _open(path: Path) -> sqlite3.Connection:
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     connection = sqlite3.connect(path, timeout=10.0)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = OFF")
-    connection.execute(_SCHEMA)
-    connection.commit()
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute(_SCHEMA)
+        connection.commit()
+    except sqlite3.Error:
+        connection.close()
+        raise
     return connection
