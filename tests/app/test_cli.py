@@ -350,3 +350,13 @@ def test_what_is_forgotten_must_be_known(built: Path) -> None:
     assert done.returncode == 1
     assert "nosuchdoc" in done.stderr
     assert "brings it back" in run(built, "forget", "docs/service.md").stderr
+
+
+def test_doctor_counts_the_models_of_personas_as_paid(built: Path) -> None:
+    (built / "personas/dear.yaml").write_text("name: dear\nmodel: openai:gpt-4o\n", "utf-8")
+    shown = run(built, "doctor").stdout
+    assert "paid for: openai:gpt-4o" in shown
+    (built / "personas/dear.yaml").write_text("nam: dear\n", "utf-8")
+    broken = run(built, "doctor", "--ask-models")
+    assert "Traceback" not in broken.stderr
+    assert "nam" in broken.stdout

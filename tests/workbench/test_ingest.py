@@ -391,3 +391,32 @@ def test_web_pages_are_fetched_a_few_at_a_time(
         assert report.counts.added == 20
         assert [d.id for d in bench.documents()] == sorted(pages)
     assert 2 <= most <= 8
+
+
+class EagerReader(TwiceReader):
+    """Fails as soon as it is asked for its files."""
+
+    def files(self, source: str) -> Iterator[Path | Failure] | None:
+        raise ValueError("no files")
+
+
+class DeafReader(TwiceReader):
+    """Fails when it is asked whether a source is its own."""
+
+    def accepts(self, source: str) -> bool:
+        raise ValueError("no answer")
+
+
+@pytest.mark.parametrize("reader", ["EagerReader", "DeafReader"])
+def test_a_reader_that_fails_when_asked_costs_its_own_source_only(
+    make_project: MakeProject, reader: str
+) -> None:
+    folder = make_project()
+    (folder / "ragwright.yaml").write_text(
+        f"sources: [{{source: x, reader: 'test_ingest:{reader}'}}, docs/]\n", "utf-8"
+    )
+    with opened(folder) as bench:
+        report = bench.ingest()
+    assert report.counts.added == 2
+    [failure] = report.failures
+    assert "ValueError" in failure.error.what

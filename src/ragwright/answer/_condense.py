@@ -9,12 +9,9 @@ from functools import cache
 from importlib.resources import files
 
 from ..flow import Flow, Message, chat
-from ..models import Analyzer, words
+from ..models import Analyzer, ExtractiveReranker, words
 from ._prompt import render
 from ._yaml import Mapped, parse_mapping
-
-EXTRACTIVE = "extractive"
-"""Name of the offline model; it writes nothing, so it cannot rewrite either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +58,7 @@ def condense(question: str, history: Sequence[Message], model: str = "") -> Flow
     """
     if not history:
         return Condensed(question, "as asked")
-    if model in {"", EXTRACTIVE}:
+    if model in {"", ExtractiveReranker.name}:
         return condense_by_rule(question, history)
     data = _template()
     values = {"history": history, "question": question}

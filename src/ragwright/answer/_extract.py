@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..core import Citation, Hit, Persona, Span
 from ..flow import Flow, rerank
-from ..models import WordTokenizer, pack_sentence, sentence_spans, words
+from ..models import ExtractiveReranker, WordTokenizer, pack_sentence, sentence_spans, words
 from ._citations import citation
 
 
@@ -162,7 +162,7 @@ def score_sentences(
 ) -> Flow[tuple[float, ...]]:
     """One score a sentence, 0..1, in one request, times the sentence's weight."""
     passages = [pack_sentence(s.text, heading=s.heading, chunk=str(s.number)) for s in sentences]
-    reply = yield from rerank("extractive", question, passages, sources=sources)
+    reply = yield from rerank(ExtractiveReranker.name, question, passages, sources=sources)
     return tuple(score * s.weight for score, s in zip(reply.scores, sentences, strict=True))
 
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 
 from ..core import Answer, Hit, ModelReplyError, Persona, option
 from ..flow import ChatReply, Flow, chat
-from ..models import Tokenizer, detect_language
+from ..models import ExtractiveReranker, Tokenizer, detect_language
 from ._citations import resolve_citations
-from ._condense import EXTRACTIVE
 from ._consolidate import ConsolidateOptions, Method, consolidate
 from ._context import HitOrder, order_hits
 from ._extract import quoted, score_sentences, select, split_sentences
@@ -21,7 +20,9 @@ from ._prompt import PromptOptions, compose
 class AnswerOptions:
     """How an answer is made from its passages."""
 
-    model: str = option(EXTRACTIVE, "Chat model, or extractive: quote sentences, offline.")
+    model: str = option(
+        ExtractiveReranker.name, "Chat model, or extractive: quote sentences, offline."
+    )
     persona: str = option("", "Persona to answer for when none is asked for.")
     max_tokens: int = option(700, "Most tokens a reply may have.", ge=1)
     temperature: float = option(0.0, "Sampling temperature.", ge=0, le=2)
@@ -83,7 +84,7 @@ def answer(
     """
     chosen = setup or AnswerSetup()
     model = persona.model or chosen.options.model
-    if model == EXTRACTIVE:
+    if model == ExtractiveReranker.name:
         return (yield from extract(question, persona, hits, chosen.options))
     return (yield from write(question, persona, hits, chosen))
 
@@ -93,7 +94,7 @@ def extract(
 ) -> Flow[Answer]:
     """An answer of quoted sentences, each cited with its exact span; one request, no server."""
     sentences = split_sentences(hits)
-    made = Answer(question, "", persona.name, hits=tuple(hits), model=EXTRACTIVE)
+    made = Answer(question, "", persona.name, hits=tuple(hits), model=ExtractiveReranker.name)
     if not sentences:
         return _refused(made, "nothing was retrieved" if not hits else "no sentence to quote")
     sources = list(dict.fromkeys(hit.document_id for hit in hits))

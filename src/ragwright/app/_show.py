@@ -24,6 +24,7 @@ from ..flow import (
     SearchReply,
     TraceEntry,
 )
+from ..models import ExtractiveReranker
 from ..retrieve import Retrieved
 from ..workbench import Check, IngestForecast, IngestProgress, IngestReport
 from ._console import Console, table
@@ -96,7 +97,7 @@ def answer_text(answer: Answer, streamed: bool = False) -> str:
     """An answer for a person: text, sources, how it was made."""
     how = (
         "sentences quoted offline, no model wrote them"
-        if answer.model == "extractive"
+        if answer.model == ExtractiveReranker.name
         else (f"written by {answer.model}{', from the stored reply' if answer.cached else ''}")
     )
     head = f"[{answer.persona}]  ({how})" if answer.persona else f"({how})"

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Document, SchemaVersionError, SnapshotGoneError, StoreBusyError, text_hash
-from ..models import TokenSource
 from . import _lance_tables as lance
 from ._catalog import Catalog
 from ._options import StoreOptions
@@ -35,7 +34,7 @@ from ._prepare import (
 )
 from ._segment import StoredChunk, StoredDocument, as_metadata, pages_from
 from ._store import IndexedDocument, Matrix, Pair, Store, View, WriteCounts
-from ._tokens import AnalyzerFactory, default_analyzer
+from ._tokens import AnalyzerFactory, Analyzers
 from ._view import SegmentView
 
 _BLOCK = 500
@@ -91,8 +90,7 @@ class LanceStore(Store):
         self._options = options or StoreOptions()
         self._path = Path(path)
         self._where = str(path)
-        self._analyzers = analyzers or default_analyzer
-        self._known: dict[str, TokenSource] = {}
+        self._analyzers = Analyzers(analyzers)
         self._tables: dict[str, Any] = {}
         self._lock = threading.RLock()
         self._states: dict[str, tuple[int, _State]] = {}
@@ -172,11 +170,6 @@ class LanceStore(Store):
 
         return self._made(f"documents_{pair.key}", documents), chunks
 
-    def _analyzer(self, pair: Pair) -> TokenSource:
-        if pair.analyzer not in self._known:
-            self._known[pair.analyzer] = self._analyzers(pair.analyzer)
-        return self._known[pair.analyzer]
-
     def content_hashes(self, pair: Pair) -> Mapping[str, str]:
         """Document id -> content hash of what is stored under the pair."""
         return {lance.from_string(row["name"]): row["hash"] for row in self._all(pair, "hash")}
@@ -223,7 +216,7 @@ class LanceStore(Store):
         is visible, after it all is. Counts are those of the merge, exact beside other writers.
         """
         check_batch(batch)
-        analyzer = self._analyzer(pair)
+        analyzer = self._analyzers.of(pair)
         keys = [text_hash(item.document.id) for item in batch]
         with lance.explained(self._where):
             documents, chunks = self._make_tables(pair)
@@ -387,7 +380,7 @@ class LanceStore(Store):
                     )
                 except _MovedError:
                     continue
-                return SegmentView(name, pair, found, self._analyzer(pair))
+                return SegmentView(name, pair, found, self._analyzers.of(pair))
         raise StoreBusyError(
             f"the store changed during each of {_READS} readings",
             where=self._where,

@@ -10,14 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from ..core import Document, SnapshotGoneError, StoreBusyError
-from ..models import TokenSource
 from . import _sqlite_rows as rows
 from ._catalog import Catalog
 from ._connections import Connections
 from ._options import StoreOptions
 from ._prepare import COLUMNS, ReadyDocument, as_text, as_value, check_batch, document_from, ready
 from ._store import IndexedDocument, Matrix, Pair, Store, View, WriteCounts
-from ._tokens import AnalyzerFactory, default_analyzer
+from ._tokens import AnalyzerFactory, Analyzers
 from ._view import SegmentView
 
 
@@ -45,18 +44,12 @@ class SqliteStore(Store):
     ) -> None:
         self._options = options or StoreOptions()
         self._path = Path(path)
-        self._analyzers = analyzers or default_analyzer
-        self._known: dict[str, TokenSource] = {}
+        self._analyzers = Analyzers(analyzers)
         self._connections = Connections(self._path, self._options)
         with self._connections.reading() as db:
             store_id = db.execute("SELECT value FROM facts WHERE name = 'store'").fetchone()[0]
         folder = Path(views) if views else self._path.parent / "cache" / "views"
         self._catalog = Catalog(folder, store_id, self._options)
-
-    def _analyzer(self, pair: Pair) -> TokenSource:
-        if pair.analyzer not in self._known:
-            self._known[pair.analyzer] = self._analyzers(pair.analyzer)
-        return self._known[pair.analyzer]
 
     def content_hashes(self, pair: Pair) -> Mapping[str, str]:
         """Document id -> content hash of what is stored under the pair."""
@@ -103,7 +96,7 @@ class SqliteStore(Store):
         analysis happens before the write transaction begins.
         """
         check_batch(batch)
-        analyzer = self._analyzer(pair)
+        analyzer = self._analyzers.of(pair)
         hashes = [item.document.content_hash() for item in batch]
         names = [item.document.id for item in batch]
         with self._connections.reading() as db:
@@ -189,7 +182,7 @@ class SqliteStore(Store):
                 state = self._catalog.build(
                     pair, name, live, lambda wanted: rows.documents_with_chunks(db, pair, wanted)
                 )
-        return SegmentView(name, pair, state, self._analyzer(pair))
+        return SegmentView(name, pair, state, self._analyzers.of(pair))
 
     def documents(self, pair: Pair) -> Iterator[Document]:
         """Stored documents by id, one in memory at a time, all of one state."""

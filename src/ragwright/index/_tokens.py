@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..core import Chunk, StoreError
 from ..models import Analyzer, AnalyzerOptions, TokenSource
+from ._store import Pair
 
 AnalyzerFactory: TypeAlias = Callable[[str], TokenSource]
 """Makes the analyzer whose ``spec`` is the given text (:attr:`Pair.analyzer`)."""
@@ -106,3 +107,21 @@ def default_analyzer(spec: str) -> TokenSource:
             hint="ingest again, or open the store with the factory of that analyzer",
         )
     return analyzer
+
+
+class Analyzers:
+    """Analyzers of pairs, each made once.
+
+    Args:
+        factory: Makes an analyzer from its spec; ours where None.
+    """
+
+    def __init__(self, factory: AnalyzerFactory | None) -> None:
+        self._factory = factory or default_analyzer
+        self._made: dict[str, TokenSource] = {}
+
+    def of(self, pair: Pair) -> TokenSource:
+        """The analyzer of a pair."""
+        if pair.analyzer not in self._made:
+            self._made[pair.analyzer] = self._factory(pair.analyzer)
+        return self._made[pair.analyzer]

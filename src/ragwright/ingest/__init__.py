@@ -13,7 +13,14 @@ from ._html import html_to_text, parse_html
 from ._language import guess_language
 from ._normalise import clean_metadata, iso_date, normalise
 from ._seams import Chunker, Failure, FetchBytes, Fetched, Reader
-from ._sources import default_readers, guarded, load_reader, pick_reader, read_sources
+from ._sources import (
+    default_readers,
+    files_of,
+    guarded,
+    load_reader,
+    pick_reader,
+    read_sources,
+)
 from ._web import WebReader
 from ._wikipedia import WikipediaReader
 
@@ -38,6 +45,7 @@ __all__ = [
     "clean_metadata",
     "default_readers",
     "extract_bytes",
+    "files_of",
     "guarded",
     "guess_language",
     "html_to_text",

@@ -102,7 +102,7 @@ def _read(
     for source in sources:
         try:
             chosen = own or pick_reader(source, readers)
-        except UnsupportedSourceError as error:
+        except SourceError as error:
             yield source, Failure(source, error)
             continue
         for item in guarded(chosen.read(source, fetch), source, chosen):
@@ -114,11 +114,31 @@ def pick_reader(source: str, readers: Sequence[Reader]) -> Reader:
 
     Raises:
         UnsupportedSourceError: None does; the known forms are named.
+        SourceError: A reader fails when it is asked.
     """
     for reader in readers:
-        if reader.accepts(source):
+        try:
+            accepted = reader.accepts(source)
+        except RagwrightError:
+            raise
+        except Exception as error:
+            raise _broken(reader, source, error) from error
+        if accepted:
             return reader
     raise _unknown(source)
+
+
+def files_of(reader: Reader, source: str) -> Iterator[Path | Failure] | None:
+    """The files of a source as its reader names them; None where it is not made of files."""
+    try:
+        files = reader.files(source)
+    except StoppedError:
+        raise
+    except RagwrightError as error:
+        return iter([Failure(source, error)])
+    except Exception as error:
+        return iter([Failure(source, _broken(reader, source, error))])
+    return None if files is None else guarded(files, source, reader)
 
 
 def guarded(items: Iterator[T | Failure], source: str, reader: Reader) -> Iterator[T | Failure]:
@@ -130,14 +150,18 @@ def guarded(items: Iterator[T | Failure], source: str, reader: Reader) -> Iterat
     except RagwrightError as error:
         yield Failure(source, error)
     except Exception as error:  # a reader of anybody's must not cost the other sources
-        wrapped = SourceError(
-            f"the reader {reader.name or type(reader).__name__!r} failed: "
-            f"{type(error).__name__}: {error}",
-            where=source,
-            hint="this is a fault of the reader; the other sources were read",
-        )
-        wrapped.__cause__ = error
-        yield Failure(source, wrapped)
+        yield Failure(source, _broken(reader, source, error))
+
+
+def _broken(reader: Reader, source: str, error: Exception) -> SourceError:
+    wrapped = SourceError(
+        f"the reader {reader.name or type(reader).__name__!r} failed: "
+        f"{type(error).__name__}: {error}",
+        where=source,
+        hint="this is a fault of the reader; the other sources were read",
+    )
+    wrapped.__cause__ = error
+    return wrapped
 
 
 def _unknown(source: str) -> UnsupportedSourceError:

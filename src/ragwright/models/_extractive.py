@@ -117,6 +117,8 @@ def pack_sentence(sentence: str, *, heading: str = "", chunk: str = "") -> str:
 class ExtractiveReranker(Reranker):
     """Scores sentences by how likely each answers the question; deterministic, no files."""
 
+    name = "extractive"
+
     identity = f"extractive/{value_hash(_WEIGHTS)[:8]}"
     columns = FEATURES
     scale = "0-1, logistic; fitted so that 0.5 parts answering sentences from the rest"

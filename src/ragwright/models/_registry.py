@@ -57,7 +57,7 @@ class Models:
         self.known_dimensions: dict[str, int] = {}
         self.directory = Directory(dict(settings or {}))
         self.embed = embed or EmbedOptions()
-        self._backends: dict[str, Backend | None] = {"extractive": ExtractiveReranker()}
+        self._backends: dict[str, Backend | None] = {ExtractiveReranker.name: ExtractiveReranker()}
         self._targets: dict[str, Target] = {}
         self._local: dict[str, Embedder] = {}
         self._cross: dict[str, Reranker] = {}

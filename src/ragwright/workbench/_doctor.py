@@ -6,13 +6,13 @@ import importlib.util
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ..answer import compose
 from ..core import ConfigError, Persona, RagwrightError
-from ..models import check_model
+from ..models import ExtractiveReranker, check_model
 
 if TYPE_CHECKING:
     from ._workbench import Workbench
@@ -139,21 +139,35 @@ def _index(bench: Workbench) -> Iterator[Check]:
             yield Check("index", "note", f"also built under other settings: {kept} documents")
 
 
+def _generators(bench: Workbench) -> set[str]:
+    """Models that answer: the project's, and those of personas that can be read."""
+    try:
+        own = {persona.model for persona in bench.personas.values()}
+    except RagwrightError:  # said by _models
+        own = set()
+    return {bench.settings.answer.model} | own - {""}
+
+
+def _servers(bench: Workbench) -> list[str]:
+    """Every model that is named, the offline one aside."""
+    return sorted(
+        (_generators(bench) | {bench.settings.embed.model}) - {"", ExtractiveReranker.name}
+    )
+
+
 def _models(bench: Workbench) -> Iterator[Check]:
     try:
         compose("?", Persona("nobody"), (), bench.settings.prompt)
-        personas: Mapping[str, Persona] = bench.personas
+        _ = bench.personas
     except RagwrightError as error:
         yield Check("answers", "fault", str(error))
-        personas = {}
     model = bench.settings.embed.model
     if not model:
         yield Check("search", "ok", "keyword search alone: no embedding model is configured")
     else:
         yield from _model(bench, "search", model, "vectors")
-    generators = {bench.settings.answer.model} | {p.model for p in personas.values() if p.model}
-    for name in sorted(generators):
-        if name == "extractive":
+    for name in sorted(_generators(bench)):
+        if name == ExtractiveReranker.name:
             yield Check("answers", "ok", "extractive: sentences are quoted, none is written")
         else:
             yield from _model(bench, "answers", name, "answers")
@@ -172,18 +186,15 @@ def _model(bench: Workbench, topic: str, name: str, use: str) -> Iterator[Check]
 
 def _asked(bench: Workbench) -> Iterator[Check]:
     states: dict[str, Literal["ok", "note", "fault"]] = {"warning": "note", "error": "fault"}
-    names = {bench.settings.answer.model, bench.settings.embed.model}
-    names |= {persona.model for persona in bench.personas.values()}
-    for name in sorted(names - {"", "extractive"}):
+    for name in _servers(bench):
         found = check_model(bench.models, name)
         yield Check("models", states.get(found.state, "ok"), f"{name}: {found.text}")
 
 
 def _money(bench: Workbench) -> Iterator[Check]:
     budget = bench.settings.budget
-    names = {bench.settings.answer.model, bench.settings.embed.model} - {"", "extractive"}
     paid = []
-    for name in sorted(names):
+    for name in _servers(bench):
         try:
             if not bench.models.free(name):
                 paid.append(name)

@@ -21,13 +21,22 @@ from ..core import (
     DuplicateIdError,
     ModelRefusedError,
     RagwrightError,
-    UnsupportedSourceError,
+    SourceError,
     changed_options,
     value_hash,
 )
 from ..flow import Flow, Forecast, Runner, embed, gather, settled
 from ..index import IndexedDocument, Pair, Store, WriteCounts, chunk_key, embedded_text
-from ..ingest import Chunker, Failure, FetchBytes, Reader, guarded, pick_reader
+from ..ingest import (
+    Chunker,
+    Failure,
+    FetchBytes,
+    Reader,
+    WebReader,
+    files_of,
+    guarded,
+    pick_reader,
+)
 from ._settings import SourceEntry
 from ._stamps import Stamp, Stamps
 
@@ -106,9 +115,13 @@ class Feed:
     source: str
     readers: tuple[Reader, ...]
 
-    def reader(self) -> Reader | None:
-        """The one that reads it, None where nobody does."""
-        return next((r for r in self.readers if r.accepts(self.source)), None)
+    def reader(self) -> Reader:
+        """The one that reads it.
+
+        Raises:
+            SourceError: Nobody does, or one of them fails when it is asked.
+        """
+        return pick_reader(self.source, self.readers)
 
 
 _Texts = list[tuple[str, str]]
@@ -213,21 +226,18 @@ class Ingest:
         ahead = 2 if self._model else 1
         for batch in self._runner.map(flows, limit=ahead):
             counts += self._write(batch)
-        if prune:
-            counts += self._prune(feeds)
+        gone = self._gone(feeds)
+        notes: tuple[str, ...] = ()
+        if gone and prune:
+            counts += self._store.remove(gone, self._pair)
+        elif gone:
+            notes = (f"{len(gone)} documents are no longer in these sources: --prune removes them",)
         counts += WriteCounts(unchanged=self._unchanged)
         if self._stamps is not None:
             self._stamps.commit()
         if self._runner.replies is not None and self._model and not self._local:
             self._runner.replies.drop(KEPT)
-        return IngestReport(
-            counts, tuple(self._failures), self._embedded, tuple(self._notes(feeds))
-        )
-
-    def _notes(self, feeds: Sequence[Feed]) -> Iterator[str]:
-        gone = self._gone(feeds)
-        if gone:
-            yield f"{len(gone)} documents are no longer in these sources: --prune removes them"
+        return IngestReport(counts, tuple(self._failures), self._embedded, notes)
 
     def forecast(self, feeds: Sequence[Feed], fetch: FetchBytes) -> IngestForecast:
         """What :meth:`run` would write and embed; reads and cuts, writes and embeds nothing."""
@@ -270,16 +280,16 @@ class Ingest:
     def _items(self, feed: Feed, fetch: FetchBytes) -> Iterator[tuple[Document | Failure, str]]:
         """(document, content hash), or (failure, '')."""
         try:
-            reader = pick_reader(feed.source, feed.readers)
-        except UnsupportedSourceError as error:
+            reader = feed.reader()
+        except SourceError as error:
             yield Failure(feed.source, error), ""
             return
-        files = reader.files(feed.source)
+        files = files_of(reader, feed.source)
         if files is None:
             for item in guarded(reader.read(feed.source, fetch), feed.source, reader):
                 yield _hashed(item)
             return
-        for path in guarded(files, feed.source, reader):
+        for path in files:
             if isinstance(path, Failure):
                 yield path, ""
             elif not self._as_it_was(path):
@@ -471,10 +481,6 @@ class Ingest:
         matrix = np.stack(vectors) if vectors else np.zeros(shape, dtype=np.float32)
         return IndexedDocument(document, chunks, matrix)
 
-    def _prune(self, feeds: Sequence[Feed]) -> WriteCounts:
-        gone = self._gone(feeds)
-        return self._store.remove(gone, self._pair) if gone else WriteCounts()
-
     def _gone(self, feeds: Sequence[Feed]) -> list[str]:
         """Stored documents of these sources that were not met, those that failed aside."""
         failed = {failure.source for failure in self._failures}
@@ -499,12 +505,23 @@ def reading(entries: Sequence[SourceEntry], base: Path) -> str:
     return value_hash([_READING, str(base.resolve()), options])
 
 
+def web_pages(feeds: Sequence[Feed]) -> Iterator[str]:
+    """Addresses that will be asked for as they stand: one a web page."""
+    for feed in feeds:
+        try:
+            web = isinstance(feed.reader(), WebReader)
+        except SourceError:  # said when the source is read
+            continue
+        if web:
+            yield feed.source.strip().partition("#")[0]
+
+
 def _bytes(feed: Feed) -> int:
     """Bytes of the local files of a source, 0 where there are none or it cannot be read."""
     try:
-        files = pick_reader(feed.source, feed.readers).files(feed.source)
+        files = files_of(feed.reader(), feed.source)
         return sum(p.stat().st_size for p in files or () if isinstance(p, Path))
-    except Exception:  # whatever is wrong is said when the source is read
+    except (OSError, SourceError):  # whatever is wrong is said when the source is read
         return 0
 
 

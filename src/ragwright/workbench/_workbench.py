@@ -46,7 +46,6 @@ from ..ingest import (
     Chunker,
     Fetched,
     FetchHandler,
-    WebReader,
     default_readers,
     load_reader,
     make_chunker,
@@ -55,7 +54,7 @@ from ..measure import Measure, parse_measures
 from ..models import Models, Tokenizer, WordTokenizer, make_analyzer, model_handlers
 from ..retrieve import Retrieved, Target, retrieve
 from ._ahead import FetchAhead
-from ._ingest import Feed, Ingest, IngestForecast, IngestProgress, IngestReport, reading
+from ._ingest import Feed, Ingest, IngestForecast, IngestProgress, IngestReport, reading, web_pages
 from ._project import ProjectFolder
 from ._runs import Evaluating, System, run_evaluation
 from ._settings import Settings, SourceEntry, load_settings
@@ -269,9 +268,7 @@ class Workbench:
         with self._ingesting(how) as work:
             if on_start is not None:
                 on_start(work.progress)
-            web = (feed.source for feed in feeds if isinstance(feed.reader(), WebReader))
-            pages = [source.strip().partition("#")[0] for source in web]
-            with FetchAhead(self._fetch, pages) as fetch_page:
+            with FetchAhead(self._fetch, web_pages(feeds)) as fetch_page:
                 report = work.run(feeds, fetch_page, prune=prune)
         self._open_marker.unlink(missing_ok=True)
         others = len(self.store.pairs()) - 1
