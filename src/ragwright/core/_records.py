@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -161,6 +162,66 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
+class SoftFilter:
+    """A condition that a hit should meet, and how much that counts (weight 0 or more)."""
+
+    condition: Filter
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse a weight that could not be summed and compared.
+
+        Raises:
+            FilterError: The weight is negative or not finite.
+        """
+        if not 0 <= self.weight < math.inf:
+            raise FilterError(
+                f"the soft filter on {self.condition.field!r} has the weight {self.weight}",
+                hint="give a finite weight of 0 or more",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Relaxation:
+    """Soft filters and how far they may be relaxed (SPEC B9).
+
+    A chunk's rung is the set of soft filters it meets. Chunks are ranked by the sum of the
+    weights of their rung, then by their score, then by id. Filters of equal field and values
+    count once each.
+
+    Attributes:
+        soft: The soft filters, in the order asked for; at most 62.
+        threshold: Least score a candidate may have, None for no bound.
+        unfiltered: Chunks that meet no soft filter at all are the last rung.
+    """
+
+    soft: tuple[SoftFilter, ...]
+    threshold: float | None = None
+    unfiltered: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """Where on the ladder of relaxed filters a hit stands: its weight, what it meets and misses."""
+
+    weight: float
+    met: tuple[Filter, ...] = ()
+    missed: tuple[Filter, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A token the keyword channel looked for, in how many chunks it stands, and its weight (idf).
+
+    ``chunks`` is 0 for a token that the index does not hold.
+    """
+
+    token: str
+    chunks: int
+    idf: float
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelScore:
     """How one search channel saw a hit: its rank from 1 and its own score."""
 
@@ -173,7 +234,7 @@ class Hit:
     """A retrieved chunk with its address, rank from 1 and final score (higher is better).
 
     ``page`` is that of its first character, ``pages`` where further pages begin within it, as
-    in :class:`Chunk`.
+    in :class:`Chunk`; ``rung`` is set where soft filters were asked for.
     """
 
     rank: int
@@ -190,6 +251,7 @@ class Hit:
     channels: Mapping[str, ChannelScore] = field(default_factory=dict)
     metadata: Metadata = field(default_factory=dict)
     pages: tuple[tuple[int, int], ...] = ()
+    rung: Rung | None = None
 
     def page_at(self, position: int) -> int | None:
         """Page of a character of its document; None without pages or outside of the hit."""
@@ -307,7 +369,8 @@ class Row:
     """One evaluation row in ragas' names, plus gold that survives re-chunking.
 
     ``reference_ids`` maps document ids to grades (BEIR, TREC); ``reference_spans`` holds
-    spans in source documents.
+    spans in source documents, ``retrieved_spans`` where the retrieved contexts stand in theirs,
+    in the same order.
     """
 
     id: str
@@ -319,6 +382,7 @@ class Row:
     retrieved_context_ids: tuple[str, ...] = ()
     reference_ids: Mapping[str, int] = field(default_factory=dict)
     reference_spans: tuple[GoldSpan, ...] = ()
+    retrieved_spans: tuple[GoldSpan, ...] = ()
     persona_name: str = ""
     metadata: Metadata = field(default_factory=dict)
 

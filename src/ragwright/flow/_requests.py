@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Filter, Hit, Usage
+from ..core import Filter, Hit, Relaxation, Term, Usage
 
 Params: TypeAlias = tuple[tuple[str, Any], ...]
 """Model parameters as sorted (name, JSON value) pairs, so that requests stay hashable."""
@@ -89,27 +89,43 @@ class Search:
 
     Attributes:
         snapshot: Name of the snapshot, as the index gave it.
-        channel: ``keyword`` needs ``text``; ``dense`` needs ``vector``.
+        channel: ``keyword`` needs ``text``; ``dense`` needs ``vector``; ``all`` lists every
+            chunk, documents by id and each document's chunks in text order, with score 0.
         text: Query text.
         vector: Query vector, float32 bytes of the snapshot's dimension.
         k: Most candidates to return.
         filters: Hard conditions; every candidate meets all of them.
+        relax: Soft conditions that rank before the score.
+        after: For ``all``: go on behind this chunk.
     """
 
     snapshot: str
-    channel: Literal["keyword", "dense"]
+    channel: Literal["keyword", "dense", "all"]
     k: int
     text: str = ""
     vector: bytes = b""
     filters: tuple[Filter, ...] = ()
+    relax: Relaxation | None = None
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """The stored chunks behind candidates, by chunk id, in the order asked for."""
+    """The stored chunks behind candidates, by chunk id, in the order asked for.
+
+    Attributes:
+        expand: Give each chunk's text with its surroundings: ``neighbours`` (``reach`` chunks
+            before and after it) or ``section`` (the innermost section that holds its first
+            character, and the chunk itself); the hit's span grows with it.
+        reach: Chunks on each side.
+        vectors: Return the chunks' own vectors too.
+    """
 
     snapshot: str
     chunk_ids: tuple[str, ...]
+    expand: Literal["", "neighbours", "section"] = ""
+    reach: int = 1
+    vectors: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,16 +209,35 @@ class EmbedReply:
 
 @dataclass(frozen=True, slots=True)
 class SearchReply:
-    """Candidates (chunk id, score), best first, scores rounded to 6 digits, ties by id."""
+    """Candidates (chunk id, score), best first, scores rounded to 6 digits, ties by id.
+
+    Attributes:
+        candidates: With soft filters: by weight of the rung, then score, then id.
+        rungs: With soft filters: per candidate the ones it meets, bit i for ``soft[i]``.
+        ladder: With soft filters: (rung as in ``rungs``, number of chunks over the threshold)
+            of every rung that holds any, heaviest first, whether or not it was reached.
+        terms: For ``keyword``: what was looked for, in query order.
+        notes: What the reader must know: an approximate answer and its recall, a primary that
+            failed.
+    """
 
     candidates: tuple[tuple[str, float], ...]
+    rungs: tuple[int, ...] = ()
+    ladder: tuple[tuple[int, int], ...] = ()
+    terms: tuple[Term, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LookupReply:
-    """Hits in the order of the request; their rank and score are left at 0."""
+    """Hits in the order of the request; their rank and score are left at 0.
+
+    ``vectors`` has shape (chunks, dimensions) where they were asked for and there are any.
+    """
 
     hits: tuple[Hit, ...]
+    vectors: Vector | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
