@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 
+from ..core import render, shipped_mapping
 from ..flow import Flow, Message, chat
 from ..models import Analyzer, ExtractiveReranker, words
-from ._prompt import render
-from ._yaml import Mapped, parse_mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +57,7 @@ def condense(question: str, history: Sequence[Message], model: str = "") -> Flow
         return Condensed(question, "as asked")
     if model in {"", ExtractiveReranker.name}:
         return condense_by_rule(question, history)
-    data = _template()
+    data = shipped_mapping("answer", "prompts/condense.yaml")
     values = {"history": history, "question": question}
     reply = yield from chat(
         model,
@@ -98,9 +95,3 @@ def points_back(question: str) -> bool:
     if _CONTINUING.search(question) or len(set(Analyzer().tokens(question))) < 2:
         return True
     return bool(_POINTING.search(_IMPERSONAL.sub(" ", question)))
-
-
-@cache
-def _template() -> Mapped:
-    path = files("ragwright.answer") / "data" / "prompts" / "condense.yaml"
-    return parse_mapping(path.read_text("utf-8"), "condense.yaml")

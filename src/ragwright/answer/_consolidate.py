@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.resources import files
 from typing import Any, Literal, TypeAlias
 
-from ..core import Hit, Usage
+from ..core import Hit, Usage, passage_values, render, shipped_mapping
 from ..flow import ChatReply, Flow, Message, chat, gather
 from ..models import Tokenizer
 from ._context import fit_hits
-from ._prompt import passage_values, render
-from ._yaml import Mapped, parse_mapping
 
 Method: TypeAlias = Literal["concatenate", "summarise_each", "running", "tree"]
 
@@ -118,9 +114,8 @@ def _ask(
     hits: Sequence[Hit],
     options: ConsolidateOptions,
 ) -> Flow[ChatReply]:
-    text = render(
-        _templates().text(template), {"question": question, "words": options.words, **values}
-    )
+    data = shipped_mapping("answer", "prompts/consolidate.yaml")
+    text = render(data.text(template), {"question": question, "words": options.words, **values})
     return (
         yield from chat(
             options.model,
@@ -152,9 +147,3 @@ def _left_out(count: int) -> tuple[str, ...]:
     if not count:
         return ()
     return (f"{count} passages left out: their summary found nothing on the question",)
-
-
-@cache
-def _templates() -> Mapped:
-    path = files("ragwright.answer") / "data" / "prompts" / "consolidate.yaml"
-    return parse_mapping(path.read_text("utf-8"), "consolidate.yaml")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from importlib.resources import files
 from pathlib import Path
 
-from ..core import Persona, PromptError
-from ._yaml import Mapped, near, parse_mapping, read_mapping
+from ..core import Mapped, Persona, PromptError, near, read_mapping, shipped_mapping
 
 _SHIPPED = ("engineer", "marketing")
 
@@ -45,10 +43,9 @@ def load_personas(folder: str | Path) -> Mapping[str, Persona]:
 
 def shipped_personas() -> Mapping[str, Persona]:
     """The personas that come with the package, by name."""
-    folder = files("ragwright.answer") / "data" / "personas"
-    texts = {name: (folder / f"{name}.yaml").read_text("utf-8") for name in _SHIPPED}
     return {
-        name: _persona(parse_mapping(text, f"{name}.yaml"), name) for name, text in texts.items()
+        name: _persona(shipped_mapping("answer", f"personas/{name}.yaml"), name)
+        for name in _SHIPPED
     }
 
 

@@ -1,28 +1,30 @@
-r"""The answering prompt: thirteen named parts, each of which can be switched, swapped, replaced.
+"""The answering prompt: thirteen named parts, each of which can be switched, swapped, replaced.
 
 Parts are jinja2 templates in a YAML file; they are rendered once, in a sandbox. Questions,
-personas and passages are values: nothing in them is ever rendered.
-
-A passage cannot pass for another one. Its text is neutralised before it enters the prompt: a
-number in square brackets becomes round (``[3]`` -> ``(3)``, which also keeps the stray
-footnotes of a source from being copied as citations; an index in code, ``x[0]``, stays), the
-title is one line, and the prompt's own turn markers and chat control tokens (``<|…|>``,
-``[INST]``) are broken up. So the only ``[n]`` at the start of a line are those written here.
+personas and passages are values: nothing in them is ever rendered, and passages are
+neutralised, so that the only ``[n]`` at the start of a line are those written here.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ..core import Hit, Persona, PromptError, option
+from ..core import (
+    Hit,
+    Mapped,
+    Persona,
+    PromptError,
+    near,
+    option,
+    passage_values,
+    read_mapping,
+    render,
+    shipped_mapping,
+)
 from ..flow import Message
-from ._yaml import Mapped, near, parse_mapping, read_mapping
 
 PARTS = (
     "role",
@@ -208,10 +210,8 @@ def _check(names: Sequence[str] | Mapping[str, str], known: Sequence[str], where
             raise PromptError(f"unknown prompt part {name!r}", where=where, hint=near(name, known))
 
 
-@cache
 def _shipped(name: str) -> Mapped:
-    path = files("ragwright.answer") / "data" / "prompts" / f"{name}.yaml"
-    return parse_mapping(path.read_text("utf-8"), f"{name}.yaml")
+    return shipped_mapping("answer", f"prompts/{name}.yaml")
 
 
 def _render(plan: _Plan, name: str, values: Mapping[str, Any]) -> str:
@@ -221,71 +221,3 @@ def _render(plan: _Plan, name: str, values: Mapping[str, Any]) -> str:
         raise PromptError(
             f"prompt part {name!r}: {error.what}", where=plan.where, hint=error.hint
         ) from error
-
-
-def render(template: str, values: Mapping[str, Any]) -> str:
-    """A template rendered once in jinja2's sandbox, stripped; values are never rendered.
-
-    Raises:
-        PromptError: The template is malformed, names an unknown value, or does what the
-            sandbox forbids.
-    """
-    from jinja2 import TemplateError
-
-    try:
-        text: str = _environment().from_string(template).render(values)
-    except TemplateError as error:
-        raise PromptError(
-            f"the template fails: {error}", hint=f"values it may use: {', '.join(values)}"
-        ) from error
-    return text.strip()
-
-
-@cache
-def _environment() -> Any:
-    from jinja2 import StrictUndefined
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    # No HTML is made here, so nothing is escaped: a model must see the text as it is.
-    return ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
-
-
-_NUMBERED = re.compile(r"[\[【]([\d\s,;–-]{1,40})[\]】]")
-_CODE = re.compile(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
-_LOOSE_NUMBERED = re.compile(r"(?<![\w\])])" + _NUMBERED.pattern)
-_CONTROL = re.compile(r"<(\|[^|>]{0,40}\|)>|\[(/?INST)\]|<(/?s)>|<(</?SYS>)>")
-
-
-def passage_values(number: int, hit: Hit, guard: Sequence[str] = ()) -> dict[str, Any]:
-    """What a template sees of a passage: number, title, page, text; neutralised."""
-    title = " ".join((hit.title or hit.source).split())
-    return {
-        "number": number,
-        "title": neutral(title, guard),
-        "page": hit.page,
-        "text": neutral(hit.text.strip(), guard),
-    }
-
-
-def neutral(text: str, guard: Sequence[str] = ()) -> str:
-    """Document text that can forge neither a passage mark nor a turn.
-
-    Args:
-        text: Text of a passage or a title.
-        guard: Turn markers of the prompt; where the text holds one at the start of a line, a
-            word joiner (U+2060) parts its first character from the rest.
-    """
-    # In code, an index such as x[0] stays: it hangs on a name, so it can open no line.
-    parts = _CODE.split(text)
-    text = "".join(
-        (_LOOSE_NUMBERED if i % 2 else _NUMBERED).sub(r"(\1)", part) for i, part in enumerate(parts)
-    )
-    text = _CONTROL.sub(lambda m: f"({next(g for g in m.groups() if g)})", text)
-    for mark in guard:
-        text = re.sub(
-            rf"^([ \t]*)({re.escape(mark[0])})({re.escape(mark[1:])})",
-            "\\1\\2\u2060\\3",
-            text,
-            flags=re.MULTILINE | re.IGNORECASE,
-        )
-    return text

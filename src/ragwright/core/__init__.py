@@ -49,6 +49,7 @@ from ._errors import (
 )
 from ._hashing import canonical_json, text_hash, value_hash
 from ._headers import retry_after
+from ._mapping import Mapped, near, read_mapping, shipped_mapping
 from ._options import option
 from ._plugins import entry_point, load_object, require
 from ._records import (
@@ -76,6 +77,7 @@ from ._records import (
     Usage,
     ranked,
 )
+from ._templates import neutral, passage_values, render
 from ._yaml import Placed, parse_yaml, read_yaml, scalar
 
 __all__ = [
@@ -100,6 +102,7 @@ __all__ = [
     "Hit",
     "Interrupted",
     "MalformedSourceError",
+    "Mapped",
     "MeasureError",
     "MetaValue",
     "Metadata",
@@ -144,14 +147,20 @@ __all__ = [
     "described_options",
     "entry_point",
     "load_object",
+    "near",
+    "neutral",
     "option",
     "overlaid",
     "parse_yaml",
+    "passage_values",
     "ranked",
+    "read_mapping",
     "read_yaml",
+    "render",
     "require",
     "retry_after",
     "scalar",
+    "shipped_mapping",
     "text_hash",
     "unknown_key",
     "value_hash",

@@ -1,14 +1,16 @@
-"""YAML at the door of this room: a mapping of known keys, wrong ones named with their line."""
+"""YAML that holds one mapping of known keys: wrong ones are named with their line."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..core import ConfigError, Placed, PromptError, parse_yaml, read_yaml
+from ._errors import ConfigError, PromptError
+from ._yaml import Placed, parse_yaml, read_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,15 @@ def parse_mapping(text: str, where: str) -> Mapped:
         return _mapped(parse_yaml(text, where))
     except ConfigError as error:
         raise PromptError(error.what, where=error.where, hint=error.hint) from error
+
+
+@cache
+def shipped_mapping(room: str, path: str) -> Mapped:
+    """The mapping in a YAML file that comes with a room, below its folder ``data``."""
+    from importlib.resources import files
+
+    file = files(f"ragwright.{room}") / "data" / path
+    return parse_mapping(file.read_text("utf-8"), path.rpartition("/")[2])
 
 
 def _mapped(placed: Placed) -> Mapped:
