@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from ..core import StoreError, value_hash
 from ._arrays import Array, Arrays, open_arrays, write_arrays
 from ._options import StoreOptions
-from ._segment import FORMAT, MAX_ROWS, Segment, StoredDocument, build_segments
+from ._segment import FORMAT, MAX_ROWS, Segment, build_segments
 from ._store import Pair
+from ._stored import StoredDocument
 from ._view import Part, State
 
 Stamps = NDArray[np.int64]

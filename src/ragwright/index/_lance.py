@@ -32,8 +32,8 @@ from ._prepare import (
     structure_of,
     total_digest,
 )
-from ._segment import StoredChunk, StoredDocument, as_metadata, pages_from
 from ._store import IndexedDocument, Matrix, Pair, Store, View, WriteCounts
+from ._stored import StoredChunk, StoredDocument, as_metadata, pages_from
 from ._tokens import AnalyzerFactory, Analyzers
 from ._view import SegmentView
 

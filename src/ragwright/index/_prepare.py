@@ -12,8 +12,8 @@ import numpy as np
 
 from ..core import Document, DuplicateIdError, Page, Section, Span, StoreError
 from ..models import TokenSource
-from ._segment import as_metadata
 from ._store import IndexedDocument, Matrix, Pair, chunk_key
+from ._stored import as_metadata
 from ._tokens import ChunkTokens, pack_terms
 
 DIGEST_MODULUS = 2**128

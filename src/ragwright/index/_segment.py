@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -17,10 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Hit, Metadata, MetaValue
+from ..core import Hit, MetaValue
 from ._arrays import Array, Arrays, pack, unpack
 from ._fields import FieldIndex, FieldsBuilder, open_fields
 from ._postings import Postings, build_postings
+from ._stored import StoredDocument, as_metadata, shown_metadata
 from ._tokens import Terms, unpack_terms
 
 FORMAT = 1
@@ -32,43 +32,6 @@ MAX_BYTES = 256 * 2**20
 
 _SMALL = 20_000
 """Rows up to which a segment's ids are kept decoded: 2 MB that save a fifth of a search."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredChunk:
-    """A chunk as a store gives it back: its terms packed, its vector where there is one."""
-
-    id: str
-    start: int
-    end: int
-    page: int | None
-    pages: tuple[tuple[int, int], ...]
-    headings: tuple[str, ...]
-    metadata: Metadata
-    terms: bytes
-    vector: NDArray[np.float32] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredDocument:
-    """A document as a store gives it back, with its chunks under one pair."""
-
-    stamp: int
-    id: str
-    source: str
-    title: str
-    language: str
-    created: str
-    modified: str
-    metadata: Metadata
-    text: str
-    chunks: Sequence[StoredChunk] = field(default_factory=tuple)
-
-    @property
-    def size(self) -> int:
-        """About how many bytes a segment needs for it."""
-        vectors = sum(0 if c.vector is None else c.vector.nbytes for c in self.chunks)
-        return len(self.text) + vectors + sum(len(c.terms) for c in self.chunks)
 
 
 def build_segments(documents: Iterable[StoredDocument], dimensions: int) -> Iterator[Arrays]:
@@ -158,11 +121,7 @@ def _id_order(ids: Sequence[bytes]) -> dict[str, Array]:
 
 def _head(document: StoredDocument) -> bytes:
     """What a hit shows of its document, as JSON."""
-    metadata = dict(document.metadata)
-    for name in ("language", "created", "modified"):
-        value = getattr(document, name)
-        if value:
-            metadata.setdefault(name, value)
+    metadata = shown_metadata(document)
     return json.dumps([document.id, document.source, document.title, metadata]).encode()
 
 
@@ -259,15 +218,3 @@ class Segment:
             metadata=as_metadata(metadata),
             pages=tuple((position, number) for position, number in pages),
         )
-
-
-def pages_from(stored: str) -> tuple[tuple[int, int], ...]:
-    """Pages of a chunk from JSON."""
-    if stored == "[]":
-        return ()
-    return tuple((position, number) for position, number in json.loads(stored))
-
-
-def as_metadata(loaded: Mapping[str, Any]) -> dict[str, MetaValue]:
-    """Metadata from JSON, its lists as tuples again."""
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in loaded.items()}

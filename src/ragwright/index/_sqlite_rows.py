@@ -23,8 +23,8 @@ from ._prepare import (
     structure_of,
     total_digest,
 )
-from ._segment import StoredChunk, StoredDocument, as_metadata, pages_from
 from ._store import Pair, WriteCounts
+from ._stored import StoredChunk, StoredDocument, as_metadata, pages_from
 
 _BLOCK = 400
 """Values bound to one statement."""
