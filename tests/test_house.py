@@ -46,6 +46,7 @@ EXTRAS = {
     "onnxruntime",
     "pdfplumber",
     "pptx",
+    "psycopg",
     "pyarrow",
     "pypdfium2",
     "python_calamine",

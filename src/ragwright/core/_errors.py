@@ -32,6 +32,8 @@ RagwrightError
 │   ├── BudgetStopped
 │   └── Interrupted
 ├── RetrieveError
+│   ├── DatabaseError
+│   │   └── StatementError
 │   └── FilterError
 ├── PromptError
 ├── TestsetError
@@ -254,6 +256,14 @@ class Interrupted(StoppedError):
 
 class RetrieveError(RagwrightError):
     """A query cannot be answered by this index."""
+
+
+class DatabaseError(RetrieveError):
+    """A configured SQL database cannot be opened, or does not answer."""
+
+
+class StatementError(DatabaseError):
+    """A SQL statement is refused before it runs, or the database rejects or stops it."""
 
 
 class FilterError(RetrieveError):
