@@ -15,7 +15,16 @@ from ._arrays import Array, Arrays, Blob, pack, unpack
 
 Rows = NDArray[np.int32]
 
-ALWAYS = ("document_id", "source", "title", "language", "page", "created", "modified")
+ALWAYS = (
+    "document_id",
+    "source",
+    "title",
+    "language",
+    "page",
+    "section",
+    "created",
+    "modified",
+)
 """Fields that every index knows, whether or not a chunk carries them."""
 
 

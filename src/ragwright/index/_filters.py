@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Filter, FilterError
-from ._fields import ALWAYS, in_range, spelling
+from ._fields import ALWAYS, Rows, in_range, spelling
 from ._segment import Segment
 
 Mask = NDArray[np.bool_]
@@ -51,33 +51,78 @@ def filter_masks(
     if not any(mask.any() for mask in masks):
         return masks
     live = [mask.copy() for mask in masks]
+    found = []
     for condition in filters:
-        if condition.field not in known and condition.field not in ALWAYS:
-            raise _unknown_field(condition.field, known)
-        met = [_met(segment, condition) for segment in segments]
-        if condition.values and not any(
-            (one & alive).any() for one, alive in zip(met, live, strict=True)
-        ):
-            raise _unknown_value(condition, segments, live)
-        for mask, one in zip(masks, met, strict=True):
-            mask &= one
+        positions = positions_of(segments, live, known, condition)
+        if positions is None:
+            rest = [other for other in filters if other is not condition]
+            raise unknown_value(condition, segments, _allowed(segments, live, rest))
+        found.append(positions)
+    for positions in found:
+        for mask, rows in zip(masks, positions, strict=True):
+            met = np.zeros(len(mask), np.bool_)
+            met[rows] = True
+            mask &= met
     return masks
 
 
-def _met(segment: Segment, condition: Filter) -> Mask:
-    mask = np.zeros(segment.rows, np.bool_)
+def positions_of(
+    segments: Sequence[Segment],
+    live: Sequence[Mask | None],
+    known: Mapping[str, int],
+    condition: Filter,
+) -> list[Rows] | None:
+    """Rows that meet a condition, dead ones among them; one array a segment.
+
+    Args:
+        segments: The segments.
+        live: Their live rows, None for all.
+        known: Fields that live rows carry.
+        condition: The condition.
+
+    Returns:
+        None where it names values and no live row holds any of them.
+
+    Raises:
+        FilterError: A field that no chunk carries.
+    """
+    if condition.field not in known and condition.field not in ALWAYS:
+        raise _unknown_field(condition.field, known)
+    found = [_positions(segment, condition) for segment in segments]
+    if condition.values and not any(
+        (len(rows) if alive is None else alive[rows].any())
+        for rows, alive in zip(found, live, strict=True)
+    ):
+        return None
+    return found
+
+
+def _positions(segment: Segment, condition: Filter) -> Rows:
     index = segment.fields.get(condition.field)
     if index is None:
-        return mask
+        return np.empty(0, np.int32)
     if condition.values:
-        for value in condition.values:
-            mask[index.of(value)] = True
+        lists = [index.of(value) for value in condition.values]
     elif condition.low is None and condition.high is None:
-        mask[index.rows] = True
+        return index.rows
     else:
-        for at in in_range(index.spelled(), condition.low, condition.high):
-            mask[index.at(at)] = True
-    return mask
+        lists = [index.at(at) for at in in_range(index.spelled(), condition.low, condition.high)]
+    if len(lists) == 1:
+        return lists[0]
+    return np.concatenate(lists) if lists else np.empty(0, np.int32)
+
+
+def _allowed(
+    segments: Sequence[Segment], live: Sequence[Mask], filters: Sequence[Filter]
+) -> list[Mask]:
+    """Live rows that meet the filters, as far as these are known at all."""
+    masks = [mask.copy() for mask in live]
+    for condition in filters:
+        for mask, segment in zip(masks, segments, strict=True):
+            met = np.zeros(len(mask), np.bool_)
+            met[_positions(segment, condition)] = True
+            mask &= met
+    return masks
 
 
 def _unknown_field(name: str, known: Mapping[str, int]) -> FilterError:
@@ -89,11 +134,16 @@ def _unknown_field(name: str, known: Mapping[str, int]) -> FilterError:
     )
 
 
-def _unknown_value(
-    condition: Filter, segments: Sequence[Segment], live: Sequence[Mask]
+def unknown_value(
+    condition: Filter, segments: Sequence[Segment], allowed: Sequence[Mask]
 ) -> FilterError:
+    """The error for values that no chunk holds, with the nearest ones.
+
+    Only values of ``allowed`` rows are named: what another tenant's chunks hold is nobody's
+    business.
+    """
     values: set[str] = set()
-    for segment, alive in zip(segments, live, strict=True):
+    for segment, alive in zip(segments, allowed, strict=True):
         index = segment.fields.get(condition.field)
         if index is None:
             continue

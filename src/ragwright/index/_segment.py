@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from ._postings import Postings, build_postings
 from ._stored import StoredDocument, as_metadata, shown_metadata
 from ._tokens import Terms, unpack_terms
 
-FORMAT = 1
+FORMAT = 2
 """Version of the layout; a saved segment of another version is built anew."""
 
 MAX_ROWS = 100_000
@@ -89,6 +90,7 @@ def _build(documents: Sequence[StoredDocument], dimensions: int) -> Arrays:
         "page": np.ascontiguousarray(columns[:, 3]),
         **_id_order(ids),
         **pack("ids", ids),
+        **pack("names", [_raw(document.id) for document in documents]),
         **pack("heads", heads),
         **pack("extras", extras),
         **pack("texts", texts),
@@ -141,6 +143,20 @@ def _add_fields(fields: FieldsBuilder, document: StoredDocument, first: int) -> 
             fields.add({**shared, **chunk.metadata, **built_in}, row, row + 1)
         if chunk.page is not None:
             fields.add({"page": chunk.page}, row, row + 1)
+    if "section" not in document.metadata:
+        _add_sections(fields, document, first)
+
+
+def _add_sections(fields: FieldsBuilder, document: StoredDocument, first: int) -> None:
+    """The headings above each chunk as the field ``section``; an own one takes their place."""
+    row = first
+    for (own, headings), run in groupby(
+        document.chunks, key=lambda chunk: ("section" in chunk.metadata, chunk.headings)
+    ):
+        end = row + sum(1 for _ in run)
+        if not own:
+            fields.add({"section": tuple(headings)}, row, end)
+        row = end
 
 
 class Segment:
@@ -157,6 +173,7 @@ class Segment:
         self.vectors: NDArray[np.float32] = arrays["vectors"]
         self.rank: NDArray[np.int32] = arrays["rank"]
         self._ids = unpack(arrays, "ids")
+        self._names = unpack(arrays, "names")
         self._heads = unpack(arrays, "heads")
         self._extras = unpack(arrays, "extras")
         self._texts = unpack(arrays, "texts")
@@ -175,6 +192,16 @@ class Segment:
         if self.rows <= _SMALL:
             return list(map(self._every_id.__getitem__, rows.tolist()))
         return self._ids.texts(rows)
+
+    def names_of(self, numbers: NDArray[Any]) -> list[str]:
+        """Ids of documents by their number in the segment."""
+        return self._names.texts(numbers)
+
+    def beside(self, row: int, reach: int) -> range:
+        """Rows of the same document from ``reach`` before a row to ``reach`` after it."""
+        owner = self.arrays["document"]
+        first, end = np.searchsorted(owner, [owner[row], owner[row] + 1]).tolist()
+        return range(max(first, row - reach), min(end, row + reach + 1))
 
     @cached_property
     def _every_id(self) -> list[str]:

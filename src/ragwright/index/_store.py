@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Chunk, Document, Filter, Hit, text_hash, value_hash
+from ..core import Chunk, Document, Filter, Hit, Relaxation, text_hash, value_hash
+from ..flow import SearchReply
+from ._stored import Reading
 
 Matrix = NDArray[np.float32]
 
@@ -113,6 +116,70 @@ class View(ABC):
         """
 
     @abstractmethod
+    def relaxed(
+        self, query: str | Matrix, k: int, relax: Relaxation, filters: Sequence[Filter] = ()
+    ) -> SearchReply:
+        """Up to k chunks by weight of the soft filters they meet, then score, then id.
+
+        Candidates are those of :meth:`keyword` (a text: score above 0) or of :meth:`dense` (a
+        vector: all chunks) whose score, rounded to 6 digits, reaches the threshold. Every one
+        meets the hard filters. Weights are compared to one part in 2^40 of their total, so
+        combinations of equal weight are one; a filter of weight 0 changes no order, but is in
+        the rung. Of filters with equal field and values the heaviest counts; a field with
+        several strings meets a filter when it holds at least one of its values, so each topic
+        that is to count by itself is a filter of its own. Without ``unfiltered``, chunks that
+        meet none of the soft filters are left out (where none is asked for, none can be missed).
+
+        Args:
+            query: Query text, or one query vector of shape (dimensions,).
+            k: Most candidates; 0 gives the ladder alone.
+            relax: Soft filters, threshold, whether the unfiltered rung counts.
+            filters: Hard filters.
+
+        Returns:
+            ``candidates``, ``rungs`` beside them, and the ``ladder`` (of equal weight: first
+            the rung with more filters, then the one with the filters asked for first).
+
+        Raises:
+            FilterError: More than 62 soft filters; a threshold that is NaN; weights whose sum
+                is infinite; a hard or soft filter on a field that no chunk carries, or on
+                values that none holds (the nearest are named).
+            RetrieveError: As for :meth:`dense`.
+        """
+
+    @abstractmethod
+    def every(self, k: int, filters: Sequence[Filter] = (), after: str = "") -> tuple[str, ...]:
+        """Up to k chunk ids: documents by id, the chunks of each in text order.
+
+        Args:
+            k: Most to return.
+            filters: Hard filters.
+            after: Go on behind this chunk, which need not meet the filters.
+
+        Raises:
+            FilterError: As for :meth:`keyword`.
+            RetrieveError: ``after`` is not in the snapshot.
+        """
+
+    @abstractmethod
+    def around(self, chunk_id: str, reach: int) -> tuple[Hit, ...]:
+        """A chunk with up to ``reach`` chunks before and after it in its document.
+
+        As hits (rank and score 0) in text order.
+
+        Raises:
+            RetrieveError: The id is not in the snapshot.
+        """
+
+    @abstractmethod
+    def vectors(self, chunk_ids: Sequence[str]) -> Matrix | None:
+        """Vectors of these chunks, shape (chunks, dimensions); None for a pair without.
+
+        Raises:
+            RetrieveError: An id is not in the snapshot.
+        """
+
+    @abstractmethod
     def lookup(self, chunk_ids: Sequence[str]) -> tuple[Hit, ...]:
         """The chunks with these ids as hits (rank and score 0), in this order.
 
@@ -124,7 +191,9 @@ class View(ABC):
     def fields(self) -> Mapping[str, int]:
         """Metadata fields of the chunks and how many chunks carry each.
 
-        Always among them where known: ``document_id, source, title, language, page``.
+        Always among them where known: ``document_id, source, title, language, page`` and
+        ``section`` (the headings above a chunk, outermost first; a field of that name in the
+        metadata of the document or the chunk takes their place).
         """
 
     @abstractmethod
@@ -202,6 +271,27 @@ class Store(ABC):
 
         Raises:
             SnapshotGoneError: The named state is no longer the stored one.
+        """
+
+    def renewed(self, pair: Pair, snapshot: str) -> View:
+        """The named state's view, made from what is stored and from nothing that was saved.
+
+        Asked for where a view failed. A store that saves nothing need not override it.
+
+        Raises:
+            SnapshotGoneError: The named state is no longer the stored one.
+        """
+        return self.view(pair, snapshot)
+
+    @abstractmethod
+    def reading(self, pair: Pair) -> AbstractContextManager[Reading]:
+        """The stored rows of the present state, for an answer that needs no view.
+
+        Nothing may be asked of views, segments or anything else that was derived from the rows.
+        The iterators are to be used within the context only.
+
+        Raises:
+            StoreBusyError: From an iterator: writers replaced what was to be read.
         """
 
     @abstractmethod

@@ -6,7 +6,7 @@ Whatever answers is made of these: segments, and the scan that needs no segment.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Hit, Metadata, MetaValue
+from ..models import TokenSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,28 @@ class StoredDocument:
         return len(self.text) + vectors + sum(len(c.terms) for c in self.chunks)
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One state of a pair, to be gone through document by document as often as is needed.
+
+    Attributes:
+        snapshot: Name of the state.
+        documents: The documents with their chunks, a few in memory at a time; each call begins
+            anew, on the same state.
+        analyzer: Cuts queries as the chunks were cut.
+        k1: As of BM25.
+        b: As of BM25.
+        dimensions: Length of a vector, 0 without vectors.
+    """
+
+    snapshot: str
+    documents: Callable[[], Iterator[StoredDocument]]
+    analyzer: TokenSource
+    k1: float
+    b: float
+    dimensions: int
+
+
 def shown_metadata(document: StoredDocument) -> dict[str, MetaValue]:
     """Metadata that a hit shows of its document."""
     metadata = dict(document.metadata)
@@ -86,7 +109,8 @@ def fields_of(document: StoredDocument, chunk: StoredChunk) -> dict[str, tuple[M
     """Fields by which the chunk is filtered, each with the values it holds.
 
     A chunk's own value takes the place of its document's; what the document's record says
-    (source, title, …) wins over both. Its first page stands beside a value named ``page``.
+    (source, title, …) wins over both. Its first page stands beside a value named ``page``; its
+    headings are its ``section`` where neither it nor its document has a field of that name.
     """
     names = ("source", "title", "language", "created", "modified")
     own: dict[str, MetaValue] = {name: getattr(document, name) for name in names}
@@ -101,6 +125,8 @@ def fields_of(document: StoredDocument, chunk: StoredChunk) -> dict[str, tuple[M
         values = value if isinstance(value, tuple) else (value,)
         if value is not None and value != "" and values:
             found[name] = values
+    if chunk.headings and not {"section"} & {*document.metadata, *chunk.metadata}:
+        found["section"] = chunk.headings
     if chunk.page is not None:
         found["page"] = (*found.get("page", ()), chunk.page)
     return found

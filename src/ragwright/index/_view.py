@@ -9,11 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Filter, Hit, RetrieveError
+from ..core import Filter, Hit, Relaxation, RetrieveError
+from ..flow import SearchReply
 from ..models import TokenSource
-from ._filters import Mask, field_counts, filter_masks
+from ._fields import Rows as Positions
+from ._filters import Mask, field_counts, filter_masks, positions_of, unknown_value
+from ._ladder import Ladder
+from ._order import DocumentOrder
 from ._postings import Impacts, bm25
 from ._rank import ROUNDING, Rows, Scores, best, highest
+from ._relaxed import Channel, climb
 from ._segment import Segment, id_number
 from ._store import Matrix, Pair, View, ViewStatistics
 from ._tokens import token_numbers
@@ -23,6 +28,9 @@ _CELLS = 16_000_000
 
 _MASKS = 32
 """Filters whose masks are remembered."""
+
+_POSITIONS = 256
+"""Soft filters whose rows are remembered: for values a view of the file, for ranges a copy."""
 
 
 @dataclass(slots=True)
@@ -47,6 +55,8 @@ class State:
         self.tokens = tokens
         self._fields: dict[str, int] | None = None
         self._masks: dict[str, list[Mask]] = {}
+        self._positions: dict[str, list[Positions]] = {}
+        self._order: DocumentOrder | None = None
 
     @property
     def segments(self) -> list[Segment]:
@@ -74,6 +84,43 @@ class State:
             self._masks[key] = found
         return list(found)
 
+    def positions(self, ladder: Ladder, masks: Sequence[Mask | None]) -> list[list[Positions]]:
+        """Per condition of a ladder the rows that meet it, one array a segment.
+
+        Args:
+            ladder: The conditions.
+            masks: Rows that the hard filters leave; only their values are named in an error.
+
+        Raises:
+            FilterError: A field that no chunk carries, or values that none holds.
+        """
+        live = [None if part.dead is None else ~part.dead for part in self.parts]
+        found = []
+        for condition in ladder.conditions:
+            key = repr(condition)
+            lists = self._positions.get(key)
+            if lists is None:
+                lists = positions_of(self.segments, live, self.fields(), condition)
+                if lists is None:
+                    allowed = [
+                        np.ones(part.segment.rows, np.bool_) if mask is None else mask
+                        for part, mask in zip(self.parts, masks, strict=True)
+                    ]
+                    raise unknown_value(condition, self.segments, allowed)
+                if len(self._positions) >= _POSITIONS:
+                    self._positions = {}
+                self._positions[key] = lists
+            found.append(lists)
+        return found
+
+    def order(self) -> DocumentOrder:
+        """The chunks by document id and text; worked out on first use."""
+        if self._order is None:
+            self._order = DocumentOrder(
+                self.segments, [None if part.dead is None else ~part.dead for part in self.parts]
+            )
+        return self._order
+
     @property
     def bytes(self) -> int:
         """Size of all arrays, mapped or in memory."""
@@ -100,15 +147,9 @@ class SegmentView(View):
         """Up to k (chunk id, BM25 score), score above 0, best first, ties by id."""
         state = self._open()
         masks = state.masks(filters) if filters else None
-        counts = Counter(self._analyzer.query_tokens(text))
-        if not counts or k < 1:
+        lists = self._bm25(state, text) if k > 0 else None
+        if lists is None:
             return ()
-        lists = bm25(
-            [(part.segment.postings, part.impacts, part.dead is not None) for part in state.parts],
-            token_numbers(counts),
-            list(counts.values()),
-            state.rows,
-        )
         found = []
         for at, (part, scores) in enumerate(zip(state.parts, lists, strict=True)):
             mask = masks[at] if masks else None
@@ -117,6 +158,18 @@ class SegmentView(View):
             rows = highest(scores, k, ROUNDING, above=0.0)
             found.append((part.segment, rows, scores[rows]))
         return best(found, k, above=0.0)
+
+    def _bm25(self, state: State, text: str) -> list[Scores] | None:
+        """Scores of all rows, one array a segment; None for a text without a word."""
+        counts = Counter(self._analyzer.query_tokens(text))
+        if not counts:
+            return None
+        return bm25(
+            [(part.segment.postings, part.impacts, part.dead is not None) for part in state.parts],
+            token_numbers(counts),
+            list(counts.values()),
+            state.rows,
+        )
 
     def dense(
         self, vectors: Matrix, k: int, filters: Sequence[Filter] = ()
@@ -137,17 +190,81 @@ class SegmentView(View):
                 found[number].append((part.segment, rows, scores))
         return tuple(best(lists, k) for lists in found)
 
+    def relaxed(
+        self, query: str | Matrix, k: int, relax: Relaxation, filters: Sequence[Filter] = ()
+    ) -> SearchReply:
+        """Up to k chunks by weight of the soft filters they meet, then score, then id.
+
+        One pass over the rows that the hard filters leave; soft filters cost what their
+        position lists are long.
+        """
+        state = self._open()
+        ladder = Ladder.of(relax)
+        channels = self._channels(state, query)
+        masks = state.masks(filters)
+        if not state.rows:
+            return SearchReply(())
+        positions = state.positions(ladder, masks)
+        if channels is None:
+            return SearchReply(())
+        parts = [
+            (part.segment, mask, channel)
+            for part, mask, channel in zip(state.parts, masks, channels, strict=True)
+        ]
+        return climb(parts, positions, ladder, k, relax)
+
+    def _channels(self, state: State, query: str | Matrix) -> list[Channel] | None:
+        """How each segment scores; None for a text without a word."""
+        if isinstance(query, str):
+            lists = self._bm25(state, query)
+            if lists is None:
+                return None
+            return [Channel(scores.take, scores.take, above=0.0) for scores in lists]
+        queries = checked_queries(query, self.pair, self.snapshot)
+        if len(queries) != 1:
+            raise RetrieveError(
+                f"{len(queries)} query vectors where one is wanted",
+                where=f"snapshot {self.snapshot}",
+                hint="ask for each by itself",
+            )
+        return [_similarity(part.segment, queries[0]) for part in state.parts]
+
+    def every(self, k: int, filters: Sequence[Filter] = (), after: str = "") -> tuple[str, ...]:
+        """Up to k chunk ids: documents by id, the chunks of each in text order."""
+        state = self._open()
+        masks = state.masks(filters)
+        start = state.order().behind(*self._at(state, after)) if after else 0
+        return state.order().ids(start, k, masks if filters else None)
+
+    def around(self, chunk_id: str, reach: int) -> tuple[Hit, ...]:
+        """A chunk with up to ``reach`` chunks before and after it, as hits in text order."""
+        state = self._open()
+        at, row = self._at(state, chunk_id)
+        segment = state.parts[at].segment
+        return tuple(segment.hit(one) for one in segment.beside(row, reach))
+
+    def vectors(self, chunk_ids: Sequence[str]) -> Matrix | None:
+        """Vectors of these chunks, shape (chunks, dimensions); None for a pair without."""
+        state = self._open()
+        places = [self._at(state, chunk_id) for chunk_id in chunk_ids]
+        if not self.pair.dimensions:
+            return None
+        rows = [state.parts[at].segment.vectors[row] for at, row in places]
+        return np.stack(rows) if rows else np.empty((0, self.pair.dimensions), np.float32)
+
     def lookup(self, chunk_ids: Sequence[str]) -> tuple[Hit, ...]:
         """The chunks with these ids as hits (rank and score 0), in this order."""
         state = self._open()
-        return tuple(self._hit(state, chunk_id) for chunk_id in chunk_ids)
+        places = [self._at(state, chunk_id) for chunk_id in chunk_ids]
+        return tuple(state.parts[at].segment.hit(row) for at, row in places)
 
-    def _hit(self, state: State, chunk_id: str) -> Hit:
+    def _at(self, state: State, chunk_id: str) -> tuple[int, int]:
+        """Number of the segment that holds a chunk, and its row."""
         number = id_number(chunk_id)
-        for part in state.parts:
+        for at, part in enumerate(state.parts):
             row = part.segment.row_of(chunk_id, number)
             if row is not None and (part.dead is None or not part.dead[row]):
-                return part.segment.hit(row)
+                return at, row
         raise RetrieveError(
             f"no chunk has the id {chunk_id!r}",
             where=f"snapshot {self.snapshot}",
@@ -219,6 +336,18 @@ def _similar(
             if chosen is not None and mask is not None:
                 rows = chosen[rows] if few else rows[mask[rows]]
             yield start + at, rows, _exact(segment.vectors, rows, query)
+
+
+def _similarity(segment: Segment, query: NDArray[np.float32]) -> Channel:
+    matrix = segment.vectors
+
+    def near(rows: Rows) -> NDArray[np.float32]:
+        if len(rows) > len(matrix) // 4:
+            products = matrix @ query
+            return products if len(rows) == len(matrix) else products[rows]
+        return np.asarray(matrix[rows] @ query)
+
+    return Channel(near, lambda rows: _exact(matrix, rows, query), _error(query, segment.norm))
 
 
 def _error(query: NDArray[np.float32], norm: float) -> float:

@@ -1,0 +1,173 @@
+"""The ladder of relaxed filters: what counts, what a rung weighs, how often it is empty.
+
+A *rung* is a set of soft filters, as a number whose bit i stands for ``relax.soft[i]``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Filter, FilterError, Relaxation, Rung
+from ._fields import spelling
+
+MOST_FILTERS = 62
+"""Soft filters of one request: a rung is a signed 64-bit number."""
+
+_BINARY_PLACES = 40
+"""Weights are compared to one part in 2^40 of their total: 0.1 + 0.2 and 0.3 weigh the same."""
+
+_MOST_COMBINATIONS = 512
+
+Bits = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """The distinct conditions of a request, each with its weight and the bits it stands for.
+
+    Of equal conditions with several weights the largest counts, so that no answer depends on
+    the order in which filters were asked for.
+    """
+
+    conditions: tuple[Filter, ...]
+    weights: tuple[float, ...]
+    bits: tuple[int, ...]
+
+    @classmethod
+    def of(cls, relax: Relaxation) -> Ladder:
+        """The ladder of a request.
+
+        Raises:
+            FilterError: More than 62 soft filters, a threshold that is no number, or weights
+                whose sum is not finite.
+        """
+        if len(relax.soft) > MOST_FILTERS:
+            raise FilterError(
+                f"{len(relax.soft)} soft filters, at most {MOST_FILTERS} are possible",
+                hint="leave out those of least weight, or join values of one field in one filter",
+            )
+        if relax.threshold is not None and math.isnan(relax.threshold):
+            raise FilterError("the threshold is not a number", hint="give a number, or none")
+        found: dict[object, tuple[Filter, float, int]] = {}
+        for number, soft in enumerate(relax.soft):
+            key = condition_key(soft.condition)
+            first, weight, bits = found.get(key, (soft.condition, 0.0, 0))
+            found[key] = first, max(weight, float(soft.weight)), bits | 1 << number
+        if not math.isfinite(sum(weight for _, weight, _ in found.values())):
+            raise FilterError("the weights of the soft filters sum to infinity")
+        rows = tuple(found.values())
+        return cls(tuple(r[0] for r in rows), tuple(r[1] for r in rows), tuple(r[2] for r in rows))
+
+    def totals(self, steps: Bits) -> NDArray[np.float64]:
+        """Weight of each set of conditions; bit i of a step stands for ``conditions[i]``."""
+        places = np.arange(len(self.weights), dtype=np.int64)
+        met = (steps[:, None] >> places) & 1
+        return self._rounded(np.asarray(met @ np.array(self.weights), np.float64))
+
+    def _rounded(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        places = _BINARY_PLACES - math.frexp(sum(self.weights))[1]
+        return np.ldexp(np.rint(np.ldexp(sums, places)), -places)
+
+    def asked(self, step: int) -> int:
+        """The rung, in bits of the request, of a set of conditions."""
+        rung = 0
+        for place, bits in enumerate(self.bits):
+            if step >> place & 1:
+                rung |= bits
+        return rung
+
+    def step(self, rung: int) -> int:
+        """The set of conditions that a rung holds, the other way round."""
+        return sum(1 << place for place, bits in enumerate(self.bits) if rung & bits)
+
+
+def condition_key(condition: Filter) -> object:
+    """Equal for two filters that the same chunks meet by how they are written."""
+    if condition.values:
+        return condition.field, frozenset(map(spelling, condition.values))
+    bounds = (condition.low, condition.high)
+    return condition.field, tuple(None if b is None else spelling(b) for b in bounds)
+
+
+def rungs_of(relax: Relaxation, rungs: Sequence[int]) -> tuple[Rung, ...]:
+    """What the rungs of a search reply mean: weight, conditions met and missed.
+
+    Args:
+        relax: The soft filters asked for.
+        rungs: ``SearchReply.rungs``, or any numbers whose bit i stands for ``relax.soft[i]``.
+
+    Raises:
+        FilterError: As in :meth:`View.relaxed`.
+    """
+    ladder = Ladder.of(relax)
+    steps = {rung: ladder.step(rung) for rung in set(rungs)}
+    weights = ladder.totals(np.array(list(steps.values()), np.int64)).tolist()
+    known = {}
+    for (rung, step), weight in zip(steps.items(), weights, strict=True):
+        parts: tuple[list[Filter], list[Filter]] = ([], [])
+        for place, condition in enumerate(ladder.conditions):
+            parts[not step >> place & 1].append(condition)
+        known[rung] = Rung(float(f"{weight:.9g}"), tuple(parts[0]), tuple(parts[1]))
+    return tuple(known[rung] for rung in rungs)
+
+
+@dataclass(frozen=True, slots=True)
+class RungRate:
+    """How often a combination of soft filters, known by its fields, had no chunk at all.
+
+    Attributes:
+        fields: Fields of the combination, sorted, one entry a filter: two topics are
+            ``("topic", "topic")``; empty for no filter.
+        asked: How many combinations of these fields the searches asked for.
+        empty: For how many of them no chunk over the threshold met all the filters.
+    """
+
+    fields: tuple[str, ...]
+    asked: int
+    empty: int
+
+    @property
+    def rate(self) -> float:
+        """Share without a chunk, 0 to 1."""
+        return self.empty / self.asked
+
+
+def rung_rates(
+    searches: Iterable[tuple[Relaxation, Sequence[tuple[int, int]]]],
+) -> tuple[RungRate, ...]:
+    """Zero-hit rate of every combination of fields over many searches, most filters first.
+
+    A combination is empty where no chunk over the threshold meets *at least* its filters, as
+    one query with these filters alone would find. Of a search with more than nine filters
+    (512 combinations) only the whole, each single filter and no filter at all are counted.
+
+    Args:
+        searches: What each asked for, and the ``ladder`` of its reply.
+
+    Raises:
+        FilterError: As in :meth:`View.relaxed`.
+    """
+    asked: dict[tuple[str, ...], int] = {}
+    empty: dict[tuple[str, ...], int] = {}
+    for relax, counted in searches:
+        ladder = Ladder.of(relax)
+        steps = [ladder.step(rung) for rung, count in counted if count]
+        size = len(ladder.conditions)
+        some = {0, *(1 << place for place in range(size)), (1 << size) - 1}
+        every = range(1 << size) if 1 << size <= _MOST_COMBINATIONS else sorted(some)
+        held = np.array(steps, np.int64)
+        for step in every:
+            if not step and not relax.unfiltered and size:
+                continue
+            picked = [c.field for at, c in enumerate(ladder.conditions) if step >> at & 1]
+            fields = tuple(sorted(picked))
+            asked[fields] = asked.get(fields, 0) + 1
+            if not ((held & step) == step).any():
+                empty[fields] = empty.get(fields, 0) + 1
+    order = sorted(asked, key=lambda fields: (-len(fields), fields))
+    return tuple(RungRate(fields, asked[fields], empty.get(fields, 0)) for fields in order)
