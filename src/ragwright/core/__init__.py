@@ -91,6 +91,7 @@ __all__ = [
     "ChunkError",
     "Citation",
     "ConfigError",
+    "DatabaseError",
     "Document",
     "DuplicateIdError",
     "EmptySourceError",
