@@ -1,0 +1,129 @@
+"""Expansion: hits with their surroundings, so that a small chunk is found and read in context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, get_args
+
+from ..core import ConfigError, Hit, RetrieveError, option
+from ..flow import Flow, Lookup, LookupReply, send
+from ._target import Target
+
+ExpandMethod: TypeAlias = Literal["", "neighbours", "section"]
+Expanded: TypeAlias = tuple[tuple[Hit, ...], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandOptions:
+    """What is shown around each hit."""
+
+    by: ExpandMethod = option(
+        "", "neighbours (chunks beside it), section (all of it), or empty: the chunk alone."
+    )
+    reach: int = option(1, "Chunks on each side, for neighbours.", ge=1)
+    max_words: int = option(
+        1500, "Most words of a hit with its surroundings; beyond it the chunk alone is shown.", ge=1
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown way, also from Python."""
+        if self.by not in get_args(ExpandMethod):
+            raise ConfigError(
+                f"unknown expansion {self.by!r}", hint="one of neighbours, section, or empty"
+            )
+
+
+def expand_hits(hits: Sequence[Hit], target: Target, options: ExpandOptions) -> Flow[Expanded]:
+    """The hits with their surroundings, in their order, ranks from 1, and notes.
+
+    Text and span grow; rank, score, channels, rung and chunk id stay those of the hit. Where
+    expanded hits of one document overlap, they become one hit in the place of the best ranked,
+    so that no character is shown twice. A hit whose surroundings exceed ``max_words`` stays as
+    it is, and a note says so.
+
+    Raises:
+        RetrieveError: The index lacks a chunk that it had found.
+    """
+    if not options.by or not hits:
+        return tuple(hits), ()
+    ids = tuple(hit.chunk_id for hit in hits)
+    request = Lookup(target.snapshot, ids, expand=options.by, reach=options.reach)
+    reply = yield from send(request, LookupReply)
+    if len(reply.hits) != len(hits):
+        raise RetrieveError(
+            f"{len(hits)} chunks were to be expanded, {len(reply.hits)} of them could be fetched",
+            where=f"snapshot {target.snapshot}",
+            hint="the index answers from two different states: refresh it",
+        )
+    grown, kept = [], 0
+    for hit, wide in zip(hits, reply.hits, strict=True):
+        if len(wide.text.split()) > options.max_words:
+            kept += 1
+            wide = hit
+        grown.append(
+            replace(
+                hit,
+                page=wide.page,
+                start=wide.start,
+                end=wide.end,
+                text=wide.text,
+                headings=wide.headings,
+                pages=wide.pages,
+            )
+        )
+    merged = merge_hits(grown)
+    notes = list(reply.notes)
+    if kept:
+        named = "1 hit is" if kept == 1 else f"{kept} hits are"
+        notes.append(f"{named} not expanded: over {options.max_words} words by {options.by}")
+    if len(merged) < len(hits):
+        gone = len(hits) - len(merged)
+        named = "1 hit is" if gone == 1 else f"{gone} hits are"
+        notes.append(f"{named} part of a better one's surroundings and not shown again")
+    return merged, tuple(notes)
+
+
+def merge_hits(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """Hits of which no two hold one character: those that overlap become one.
+
+    The one keeps what was said of the best ranked of them, over the span of all; ranks are
+    numbered anew from 1. Hits that only touch stay apart. Texts must be exactly those of
+    their spans.
+    """
+    groups: list[list[int]] = []
+    end, document = 0, None
+    for at in sorted(range(len(hits)), key=lambda i: (hits[i].document_id, hits[i].start)):
+        hit = hits[at]
+        if groups and hit.document_id == document and hit.start < end:
+            groups[-1].append(at)
+            end = max(end, hit.end)
+        else:
+            groups.append([at])
+            document, end = hit.document_id, hit.end
+    groups.sort(key=min)
+    return tuple(
+        replace(_merged([hits[at] for at in group], hits[min(group)]), rank=rank)
+        for rank, group in enumerate(groups, 1)
+    )
+
+
+def _merged(parts: Sequence[Hit], best: Hit) -> Hit:
+    """One hit over overlapping parts that stand in text order."""
+    if len(parts) == 1:
+        return best
+    first, text, end = parts[0], parts[0].text, parts[0].end
+    for part in parts[1:]:
+        if part.end > end:
+            text += part.text[end - part.start :]
+            end = part.end
+    turns = {place: number for part in parts for place, number in part.pages}
+    return replace(
+        best,
+        page=first.page,
+        start=first.start,
+        end=end,
+        text=text,
+        headings=first.headings,
+        pages=tuple(sorted(turns.items())),
+    )

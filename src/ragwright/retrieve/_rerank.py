@@ -1,0 +1,303 @@
+"""Reranking: the hits of a cheap search, put in order by a stronger model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from ..core import (
+    ChannelScore,
+    ConfigError,
+    Hit,
+    Mapped,
+    RetrieveError,
+    option,
+    passage_values,
+    render,
+    shipped_mapping,
+)
+from ..flow import ChatReply, Flow, Message, branch, chat, embed, gather, rerank
+from ..models import ExtractiveReranker, pack_sentence, sentence_spans
+
+RerankMethod: TypeAlias = Literal["auto", "score", "embed", "listwise"]
+Reordered: TypeAlias = tuple[tuple[Hit, ...], tuple[str, ...]]
+
+_EMBED = "embed:"
+_LISTWISE_WORDS = 300
+"""Words of a passage that a chat model is shown by default, as in RankGPT."""
+
+
+@dataclass(frozen=True, slots=True)
+class RerankOptions:
+    """A second, stronger model that orders what the search found."""
+
+    model: str = option(
+        "",
+        "Model that reranks: st:FOLDER, a rerank server, embed:MODEL, a chat model; empty: none.",
+    )
+    method: RerankMethod = option(
+        "auto", "score, embed or listwise; auto goes by the model's name (see the guide)."
+    )
+    candidates: int = option(30, "Hits that are searched for and reranked.", ge=1)
+    window: int = option(20, "Passages that a chat model orders in one call.", ge=2)
+    step: int = option(10, "Passages by which that window moves to the front; up to it.", ge=1)
+    max_words: int | None = option(
+        None, "Most words of a passage the model is shown; empty: 300 for listwise, else all.", ge=1
+    )
+    max_tokens: int = option(500, "Most tokens of a chat model's reply.", ge=1)
+
+    def __post_init__(self) -> None:
+        """Refuse, also from Python, what would rerank wrongly rather than not at all."""
+        if self.method not in get_args(RerankMethod):
+            kinds = ", ".join(get_args(RerankMethod))
+            raise ConfigError(f"unknown rerank method {self.method!r}", hint=f"one of {kinds}")
+        if self.model.startswith(_EMBED) and self.method not in ("auto", "embed"):
+            raise ConfigError(
+                f"{self.model!r} reranks by embedding, not by {self.method}",
+                hint="leave method at auto, or take embed: away from the model's name",
+            )
+        if not 1 <= self.step <= self.window:
+            raise ConfigError(
+                f"rerank.step ({self.step}) must lie between 1 and rerank.window ({self.window})",
+                hint="half the window is usual: passages near a border are then judged twice",
+            )
+
+
+def rerank_method(options: RerankOptions) -> Literal["score", "embed", "listwise"]:
+    """How a model reranks, by its name where ``method`` is ``auto``.
+
+    ``embed:MODEL`` embeds; ``extractive``, ``st:…`` and any name that holds "rank" or
+    "cross-encoder" scores; every other model chats, and orders a list.
+    """
+    if options.method != "auto":
+        return options.method
+    name = options.model.casefold()
+    if name.startswith(_EMBED):
+        return "embed"
+    scores = name.startswith("st:") or "rank" in name or "cross-encoder" in name
+    return "score" if scores or name == ExtractiveReranker.name else "listwise"
+
+
+def rerank_depth(top_k: int, options: RerankOptions) -> int:
+    """How many hits to search for, so that ``top_k`` are left after reranking."""
+    return max(options.candidates, top_k) if options.model else top_k
+
+
+def rerank_hits(query: str, hits: Sequence[Hit], options: RerankOptions) -> Flow[Reordered]:
+    """All these hits in the order of the reranking model, ranks from 1, and notes.
+
+    Every hit keeps what the search said of it (``channels["search"]``) beside what the model
+    says (``channels["rerank"]``); its score becomes the model's, or, for a listwise model,
+    the share of hits it is not behind. Ties keep the order of the search. Hits on a higher
+    rung of relaxed filters stay before those on lower ones: each rung is reranked by itself.
+
+    Search for :func:`rerank_depth` hits, rerank them, then cut to the number wanted.
+
+    Raises:
+        ConfigError: No such model, or one of another kind.
+        ModelError: What the model fails with.
+        RetrieveError: Scores or vectors that are no numbers.
+    """
+    if not options.model or not hits:
+        return tuple(hits), ()
+    shown, cut = _shown(hits, options)
+    method = rerank_method(options)
+    notes: tuple[str, ...] = ()
+    if method == "listwise":
+        scores, notes = yield from _listwise(query, shown, options)
+    elif method == "embed":
+        scores = yield from _by_vectors(query, shown, options.model.removeprefix(_EMBED))
+    elif options.model == ExtractiveReranker.name:
+        scores = yield from _by_sentences(query, shown)
+    else:
+        texts = [_passage(hit) for hit in shown]
+        scores = (yield from rerank(options.model, query, texts, sources=_documents(hits))).scores
+    return _reordered(hits, _checked(scores, hits, options.model)), (*cut, *notes)
+
+
+def _shown(hits: Sequence[Hit], options: RerankOptions) -> Reordered:
+    """Hits with as much of their text as the model is to see, and a note where that is less."""
+    limit = options.max_words
+    if limit is None and rerank_method(options) == "listwise":
+        limit = _LISTWISE_WORDS
+    if limit is None:
+        return tuple(hits), ()
+    shown, cut = [], 0
+    for hit in hits:
+        ends = [word.end() for word in re.finditer(r"\S+", hit.text)]
+        long = len(ends) > limit
+        cut += long
+        shown.append(replace(hit, text=hit.text[: ends[limit - 1]]) if long else hit)
+    if not cut:
+        return tuple(hits), ()
+    named = "1 passage was" if cut == 1 else f"{cut} passages were"
+    return tuple(shown), (f"{named} reranked by the first {limit} words alone",)
+
+
+def _passage(hit: Hit) -> str:
+    """What a model reads of a hit: the title, then the text, as they were embedded."""
+    title = hit.title.strip()
+    if title and not hit.text.lstrip().startswith(title):
+        return f"{title}\n{hit.text}"
+    return hit.text
+
+
+def _documents(hits: Sequence[Hit]) -> list[str]:
+    return list(dict.fromkeys(hit.document_id for hit in hits))
+
+
+def _checked(scores: Sequence[float], hits: Sequence[Hit], model: str) -> list[float]:
+    """Scores rounded to 6 digits, one a hit and all finite."""
+    if len(scores) != len(hits) or not np.isfinite(scores).all():
+        raise RetrieveError(
+            f"{model} gave scores that are no numbers, or too few",
+            where="retrieve.rerank.model",
+            hint="take another reranking model, or leave the key empty",
+        )
+    return [round(float(score), 6) for score in scores]
+
+
+def _reordered(hits: Sequence[Hit], scores: Sequence[float]) -> tuple[Hit, ...]:
+    """Hits by rung, score and place, with their ranks."""
+
+    def weight(at: int) -> float:
+        rung = hits[at].rung
+        return -rung.weight if rung is not None else 0.0
+
+    order = sorted(range(len(hits)), key=lambda at: (weight(at), -scores[at], at))
+    found = []
+    for rank, at in enumerate(order, 1):
+        hit, score = hits[at], scores[at]
+        channels = {
+            **hit.channels,
+            "search": ChannelScore(hit.rank, hit.score),
+            "rerank": ChannelScore(rank, score),
+        }
+        found.append(replace(hit, rank=rank, score=score, channels=channels))
+    return tuple(found)
+
+
+def _by_vectors(query: str, hits: Sequence[Hit], model: str) -> Flow[Sequence[float]]:
+    """Similarity of query and passages by an embedding model, in that model's own measure.
+
+    Its vectors have length 1 where its similarity is the cosine. Those of the passages are
+    made for this query alone and kept nowhere: vectors that are kept live in an index.
+    """
+    asked, found = yield from gather(
+        [embed(model, (query,)), embed(model, [_passage(hit) for hit in hits], "passage")]
+    )
+    scores: list[float] = (found @ asked[0]).tolist()
+    return scores
+
+
+def _by_sentences(query: str, hits: Sequence[Hit]) -> Flow[Sequence[float]]:
+    """The best sentence's score of each hit, by the offline reranker."""
+    passages, counts = [], []
+    for hit in hits:
+        heading = " ".join(dict.fromkeys((hit.title, *hit.headings)))
+        texts = [hit.text[span.start : span.end] for span in sentence_spans(hit.text)]
+        texts = texts or [hit.text]
+        passages += [pack_sentence(text, heading=heading, chunk=hit.chunk_id) for text in texts]
+        counts.append(len(texts))
+    reply = yield from rerank(ExtractiveReranker.name, query, passages, sources=_documents(hits))
+    ends = np.cumsum(counts).tolist()
+    return [max(reply.scores[end - n : end]) for end, n in zip(ends, counts, strict=True)]
+
+
+def _listwise(
+    query: str, hits: Sequence[Hit], options: RerankOptions
+) -> Flow[tuple[Sequence[float], tuple[str, ...]]]:
+    """A chat model's order as scores n/n … 1/n, by windows that slide to the front.
+
+    RankGPT (Sun et al., EMNLP 2023): the last window is ordered first, so that a good hit is
+    carried from window to window.
+    """
+    order = list(range(len(hits)))
+    failed: list[str] = []
+    for start, end in _windows(len(hits), options):
+        inside = [hits[at] for at in order[start:end]]
+        found, problem = yield from _ordered(query, inside, options)
+        if problem:
+            failed.append(f"passages {start + 1} to {end} keep their order: {problem}")
+        order[start:end] = [order[start + at] for at in found]
+    scores = [0.0] * len(hits)
+    for place, at in enumerate(order):
+        scores[at] = (len(hits) - place) / len(hits)
+    return scores, tuple(f"{options.model} did not rerank all: {text}" for text in failed)
+
+
+def _windows(count: int, options: RerankOptions) -> list[tuple[int, int]]:
+    """Windows (start, end) from the back to the front; the last one starts at 0."""
+    if count < 2:
+        return []
+    found, end = [], count
+    while True:
+        start = max(0, end - options.window)
+        found.append((start, end))
+        if start == 0:
+            return found
+        end -= options.step
+
+
+def _ordered(
+    query: str, hits: Sequence[Hit], options: RerankOptions
+) -> Flow[tuple[Sequence[int], str]]:
+    """Places of some hits in a chat model's order, or as they are and what was wrong."""
+    passages = [passage_values(number, hit) for number, hit in enumerate(hits, 1)]
+    # On one line, so that nothing but the prompt's own numbers opens a line.
+    passages = [{**values, "text": " ".join(values["text"].split())} for values in passages]
+    values = {"question": query, "passages": passages, "count": len(hits)}
+    messages = [Message("user", render(_templates().text("rank"), values))]
+    reply = yield from _ask(messages, hits, options)
+    order, problem = read_order(reply, len(hits))
+    asked = yield from branch(0, 0, 1)
+    if (not problem and asked is None) or asked == 0:
+        return order, problem
+    again = render(_templates().text("again"), {"problem": problem, "count": len(hits)})
+    messages += [Message("assistant", reply.text or "(nothing)"), Message("user", again)]
+    return read_order((yield from _ask(messages, hits, options)), len(hits))
+
+
+def _ask(
+    messages: Sequence[Message], hits: Sequence[Hit], options: RerankOptions
+) -> Flow[ChatReply]:
+    params = {"temperature": 0.0, "max_tokens": options.max_tokens}
+    return (yield from chat(options.model, messages, params, sources=_documents(hits)))
+
+
+_CHAIN = re.compile(r"(?:[^\[\]>]*:)?\s*(\[\d{1,6}\](?:\s*>\s*\[\d{1,6}\])*)")
+
+
+def read_order(reply: ChatReply, count: int) -> tuple[tuple[int, ...], str]:
+    """Places 0 … ``count`` - 1 in the order that a reply states, and what is wrong with it.
+
+    The reply, or its last line with a number, must be a chain ``[2] > [1] > [3]`` of numbers
+    that exist; a label in front of it is allowed. What is named twice counts where it is named
+    first; what is not named follows in its old order. Anything else is a mistake: then the
+    order is the old one and the mistake is named.
+    """
+    old = tuple(range(count))
+    if reply.finish == "length":
+        return old, "the reply was cut off"
+    text = reply.text.strip(" \n\t`*.")
+    lines = [line.strip(" \t`*.") for line in text.splitlines() if "[" in line]
+    if not lines:
+        return old, "the reply names no passage in square brackets"
+    chain = _CHAIN.fullmatch(text) or _CHAIN.fullmatch(lines[-1])
+    if chain is None:
+        return old, "the reply is no chain like [2] > [1] > [3]"
+    named = [int(number) for number in re.findall(r"\d+", chain[1])]
+    unknown = [number for number in named if not 1 <= number <= count]
+    if unknown:
+        return old, f"the reply names [{unknown[0]}], and there are passages 1 to {count}"
+    return tuple(dict.fromkeys([*(number - 1 for number in named), *old])), ""
+
+
+@cache
+def _templates() -> Mapped:
+    return shipped_mapping("retrieve", "rerank.yaml")

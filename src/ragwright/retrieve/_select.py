@@ -1,0 +1,284 @@
+"""Selection: which of the hits are kept where the best ones say the same thing twice."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import ChannelScore, ConfigError, Hit, option
+from ..flow import Flow, Lookup, LookupReply, Vector, send
+from ..models import AnalyzerOptions, TokenSource, make_analyzer
+from ._spread import one_sided, values_of
+from ._target import Target
+
+SelectMethod: TypeAlias = Literal["", "mmr", "dissimilar"]
+Matrix: TypeAlias = NDArray[np.float64]
+Selected: TypeAlias = tuple[tuple[Hit, ...], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class SelectOptions:
+    """Which of the found hits are kept; nothing is set by default."""
+
+    method: SelectMethod = option(
+        "", "mmr (relevant and new), dissimilar (unlike each other), or empty: the best ones."
+    )
+    relevance: float = option(
+        0.5, "Share of relevance against novelty in mmr (its lambda).", ge=0, le=1
+    )
+    pool: int = option(30, "Hits to choose from.", ge=1)
+    seed: int = option(0, "Seed of dissimilar; another one gives another set.")
+    max_per: Mapping[str, int] = option(
+        dict, "Field -> most hits with one value of it, such as document_id: 1."
+    )
+    balance: str = option("", "Field whose values take turns, so that every side is heard.")
+    watch: tuple[str, ...] = option(
+        (), "Fields of which a note says so when all hits hold one value and others were found."
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse, also from Python, what would select wrongly rather than not at all."""
+        if self.method not in get_args(SelectMethod):
+            raise ConfigError(
+                f"unknown select method {self.method!r}", hint="one of mmr, dissimilar, or empty"
+            )
+        if not 0 <= self.relevance <= 1:
+            raise ConfigError(f"select.relevance must lie between 0 and 1, not {self.relevance}")
+        for name, most in self.max_per.items():
+            if most < 1:
+                raise ConfigError(
+                    f"select.max_per: {name} must be at least 1, not {most}",
+                    hint="to leave a value out altogether, filter it",
+                )
+
+    @property
+    def active(self) -> bool:
+        """True where any of it may change which hits are kept."""
+        return bool(self.method or self.max_per or self.balance)
+
+
+def select_depth(top_k: int, options: SelectOptions) -> int:
+    """How many hits to search for, so that there is something to select from."""
+    return max(options.pool, top_k) if options.active or options.watch else top_k
+
+
+def diversify(
+    hits: Sequence[Hit], k: int, target: Target, options: SelectOptions
+) -> Flow[Selected]:
+    """:func:`select_hits` with the vectors of the index, where the method compares hits.
+
+    Hits are compared by the text that was indexed, so select before expanding them.
+    """
+    vectors: Vector | None = None
+    if options.method and target.model and hits:
+        request = Lookup(target.snapshot, tuple(hit.chunk_id for hit in hits), vectors=True)
+        vectors = (yield from send(request, LookupReply)).vectors
+    return select_hits(hits, k, options, vectors, target.analyzer)
+
+
+def select_hits(
+    hits: Sequence[Hit],
+    k: int,
+    options: SelectOptions,
+    vectors: Vector | None = None,
+    analyzer: TokenSource | None = None,
+) -> Selected:
+    """Up to ``k`` of the hits in the order they were chosen, ranks from 1, and notes.
+
+    The method chooses hit after hit, ``max_per`` bars those whose values are used up, then
+    ``balance`` lets the values of a field take turns. Scores stay the search's;
+    ``channels["select"]`` holds the rank, and the value by which a method chose the hit. Notes
+    say what a cap kept out, by what texts were compared, and where a ``watch`` or ``balance``
+    field is one-sided.
+
+    Args:
+        hits: Best first.
+        k: Most hits to keep.
+        options: What to do; with the default record, the first ``k`` hits are kept.
+        vectors: One row a hit, for the methods; else texts are compared by their words.
+        analyzer: Cuts texts into words where there are no vectors.
+    """
+    notes: list[str] = []
+    caps = _Caps(hits, options.max_per)
+    wanted = len(hits) if options.balance else k
+    if options.method and hits:
+        similarity, compared = _compared(hits, vectors, analyzer)
+        notes += [f"{options.method} compared the hits by {compared}"] if compared else []
+        chosen = _by_method(hits, similarity, wanted, options, caps)
+    else:
+        chosen = [(at, hits[at].score) for at in range(len(hits)) if caps.take(at)][:wanted]
+    if len(chosen) < min(k, len(hits)):
+        named = ", ".join(f"{name}: {most}" for name, most in options.max_per.items())
+        notes.append(f"{len(chosen)} of {k} hits: max_per ({named}) keeps the others out")
+    if options.balance:
+        chosen = _in_turn(hits, chosen, options.balance)
+    found = []
+    for rank, (at, value) in enumerate(chosen[:k], 1):
+        hit = hits[at]
+        if options.active:
+            channels = {**hit.channels, "select": ChannelScore(rank, round(value, 6))}
+            hit = replace(hit, rank=rank, channels=channels)
+        found.append(hit)
+    watched = dict.fromkeys((*options.watch, options.balance))
+    notes += [told for name in watched if name and (told := one_sided(found, hits, name))]
+    return tuple(found), tuple(notes)
+
+
+def mmr(
+    relevance: Sequence[float], similarity: Matrix, k: int, share: float = 0.5
+) -> list[tuple[int, float]]:
+    """Maximal marginal relevance: up to ``k`` (position, value), in the order chosen.
+
+    Each time the item with the largest ``share * relevance - (1 - share) * s`` is taken, s its
+    greatest similarity to what is taken already, 0 at first (Carbonell and Goldstein, SIGIR
+    1998). Values are rounded to 6 digits, ties go to the first.
+
+    Args:
+        relevance: One value an item, on the scale of the similarities.
+        similarity: Shape (items, items), symmetric.
+        k: Most items to take.
+        share: Lambda, 0 to 1; 1 ranks by relevance alone.
+    """
+    base = share * np.asarray(relevance, dtype=np.float64)
+    return _greedy(base, similarity, k, 1 - share, _Caps((), {}))
+
+
+def dissimilar(similarity: Matrix, k: int, seed: int = 0) -> list[int]:
+    """Positions of up to ``k`` items that are mutually most dissimilar, in the order chosen.
+
+    The items are shuffled by the seed; the first is taken, then each time the one whose
+    greatest similarity to those taken is smallest (farthest-first traversal; Gonzalez 1985).
+    Another seed starts elsewhere and gives another set.
+    """
+    return [at for at, _ in _dissimilar(similarity, k, seed, _Caps((), {}))]
+
+
+def similarities(vectors: Vector | Matrix) -> Matrix:
+    """Cosines of all pairs of rows, shape (rows, rows); a row without length is like none."""
+    rows = np.nan_to_num(np.asarray(vectors, dtype=np.float64), posinf=0.0, neginf=0.0)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
+    found: Matrix = rows @ rows.T
+    return found
+
+
+def word_similarities(texts: Sequence[str], analyzer: TokenSource) -> Matrix:
+    """Cosines of the counts of the texts' words, shape (texts, texts)."""
+    counts = [Counter(analyzer.tokens(text)) for text in texts]
+    place = {token: at for at, token in enumerate(sorted(set().union(*counts)))}
+    rows = np.zeros((len(texts), max(1, len(place))))
+    for at, count in enumerate(counts):
+        for token, number in count.items():
+            rows[at, place[token]] = number
+    return similarities(rows)
+
+
+class _Caps:
+    """How many more items of each value of each capped field may be taken."""
+
+    def __init__(self, hits: Sequence[Hit], most: Mapping[str, int]) -> None:
+        self._most = most
+        self._labels = [[(f, v) for f in most for v in values_of(hit, f)] for hit in hits]
+        self._taken: Counter[tuple[str, str]] = Counter()
+
+    def open(self, at: int) -> bool:
+        """True where no value of the item is used up; one without a value never is."""
+        return not self._most or all(
+            self._taken[label] < self._most[label[0]] for label in self._labels[at]
+        )
+
+    def take(self, at: int) -> bool:
+        """Count the item in; False where it is barred."""
+        free = self.open(at)
+        if free and self._most:
+            self._taken.update(self._labels[at])
+        return free
+
+
+def _by_method(
+    hits: Sequence[Hit], similarity: Matrix, k: int, options: SelectOptions, caps: _Caps
+) -> list[tuple[int, float]]:
+    if options.method == "dissimilar":
+        return _dissimilar(similarity, k, options.seed, caps)
+    base = options.relevance * _relevance(hits)
+    return _greedy(base, similarity, k, 1 - options.relevance, caps)
+
+
+def _dissimilar(similarity: Matrix, k: int, seed: int, caps: _Caps) -> list[tuple[int, float]]:
+    order = list(range(len(similarity)))
+    random.Random(seed).shuffle(order)  # noqa: S311 - a sample, not a secret
+    return _greedy(np.zeros(len(order)), similarity, k, 1.0, caps, order)
+
+
+def _greedy(
+    base: Matrix,
+    similarity: Matrix,
+    k: int,
+    penalty: float,
+    caps: _Caps,
+    order: Sequence[int] | None = None,
+) -> list[tuple[int, float]]:
+    """Up to k (position, value), each time the largest ``base - penalty * nearest``.
+
+    ``nearest`` is the greatest similarity to what was taken; ties go to the first in order.
+    """
+    left = list(range(len(base)) if order is None else order)
+    nearest = np.zeros(len(base))
+    chosen: list[tuple[int, float]] = []
+    while len(chosen) < k and (left := [at for at in left if caps.open(at)]):
+        values = np.round(base[left] - penalty * nearest[left], 6)
+        place = int(np.argmax(values))
+        best = left.pop(place)
+        caps.take(best)
+        nearest = np.maximum(nearest, similarity[best]) if chosen else similarity[best]
+        chosen.append((best, float(values[place])))
+    return chosen
+
+
+def _relevance(hits: Sequence[Hit]) -> Matrix:
+    """Scores between 0 and 1; of hits on rungs the place, since there the rung comes first."""
+    scores = np.array([hit.score for hit in hits], dtype=np.float64)
+    if any(hit.rung is not None for hit in hits):
+        scores = np.arange(len(hits), 0, -1, dtype=np.float64) / len(hits)
+    low, high = scores.min(), scores.max()
+    found: Matrix = (scores - low) / (high - low) if high > low else np.ones(len(hits))
+    return found
+
+
+def _compared(
+    hits: Sequence[Hit], vectors: Vector | None, analyzer: TokenSource | None
+) -> tuple[Matrix, str]:
+    """Similarities of the hits, and by what they were found where not by vectors."""
+    if vectors is not None and len(vectors) == len(hits):
+        return similarities(vectors), ""
+    texts = [hit.text for hit in hits]
+    return word_similarities(texts, analyzer or make_analyzer(AnalyzerOptions())), (
+        "their words: the index has no vectors"
+    )
+
+
+def _in_turn(
+    hits: Sequence[Hit], chosen: Sequence[tuple[int, float]], name: str
+) -> list[tuple[int, float]]:
+    """The same items, each value of a field giving its next best one in turn.
+
+    Values stand in the order of their best item; items without a value take turns as one.
+    """
+    queues: dict[str, deque[tuple[int, float]]] = {}
+    for item in chosen:
+        for value in values_of(hits[item[0]], name) or ("",):
+            queues.setdefault(value, deque()).append(item)
+    order: dict[tuple[int, float], None] = {}
+    while any(queues.values()):
+        for queue in queues.values():
+            while queue and queue[0] in order:
+                queue.popleft()
+            if queue:
+                order[queue.popleft()] = None
+    return list(order)

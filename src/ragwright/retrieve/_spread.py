@@ -1,0 +1,104 @@
+"""How hits are spread over documents, sections or the values of a field (SPEC C5).
+
+The right words from the wrong section, or one side of a debate alone, look like a good answer.
+What can be shown without a model is where the hits come from.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..core import FilterError, Hit
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How many hits hold each value of a field.
+
+    Attributes:
+        field: The field, as in :func:`values_of`.
+        counts: (value, hits), most first, then by value; a hit with several values counts for
+            each.
+        missing: Hits that hold no value.
+        hits: Hits in all.
+    """
+
+    field: str
+    counts: tuple[tuple[str, int], ...]
+    missing: int
+    hits: int
+
+    @property
+    def largest(self) -> float:
+        """Share of the hits that hold the most frequent value, 0 to 1."""
+        return self.counts[0][1] / self.hits if self.counts else 0.0
+
+    @property
+    def effective(self) -> float:
+        """Number of values if all were equally frequent: 1 over the sum of squared shares.
+
+        1 where all hits hold one value, up to the number of values (inverse Simpson index;
+        Hill 1973); 0 without values.
+        """
+        total = sum(number for _, number in self.counts)
+        squares = sum(number**2 for _, number in self.counts)
+        return total**2 / squares if squares else 0.0
+
+
+def values_of(hit: Hit, field: str) -> tuple[str, ...]:
+    """The values that a hit holds of a field, as text; empty where it holds none.
+
+    ``document_id``, ``source``, ``title`` and ``page`` are the hit's own; ``section`` is its
+    path of headings, ``section:2`` that path down to the second level; all others are metadata.
+
+    Raises:
+        FilterError: ``section:`` is not followed by a level from 1.
+    """
+    name, colon, level = field.partition(":")
+    if name == "section" and field not in hit.metadata:
+        if colon and not (level.isascii() and level.isdigit() and int(level)):
+            raise FilterError(f"{field!r} names no level of headings", hint="write section:1, …")
+        path = hit.headings[: int(level)] if colon else hit.headings
+        return (" › ".join(path),) if path else ()
+    if field in ("document_id", "source", "title", "page"):
+        own = getattr(hit, field)
+        return () if own is None or own == "" else (str(own),)
+    value = hit.metadata.get(field)
+    if value is None or value == "":
+        return ()
+    return tuple(dict.fromkeys(value)) if isinstance(value, tuple) else (str(value),)
+
+
+def spread(hits: Sequence[Hit], field: str) -> Spread:
+    """How hits distribute over the values of a field (see :func:`values_of`)."""
+    held = [values_of(hit, field) for hit in hits]
+    counts = Counter(value for values in held for value in values)
+    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return Spread(field, tuple(ordered), sum(not values for values in held), len(hits))
+
+
+def one_sided(hits: Sequence[Hit], pool: Sequence[Hit], field: str) -> str:
+    """A note where all hits hold one value of a field though the pool holds others; else empty.
+
+    Args:
+        hits: Two or more hits that were kept.
+        pool: All that were found, the hits among them.
+        field: As in :func:`values_of`.
+    """
+    if len(hits) < 2:
+        return ""
+    held = [set(values_of(hit, field)) for hit in hits]
+    common = set.intersection(*held)
+    found = spread(pool, field).counts
+    others = [value for value, _ in found if value not in common]
+    if not common or set.union(*held) != common or not others:
+        return ""
+    named = ", ".join(repr(value) for value in others[:3])
+    more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+    sides = " and ".join(repr(value) for value in sorted(common))
+    return (
+        f"one-sided: all {len(hits)} hits have {field} {sides}; {named}{more} were found too "
+        f"(balance {field}, or set a filter)"
+    )
