@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..core import RagwrightError, RetrieveError, SnapshotGoneError
+from ..core import Document, RagwrightError, RetrieveError, SnapshotGoneError
 from ..flow import BatchHandler, Lookup, LookupReply, Search, SearchReply
-from ._store import Pair, Store, View
+from ._store import Matrix, Pair, Store, View
+from ._surroundings import look_up
 
 QUICK_ROWS = 20_000
 """Chunks up to which one plain dense search of 384 dimensions takes about 5 ms or less."""
@@ -19,6 +20,8 @@ _FILTER_ROWS = 8
 """A new filter costs as much as searching this many times the rows: a slip in one is compared
 with all that is there, and a range with every value."""
 
+_ORDER_ROWS = 20
+_RELAX_ROWS = 2
 _VALUE_ROWS = 100
 _CHARACTER_ROWS = 10
 _PLAIN_BYTES = 4 * 384
@@ -68,6 +71,10 @@ class Views:
             found = self._open.get(snapshot)
         return None if found is None else found.statistics().chunks
 
+    def document(self, document_id: str) -> Document | None:
+        """One document as the store holds it now, None where there is none."""
+        return self._store.document(document_id)
+
     def close(self) -> None:
         """Close all views."""
         with self._lock:
@@ -110,11 +117,11 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
         ]
         dense: dict[tuple[object, ...], list[int]] = {}
         for number, request in enumerate(requests):
-            if request.channel == "dense":
+            if request.channel == "dense" and request.relax is None:
                 key = (request.snapshot, request.k, request.filters, len(request.vector))
                 dense.setdefault(key, []).append(number)
             else:
-                replies[number] = self._keyword(request)
+                replies[number] = self._single(request)
         for numbers in dense.values():
             group = [requests[number] for number in numbers]
             for number, reply in zip(numbers, self._dense(group), strict=True):
@@ -135,9 +142,14 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
             total += _cost(request, rows)
         return total <= QUICK_ROWS
 
-    def _keyword(self, request: Search) -> SearchReply | RagwrightError:
+    def _single(self, request: Search) -> SearchReply | RagwrightError:
         try:
             view = self._views.view(request.snapshot)
+            if request.channel == "all":
+                return _listed(view, request)
+            if request.relax is not None:
+                query = _vector(request) if request.channel == "dense" else request.text
+                return view.relaxed(query, request.k, request.relax, request.filters)
             return SearchReply(view.keyword(request.text, request.k, request.filters))
         except RagwrightError as error:
             return error
@@ -146,24 +158,43 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
         first = group[0]
         try:
             view = self._views.view(first.snapshot)
-            if len(first.vector) % 4:
-                raise RetrieveError(f"{len(first.vector)} bytes are no float32 vector")
-            vectors = np.stack([np.frombuffer(r.vector, np.float32) for r in group])
+            vectors = np.stack([_vector(request) for request in group])
             return [SearchReply(one) for one in view.dense(vectors, first.k, first.filters)]
         except RagwrightError as error:
             # One bad vector must not fail the others.
             return [error] if len(group) == 1 else [self._dense([one])[0] for one in group]
 
 
+def _vector(request: Search) -> Matrix:
+    if len(request.vector) % 4:
+        raise RetrieveError(f"{len(request.vector)} bytes are no float32 vector")
+    return np.frombuffer(request.vector, np.float32)
+
+
+def _listed(view: View, request: Search) -> SearchReply:
+    if request.relax is not None:
+        raise RetrieveError(
+            "listing every chunk knows no soft filters", hint="give hard filters, or search"
+        )
+    ids = view.every(request.k, request.filters, request.after)
+    return SearchReply(tuple((chunk_id, 0.0) for chunk_id in ids))
+
+
 def _cost(request: Search, rows: int) -> float:
     """About how many rows a plain search could go through in the time this one takes."""
     if request.channel == "dense":
         cost = rows * max(1.0, len(request.vector) / _PLAIN_BYTES)
+    elif request.channel == "all":
+        # The first page puts all chunks in order.
+        cost = rows * _ORDER_ROWS + request.k
     else:
         # Each word has its postings; cutting a text into words takes time without any row.
         length = len(request.text)
         cost = rows * (0.5 + length / 400) + length * _CHARACTER_ROWS
-    for condition in request.filters:
+    soft = request.relax.soft if request.relax is not None else ()
+    if request.relax is not None:
+        cost += rows * _RELAX_ROWS
+    for condition in (*request.filters, *(one.condition for one in soft)):
         cost += rows * _FILTER_ROWS + len(condition.values) * _VALUE_ROWS
     return cost
 
@@ -186,12 +217,15 @@ class LookupHandler(BatchHandler[Lookup, LookupReply]):
         for request in requests:
             try:
                 view = self._views.view(request.snapshot)
-                replies.append(LookupReply(view.lookup(request.chunk_ids)))
+                replies.append(look_up(view, request, self._views.document))
             except RagwrightError as error:
                 replies.append(error)
         return replies
 
     def quick(self, requests: Sequence[Lookup]) -> bool:
-        """True for up to some hundred chunks of views that are open already."""
-        known = all(self._views.rows(request.snapshot) is not None for request in requests)
+        """True for up to some hundred chunks, as they are, of views that are open already."""
+        known = all(
+            not request.expand and self._views.rows(request.snapshot) is not None
+            for request in requests
+        )
         return known and sum(len(request.chunk_ids) for request in requests) <= 150

@@ -1,0 +1,117 @@
+"""Chunks with their surroundings: the text of neighbours or of the section they stand in.
+
+A view holds the texts of chunks alone, so what stands between them comes from the stored
+document. That may be another version than the view's by now: unless the pieces the view knows
+stand in it where they should, a chunk is given as it is, and the reader is told.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ..core import Document, Hit, RetrieveError, Section, Span
+from ..flow import Lookup, LookupReply
+from ._store import View
+
+Documents = Callable[[str], Document | None]
+
+
+def look_up(view: View, request: Lookup, documents: Documents) -> LookupReply:
+    """The chunks a request asks for, with their surroundings and vectors where it wants these.
+
+    Args:
+        view: View of the request's snapshot.
+        request: What to look up.
+        documents: Gives a stored document by id.
+
+    Raises:
+        RetrieveError: An id is not in the snapshot, or ``reach`` is negative.
+    """
+    if request.reach < 0:
+        raise RetrieveError(f"a reach of {request.reach} chunks", hint="give 0 or more")
+    hits = view.lookup(request.chunk_ids)
+    notes: list[str] = []
+    if request.expand:
+        hits, notes = _grown(view, request, hits, documents)
+    vectors = view.vectors(request.chunk_ids) if request.vectors else None
+    return LookupReply(hits, vectors, tuple(notes))
+
+
+def _grown(
+    view: View, request: Lookup, hits: Sequence[Hit], documents: Documents
+) -> tuple[tuple[Hit, ...], list[str]]:
+    known: dict[str, Document | None] = {}
+    found: list[Hit] = []
+    left: list[str] = []
+    for hit in hits:
+        if hit.document_id not in known:
+            known[hit.document_id] = documents(hit.document_id)
+        document = known[hit.document_id]
+        pieces = [hit]
+        if request.expand == "neighbours":
+            pieces = list(view.around(hit.chunk_id, request.reach))
+        if document is None or not all(_stands_in(document, piece) for piece in pieces):
+            found.append(hit)
+            left.append(hit.document_id)
+        elif request.expand == "neighbours":
+            found.append(_spread(hit, document, _union(pieces)))
+        else:
+            found.append(_spread(hit, document, _section(hit, document)))
+    notes = [
+        f"{name} has changed since the snapshot was made: {left.count(name)} of its chunks are "
+        f"given without their surroundings"
+        for name in dict.fromkeys(left)
+    ]
+    return tuple(found), notes
+
+
+def _stands_in(document: Document, piece: Hit) -> bool:
+    return document.text[piece.start : piece.end] == piece.text
+
+
+def _union(pieces: Sequence[Hit]) -> Span:
+    return Span(min(piece.start for piece in pieces), max(piece.end for piece in pieces))
+
+
+def _section(hit: Hit, document: Document) -> Span:
+    """Span of a chunk and of the section that its headings name.
+
+    That is the innermost one that holds the chunk's first character; but of a chunk that opens
+    with several headings the last of them, as chunkers say it, not the whole chapter.
+    """
+    first = _first_character(hit.text, hit.start)
+    opened = [s for s in document.sections if s.span.start < hit.end and first < s.span.end]
+    named = [s for s in opened if hit.headings and _path(document, s) == tuple(hit.headings)]
+    holding = [s for s in opened if s.span.start <= first]
+    chosen = named[:1] or sorted(holding, key=lambda s: s.span.length)[:1]
+    return Span(
+        min([hit.start, *(s.span.start for s in chosen)]),
+        max([hit.end, *(s.span.end for s in chosen)]),
+    )
+
+
+def _path(document: Document, section: Section) -> tuple[str, ...]:
+    return document.headings_at(section.span.start)
+
+
+def _first_character(text: str, start: int) -> int:
+    return start + len(text) - len(text.lstrip()) if text.strip() else start
+
+
+def _spread(hit: Hit, document: Document, span: Span) -> Hit:
+    """The hit over a span that holds its own; pages as chunkers give them."""
+    text = document.text[span.start : span.end]
+    first = _first_character(text, span.start)
+    pages = [page for page in document.pages if page.span.length]
+    starts = [page.span.start for page in pages]
+    inside = pages[bisect_right(starts, first) : bisect_left(starts, span.end)]
+    return replace(
+        hit,
+        start=span.start,
+        end=span.end,
+        text=text,
+        page=document.page_at(first),
+        pages=tuple((page.span.start, page.number) for page in inside),
+    )
