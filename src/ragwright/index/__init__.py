@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ._handlers import LookupHandler, SearchHandler, Views
+from ._ladder import RungRate, rung_rates, rungs_of
 from ._lance import LanceStore
+from ._naive import naive_relaxed
 from ._open import open_store
 from ._options import StoreOptions
 from ._sqlite import SqliteStore
@@ -25,6 +27,7 @@ __all__ = [
     "LanceStore",
     "LookupHandler",
     "Pair",
+    "RungRate",
     "SearchHandler",
     "SqliteStore",
     "Store",
@@ -36,5 +39,8 @@ __all__ = [
     "chunk_key",
     "default_analyzer",
     "embedded_text",
+    "naive_relaxed",
     "open_store",
+    "rung_rates",
+    "rungs_of",
 ]

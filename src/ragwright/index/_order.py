@@ -23,7 +23,7 @@ class DocumentOrder:
         sizes = [segment.rows for segment in segments]
         self._first = np.cumsum([0, *sizes])
         names: list[tuple[str, int, int]] = []
-        for first, segment, alive in zip(self._first.tolist(), segments, live, strict=True):
+        for first, segment, alive in zip(self._first[:-1].tolist(), segments, live, strict=True):
             ends = np.cumsum(segment.sizes)
             starts = ends - segment.sizes
             # Rows of a document live and die together.

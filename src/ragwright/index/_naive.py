@@ -1,0 +1,92 @@
+"""The naive algorithm of relaxed filters: one query for each combination, strictest first.
+
+What :meth:`View.relaxed` answers in one pass, as the definition reads. It is here to be compared
+with: for tests, for measurements, and for whoever wants its order among equal weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from ..core import Filter, FilterError, Relaxation
+from ..flow import SearchReply
+from ._ladder import Ladder
+from ._store import Matrix, View
+
+_MOST = 16
+
+
+def naive_relaxed(
+    view: View, query: str | Matrix, k: int, relax: Relaxation, filters: Sequence[Filter] = ()
+) -> SearchReply:
+    """Up to k chunks by every combination of soft filters in turn, at the cost of 2^n queries.
+
+    Combinations come by total weight; of equal weight those of more filters first, then as
+    ``itertools.combinations`` gives them. Within one by score, then id. A combination is
+    finished before the search stops. Equal to :meth:`View.relaxed` wherever all sums of weights
+    differ; where some are equal, that merges combinations which this visits one by one.
+
+    Args:
+        view: Any view; its ``keyword`` or ``dense`` is asked.
+        query: Query text, or one query vector.
+        k: Most candidates.
+        relax: As in :meth:`View.relaxed`.
+        filters: Hard filters, part of every query.
+
+    Returns:
+        ``rungs`` holds the combination that found each candidate, and ``ladder`` how many each
+        combination found that no earlier one had, as far as they were tried.
+
+    Raises:
+        FilterError: As in :meth:`View.relaxed`; more than 16 distinct soft filters.
+    """
+    ladder = Ladder.of(relax)
+    if len(ladder.conditions) > _MOST:
+        raise FilterError(
+            f"{len(ladder.conditions)} soft filters make 2^{len(ladder.conditions)} queries",
+            hint=f"compare with at most {_MOST}",
+        )
+    everything = view.statistics().chunks
+    found: list[tuple[str, float]] = []
+    rungs: list[int] = []
+    counts: list[tuple[int, int]] = []
+    seen: set[str] = set()
+    for step in naive_steps(ladder):
+        if len(found) >= k:
+            break
+        if not step and not relax.unfiltered and ladder.conditions:
+            continue
+        chosen = [c for at, c in enumerate(ladder.conditions) if step >> at & 1]
+        asked = [*filters, *chosen]
+        if isinstance(query, str):
+            answer = view.keyword(query, everything, asked)
+        else:
+            answer = view.dense(np.atleast_2d(query), everything, asked)[0]
+        fresh = [
+            (key, score)
+            for key, score in answer
+            if key not in seen and (relax.threshold is None or score >= relax.threshold)
+        ]
+        seen.update(key for key, _ in fresh)
+        found += fresh
+        rungs += [ladder.asked(step)] * len(fresh)
+        if fresh:
+            counts.append((ladder.asked(step), len(fresh)))
+    most = max(0, k)
+    return SearchReply(tuple(found[:most]), rungs=tuple(rungs[:most]), ladder=tuple(counts))
+
+
+def naive_steps(ladder: Ladder) -> Iterator[int]:
+    """Every combination (bit i: condition i) in the order in which the algorithm tries them."""
+    size = len(ladder.conditions)
+    steps = [
+        sum(1 << place for place in chosen)
+        for count in range(size, -1, -1)
+        for chosen in combinations(range(size), count)
+    ]
+    weights = ladder.totals(np.array(steps, np.int64)).tolist()
+    for _, step in sorted(zip(weights, steps, strict=True), key=lambda row: -row[0]):
+        yield step
