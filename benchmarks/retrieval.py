@@ -16,11 +16,11 @@ machine the wall clock mostly measures how long the runner's thread waits to be 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,8 @@ from typing import Any, Literal
 import numpy as np
 
 from benchmarks.data_sets import scifact_beir
+from benchmarks.documents import no_network
+from benchmarks.peers.bare import Find, bare_loop
 from benchmarks.smart_format import smart_beir
 from benchmarks.vectors import Matrix, vectors
 from ragwright.core import Chunk, Document, Score, Span
@@ -44,6 +46,7 @@ from ragwright.index import (
     embedded_text,
     open_store,
 )
+from ragwright.ingest import BeirReader
 from ragwright.measure import Measure, aggregate, parse_measures, retrieval_scores
 from ragwright.models import AnalyzerOptions, make_analyzer
 from ragwright.retrieve import RetrieveOptions, Target, retrieve
@@ -54,16 +57,22 @@ SHOWN = 10
 MODEL = "bench:minilm"
 
 Channel = Literal["keyword", "dense", "hybrid"]
-Find = Callable[[str, int], list[str]]
 Queries = Mapping[str, Matrix]
+Routes = Mapping[type[Any], Any]
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A collection ready to index: one chunk a document, with its vector where wanted."""
+    """A collection ready to index: one chunk a document, with its vector where wanted.
+
+    ``given`` holds what others get of each document: title and text, all the words that we
+    index, as users of BEIR put them together; ``given_vectors`` are the vectors of those.
+    """
 
     testset: Testset
     documents: tuple[IndexedDocument, ...]
+    given: tuple[str, ...]
+    given_vectors: Matrix | None
     queries: Queries
 
     @property
@@ -92,67 +101,47 @@ class KnownVectors(BatchHandler[Embed, EmbedReply]):
 
 
 def load(name: str, folder: Path, with_vectors: bool) -> Corpus:
-    """A collection through the BEIR layout."""
+    """A collection by its name; its BEIR folder is written to ``folder``."""
     beir = scifact_beir(folder) if name == "scifact" else smart_beir(name, folder)
-    testset = load_testset(f"beir:{beir}/test")
+    return read_beir(f"{beir}/test", name if with_vectors else "")
+
+
+def read_beir(address: str, cache: str = "") -> Corpus:
+    """A split of any BEIR folder, read as ``ragwright ingest`` reads it, one chunk a document.
+
+    Args:
+        address: ``DIR/SPLIT``.
+        cache: Name of the file of cached vectors (:mod:`benchmarks.vectors`); "" for none.
+    """
+    testset = load_testset(f"beir:{address}")
     found = []
-    with (beir / "corpus.jsonl").open(encoding="utf-8") as file:
-        for line in file:
-            entry = json.loads(line)
-            title, text = entry["title"].strip(), entry["text"].strip()
-            whole = f"{title}\n{text}".strip()
-            document = Document(entry["_id"], f"beir:{beir}", whole, title=title)
-            span = Span(0, len(whole))
-            chunk = Chunk(f"{document.id}:0-{len(whole)}", document.id, 0, span, whole)
-            found.append(IndexedDocument(document, (chunk,) if whole else ()))
-    if not with_vectors:
-        return Corpus(testset, tuple(found), {})
-    full = [d for d in found if d.chunks]
-    texts = [embedded_text(d.chunks[0], d.document.title) for d in full]
-    made = vectors(name, texts)
+    for document in BeirReader().read(f"beir:{address.rpartition('/')[0]}", no_network):
+        if isinstance(document, Document):
+            size = len(document.text)
+            span = Span(0, size)
+            chunk = Chunk(f"{document.id}:0-{size}", document.id, 0, span, document.text)
+            found.append(IndexedDocument(document, (chunk,)))
+    given = tuple(_given(d.document) for d in found)
+    if not cache:
+        return Corpus(testset, tuple(found), given, None, {})
+    made = vectors(cache, [embedded_text(d.chunks[0], d.document.title) for d in found])
     asked = [row.user_input for row in testset.rows]
     documents = [
-        IndexedDocument(d.document, d.chunks, v[None]) for d, v in zip(full, made, strict=True)
+        IndexedDocument(d.document, d.chunks, v[None]) for d, v in zip(found, made, strict=True)
     ]
-    return Corpus(testset, tuple(documents), dict(zip(asked, vectors(name, asked), strict=True)))
+    queries = dict(zip(asked, vectors(cache, asked), strict=True))
+    return Corpus(testset, tuple(documents), given, vectors(cache, given), queries)
+
+
+def _given(document: Document) -> str:
+    title, text = document.title, document.text
+    return f"{title}\n{text}" if title and title != text else text
 
 
 def bare(corpus: Corpus) -> dict[str, Find]:
     """The loop without a framework."""
-    import bm25s
-    import Stemmer
-
-    full = [d for d in corpus.documents if d.chunks]
-    ids = [d.document.id for d in full]
-    stemmer = Stemmer.Stemmer("english")
-
-    def tokens(texts: list[str]) -> Any:
-        return bm25s.tokenize(texts, stopwords="en", stemmer=stemmer, show_progress=False)
-
-    index = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
-    index.index(tokens([d.chunks[0].text for d in full]), show_progress=False)
-
-    def keyword(query: str, k: int) -> list[str]:
-        rows, scores = index.retrieve(tokens([query]), k=k, show_progress=False)
-        return [ids[i] for i, score in zip(rows[0], scores[0], strict=True) if score > 0]
-
-    if not corpus.queries:
-        return {"keyword": keyword}
-    matrix = np.concatenate([d.vectors for d in full if d.vectors is not None])
-
-    def dense(query: str, k: int) -> list[str]:
-        scores = matrix @ corpus.queries[query]
-        top = np.argpartition(-scores, k)[:k]
-        return [ids[i] for i in top[np.argsort(-scores[top], kind="stable")]]
-
-    def hybrid(query: str, k: int) -> list[str]:
-        fused: dict[str, float] = {}
-        for found in (keyword(query, DEPTH), dense(query, DEPTH)):
-            for rank, key in enumerate(found, 1):
-                fused[key] = fused.get(key, 0.0) + 1 / (60 + rank)
-        return sorted(fused, key=lambda key: -fused[key])[:k]
-
-    return {"keyword": keyword, "dense": dense, "hybrid": hybrid}
+    ids = [d.document.id for d in corpus.documents]
+    return bare_loop(ids, corpus.given, corpus.given_vectors, corpus.queries.__getitem__)
 
 
 def measured(testset: Testset, find: Find) -> list[float]:
@@ -168,9 +157,9 @@ def measured(testset: Testset, find: Find) -> list[float]:
     return [aggregate(scores(measure)).mean or 0.0 for measure in MEASURES]
 
 
-def compare(name: str, folder: Path, with_vectors: bool, queries: int) -> None:
-    """Print one collection's tables."""
-    corpus = load(name, folder / "beir", with_vectors)
+@contextmanager
+def opened(corpus: Corpus, folder: Path) -> Iterator[tuple[Routes, Target]]:
+    """Handlers and target of a corpus, stored in a project of its own in ``folder``."""
     pair = Pair("whole documents", make_analyzer(AnalyzerOptions()).spec)
     if corpus.queries:
         pair = Pair(pair.chunker, pair.analyzer, MODEL, next(iter(corpus.queries.values())).size)
@@ -178,25 +167,32 @@ def compare(name: str, folder: Path, with_vectors: bool, queries: int) -> None:
     try:
         store.upsert(pair, corpus.documents)
         views = Views(store)
-        target = Target(store.snapshot(pair), MODEL if corpus.queries else "", pair.dimensions)
         routes: dict[type[Any], Any] = {
             Search: SearchHandler(views),
             Lookup: LookupHandler(views),
             Embed: KnownVectors(corpus.queries),
         }
+        yield (
+            routes,
+            Target(store.snapshot(pair), MODEL if corpus.queries else "", pair.dimensions),
+        )
+    finally:
+        store.close()
+
+
+def compare(name: str, folder: Path, with_vectors: bool, queries: int) -> None:
+    """Print one collection's tables."""
+    corpus = load(name, folder / "beir", with_vectors)
+    with opened(corpus, folder) as (routes, target):
         loops = bare(corpus)
         print(f"\n{name}: {len(corpus.documents)} documents, {len(corpus.testset.rows)} queries")
         for note in corpus.testset.notes:
             print(f"  note: {note}")
         _quality(corpus, loops, routes, target)
         _time(corpus, loops, routes, target, queries)
-    finally:
-        store.close()
 
 
-def _quality(
-    corpus: Corpus, loops: Mapping[str, Find], routes: Mapping[type[Any], Any], target: Target
-) -> None:
+def _quality(corpus: Corpus, loops: Mapping[str, Find], routes: Routes, target: Target) -> None:
     print(f"  {'':8}  {' / '.join(map(str, MEASURES))}: bare | ours [95 % interval of nDCG@10]")
     with Runner(routes) as runner:
         for channel in corpus.channels:
@@ -215,7 +211,7 @@ def _quality(
 def _time(
     corpus: Corpus,
     loops: Mapping[str, Find],
-    routes: Mapping[type[Any], Any],
+    routes: Routes,
     target: Target,
     queries: int,
 ) -> None:

@@ -1,0 +1,1 @@
+"""Other tools at the same work, in an environment of their own."""
