@@ -17,6 +17,7 @@ from ragwright.models import (
     AnalyzerOptions,
     WordTokenizer,
     detect_language,
+    is_code,
     make_analyzer,
     words,
 )
@@ -30,6 +31,17 @@ DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
         ("Fault APP_w304.", "app_w304", {"app", "w304", "304"}),
         ("(LNK2019)", "lnk2019", {"lnk", "2019"}),
         ("error C2065, undeclared", "c2065", {"2065"}),
+        ("error C2065.", "c2065", {"2065"}),
+        ("the “C2065”: one", "c2065", {"2065"}),
+        ('"C2065"', "c2065", {"2065"}),
+        ("[C2065]?", "c2065", {"2065"}),
+        ("C2065;", "c2065", {"2065"}),
+        ("C2065…", "c2065", {"2065"}),
+        ("E0308's cause", "e0308", {"0308"}),
+        ("error:C2065", "error:c2065", {"c2065", "2065"}),
+        ("at 0x80070005", "0x80070005", {"80070005"}),
+        ("CVE-2021-44228!", "cve-2021-44228", {"cve", "2021", "44228"}),
+        ("file.cpp(12): C2065", "file.cpp", {"file", "cpp", "12", "c2065"}),
         ("see XX-31201!", "xx-31201", {"xx", "31201"}),
         ("since v2.3.1.", "v2.3.1", {"2.3.1"}),
         ("call std::move(x)", "std::move", {"std", "move"}),
@@ -84,6 +96,30 @@ def test_elisions_and_stop_words_of_french_leave_only_content() -> None:
     analyzer = make_analyzer(AnalyzerOptions(language="fr", stem=False))
     assert analyzer.tokens("L'état d'urgence qu’il a déclaré") == ["etat", "urgence", "declare"]
     assert analyzer.tokens("dans les avec pour qui") == []
+
+
+@pytest.mark.parametrize("text", ["l'erreur C2065", "l’erreur «C2065»", "d'erreur, c2065."])
+def test_a_code_in_french_stays_whole_beside_an_elision(text: str) -> None:
+    tokens = Analyzer(AnalyzerOptions(language="fr")).tokens(text)
+    assert tokens == ["erreur", "c2065", "2065"]
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("APP_w304", ["app_w304", "w304"]),
+        ("LNK2019", ["lnk2019", "2019"]),
+        ("std::move", ["std::move"]),
+        ("snake_case", ["snake_case"]),
+        ("v2.3.1", ["v2.3.1", "2.3.1"]),
+        ("error 31201", ["31201"]),
+        ("chapter 12 of 300", []),
+        ("a well-known camelCase word in l'été", []),
+        ("東京都", []),
+    ],
+)
+def test_codes_are_told_from_words(text: str, codes: list[str]) -> None:
+    assert [token for token in Analyzer().tokens(text) if is_code(token)] == codes
 
 
 def test_contractions_leave_no_debris() -> None:

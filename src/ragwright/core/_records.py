@@ -213,12 +213,14 @@ class Rung:
 class Term:
     """A token the keyword channel looked for, in how many chunks it stands, and its weight (idf).
 
-    ``chunks`` is 0 for a token that the index does not hold.
+    ``chunks`` is 0 for a token that the index does not hold; ``most`` is the most that the
+    token can add to a chunk's score.
     """
 
     token: str
     chunks: int
     idf: float
+    most: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,7 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
             if request.relax is not None:
                 query = _vector(request) if request.channel == "dense" else request.text
                 return view.relaxed(query, request.k, request.relax, request.filters)
-            return SearchReply(view.keyword(request.text, request.k, request.filters))
+            return view.keyword_reply(request.text, request.k, request.filters)
         except RagwrightError as error:
             return error
 

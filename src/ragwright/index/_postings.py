@@ -1,26 +1,36 @@
 """BM25 over posting lists, in the variant of Lucene.
 
     score(q, d) = sum over t in q of  ln(1 + (N - df + 0.5) / (df + 0.5))
-                                      * tf / (tf + k1 * (1 - b + b * len(d) / avglen))
+                                      * (tf / (tf + k1 * (1 - b + b * len(d) / avglen)) + delta(t))
 
 Source: Kamphuis et al., "Which BM25 do you mean?", ECIR 2020, variant "Lucene (accurate)".
+delta(t) is 0 for a word, so that the scores of words are exactly that variant's. For a code
+(:func:`ragwright.models.is_code`) it is :data:`CODE_BONUS`, as in BM25+ (Lv and Zhai,
+"Lower-bounding term frequency normalization", CIKM 2011): a long page that lists a code once
+must not fall behind short pages that do not hold it at all.
 The factor that depends on the chunk (its *impact*) is worked out when a view is opened or
 saved; dead rows have impact 0, and so count neither in a score nor in df.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core import Term
+from ..models import is_code
 from ._arrays import Array, Arrays
-from ._tokens import Terms
+from ._tokens import Terms, token_numbers
 
 Impacts = NDArray[np.float32]
 Scores = NDArray[np.float64]
+
+CODE_BONUS = 0.5
+"""What a chunk gains by holding a code at all, times its idf. Development data is indifferent
+between 0.25 and 1 (docs/decisions/0005-fusion.md)."""
 
 
 def build_postings(rows: Sequence[Terms]) -> dict[str, Array]:
@@ -43,6 +53,13 @@ def build_postings(rows: Sequence[Terms]) -> dict[str, Array]:
         "terms.counts": counts.astype(narrow),
         "lengths": lengths,
     }
+
+
+def length_norms(lengths: Array, average: float, k1: float, b: float) -> Scores:
+    """What BM25 adds to a count below the line, per row; ``average`` is the mean length."""
+    if not average:
+        return np.full(len(lengths), k1)
+    return np.asarray(k1 * (1.0 - b + b * lengths / average), np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +86,7 @@ class Postings:
     def impacts(self, average: float, k1: float, b: float, dead: Array | None) -> Impacts:
         """Impact of every posting; ``average`` is the mean length over all live rows."""
         lengths = self.lengths.astype(np.float64)
-        norms = k1 * (1.0 - b + b * lengths / average) if average else np.full(len(lengths), k1)
+        norms = length_norms(lengths, average, k1, b)
         found = np.empty(len(self.rows), np.float32)
         step = 4_000_000
         for start in range(0, len(found), step):
@@ -91,36 +108,62 @@ class Postings:
         return [(s, e) if ok else (0, 0) for s, e, ok in zip(starts, ends, known, strict=True)]
 
 
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """What BM25 says of a query.
+
+    Attributes:
+        scores: Scores of all rows, one array a segment.
+        terms: Tokens of the query, each with the number of live rows that hold it.
+    """
+
+    scores: list[Scores]
+    terms: tuple[Term, ...]
+
+
+def bonus(token: str) -> float:
+    """What is added to the impact of a token that a chunk holds: delta of the formula above."""
+    return CODE_BONUS if is_code(token) else 0.0
+
+
 def bm25(
-    parts: Sequence[tuple[Postings, Impacts, bool]],
-    numbers: NDArray[np.uint64],
-    weights: Sequence[int],
-    live: int,
-) -> list[Scores]:
-    """Scores of all rows of all segments, one array a segment.
+    parts: Sequence[tuple[Postings, Impacts, bool]], query: Mapping[str, int], live: int
+) -> Ranked:
+    """Scores of all rows of all segments.
 
     Args:
         parts: Posting lists and impacts per segment, and whether some of its rows are dead.
-        numbers: Distinct terms of the query.
-        weights: How often each stands in the query.
+        query: Distinct tokens of the query, and how often each stands in it.
         live: Number of live rows over all segments (N).
     """
+    numbers = token_numbers(query)
+    bonuses = [bonus(token) for token in query]
     spans = [postings.find(numbers) for postings, _, _ in parts]
     frequency = np.zeros(len(numbers))
     for (_, impacts, some_dead), found in zip(parts, spans, strict=True):
         for term, (start, end) in enumerate(found):
             some = some_dead and end > start
             frequency[term] += np.count_nonzero(impacts[start:end]) if some else end - start
-    idf = np.log1p((live - frequency + 0.5) / (frequency + 0.5)) * np.asarray(weights)
-    factors = idf.tolist()
+    idf = np.log1p((live - frequency + 0.5) / (frequency + 0.5))
+    weights = idf * np.fromiter(query.values(), np.float64, len(query))
+    factors = weights.tolist()
     scores: list[Scores] = []
     for (postings, impacts, _), found in zip(parts, spans, strict=True):
-        lists = [(s, e, factors[term]) for term, (s, e) in enumerate(found) if e > s]
+        lists = [(s, e, factors[t], bonuses[t]) for t, (s, e) in enumerate(found) if e > s]
         size = len(postings.lengths)
         if not lists:
             scores.append(np.zeros(size))
             continue
-        rows = np.concatenate([postings.rows[s:e] for s, e, _ in lists])
-        gains = np.concatenate([impacts[s:e] * np.float64(factor) for s, e, factor in lists])
+        rows = np.concatenate([postings.rows[s:e] for s, e, _, _ in lists])
+        gains = np.concatenate([_gains(impacts[s:e], f, more) for s, e, f, more in lists])
         scores.append(np.asarray(np.bincount(rows, gains, size), np.float64))
-    return scores
+    most = weights * (1.0 + np.array(bonuses))
+    columns = (frequency.astype(np.int64).tolist(), idf.round(6).tolist(), most.round(6).tolist())
+    return Ranked(scores, tuple(map(Term, query, *columns)))
+
+
+def _gains(impacts: Impacts, factor: float, more: float) -> Scores:
+    """What a token adds to the score of each row of its list; nothing to a dead one."""
+    if not more:
+        return impacts * np.float64(factor)
+    return (impacts + np.float64(more) * (impacts > 0)) * np.float64(factor)

@@ -105,6 +105,10 @@ class View(ABC):
             FilterError: A filter names a field no chunk carries (the nearest are named).
         """
 
+    def keyword_reply(self, text: str, k: int, filters: Sequence[Filter] = ()) -> SearchReply:
+        """What :meth:`keyword` finds, and where the view knows them the tokens looked for."""
+        return SearchReply(self.keyword(text, k, filters))
+
     @abstractmethod
     def dense(
         self, vectors: Matrix, k: int, filters: Sequence[Filter] = ()

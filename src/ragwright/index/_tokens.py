@@ -70,22 +70,25 @@ def unpack_terms(blob: bytes) -> Terms:
 class ChunkTokens:
     """Tokens of a document's chunks: those of the text, of the title, of the headings.
 
-    Title and headings count once for each chunk, so that a chunk deep in a manual is found by
-    the manual's name.
+    Title and headings count in each chunk, so that a chunk deep in a manual is found by the
+    manual's name, and ``title_weight`` times each: a chunk is a text with fields, and a field
+    of weight w is as if it stood there w times (Robertson, Zaragoza, Taylor: "Simple BM25
+    extension to multiple weighted fields", CIKM 2004).
     """
 
     def __init__(self, source: TokenSource, title: str) -> None:
         self._source = source
-        self._title = source.tokens(title) if title else []
+        self._weight = source.title_weight
+        self._title = source.tokens(title) * self._weight if title and self._weight else []
         self._headings: dict[tuple[str, ...], list[str]] = {}
 
     def of(self, chunk: Chunk) -> list[str]:
         """Tokens of one chunk."""
         found = self._source.tokens(chunk.text) + self._title
-        if chunk.headings:
+        if chunk.headings and self._weight:
             if chunk.headings not in self._headings:
                 text = "\n".join(chunk.headings)
-                self._headings[chunk.headings] = self._source.tokens(text)
+                self._headings[chunk.headings] = self._source.tokens(text) * self._weight
             found += self._headings[chunk.headings]
         return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,11 @@ from ._fields import Rows as Positions
 from ._filters import Mask, field_counts, filter_masks, positions_of, unknown_value
 from ._ladder import Ladder
 from ._order import DocumentOrder
-from ._postings import Impacts, bm25
+from ._postings import Impacts, Ranked, bm25
 from ._rank import ROUNDING, Rows, Scores, best, highest
 from ._relaxed import Channel, climb
 from ._segment import Segment, id_number
 from ._store import Matrix, Pair, View, ViewStatistics
-from ._tokens import token_numbers
 
 _CELLS = 16_000_000
 """Most similarities worked out at once: 64 MB."""
@@ -145,29 +144,34 @@ class SegmentView(View):
         self, text: str, k: int, filters: Sequence[Filter] = ()
     ) -> tuple[tuple[str, float], ...]:
         """Up to k (chunk id, BM25 score), score above 0, best first, ties by id."""
+        return self.keyword_reply(text, k, filters).candidates
+
+    def keyword_reply(self, text: str, k: int, filters: Sequence[Filter] = ()) -> SearchReply:
+        """What :meth:`keyword` finds, and the tokens that were looked for."""
         state = self._open()
         masks = state.masks(filters) if filters else None
-        lists = self._bm25(state, text) if k > 0 else None
-        if lists is None:
-            return ()
+        asked = self._bm25(state, text)
+        if asked is None:
+            return SearchReply(())
+        if k < 1:
+            return SearchReply((), terms=asked.terms)
         found = []
-        for at, (part, scores) in enumerate(zip(state.parts, lists, strict=True)):
+        for at, (part, scores) in enumerate(zip(state.parts, asked.scores, strict=True)):
             mask = masks[at] if masks else None
             if mask is not None:
                 scores = scores * mask
             rows = highest(scores, k, ROUNDING, above=0.0)
             found.append((part.segment, rows, scores[rows]))
-        return best(found, k, above=0.0)
+        return SearchReply(best(found, k, above=0.0), terms=asked.terms)
 
-    def _bm25(self, state: State, text: str) -> list[Scores] | None:
-        """Scores of all rows, one array a segment; None for a text without a word."""
+    def _bm25(self, state: State, text: str) -> Ranked | None:
+        """Scores of all rows and what was looked for; None for a text without a word."""
         counts = Counter(self._analyzer.query_tokens(text))
         if not counts:
             return None
         return bm25(
             [(part.segment.postings, part.impacts, part.dead is not None) for part in state.parts],
-            token_numbers(counts),
-            list(counts.values()),
+            counts,
             state.rows,
         )
 
@@ -200,7 +204,8 @@ class SegmentView(View):
         """
         state = self._open()
         ladder = Ladder.of(relax)
-        channels = self._channels(state, query)
+        asked = self._bm25(state, query) if isinstance(query, str) else None
+        channels = self._channels(state, query, asked)
         masks = state.masks(filters)
         if not state.rows:
             return SearchReply(())
@@ -211,15 +216,17 @@ class SegmentView(View):
             (part.segment, mask, channel)
             for part, mask, channel in zip(state.parts, masks, channels, strict=True)
         ]
-        return climb(parts, positions, ladder, k, relax)
+        reply = climb(parts, positions, ladder, k, relax)
+        return reply if asked is None else replace(reply, terms=asked.terms)
 
-    def _channels(self, state: State, query: str | Matrix) -> list[Channel] | None:
+    def _channels(
+        self, state: State, query: str | Matrix, asked: Ranked | None
+    ) -> list[Channel] | None:
         """How each segment scores; None for a text without a word."""
         if isinstance(query, str):
-            lists = self._bm25(state, query)
-            if lists is None:
+            if asked is None:
                 return None
-            return [Channel(scores.take, scores.take, above=0.0) for scores in lists]
+            return [Channel(scores.take, scores.take, above=0.0) for scores in asked.scores]
         queries = checked_queries(query, self.pair, self.snapshot)
         if len(queries) != 1:
             raise RetrieveError(

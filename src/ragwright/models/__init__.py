@@ -8,6 +8,7 @@ from ._analysis import (
     TokenSource,
     WordTokenizer,
     detect_language,
+    is_code,
     make_analyzer,
     words,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "embed_texts",
     "export_onnx",
     "family_prefixes",
+    "is_code",
     "make_analyzer",
     "model_handlers",
     "pack_sentence",

@@ -109,9 +109,17 @@ class AnalyzerOptions:
     stem: bool = option(True, "Reduce words to their stems.", when="index")
     stop_words: bool = option(True, "Leave function words out.", when="index")
     fold: bool = option(True, "Treat accented letters as plain ones.", when="index")
+    title_weight: int = option(
+        2,
+        "How many times a word of the title or of a heading counts beside one of the text.",
+        when="index",
+        ge=0,
+    )
 
     def __post_init__(self) -> None:
-        """Refuse a language nobody wrote rules for."""
+        """Refuse a language nobody wrote rules for, and a weight that is no count."""
+        if self.title_weight < 0:
+            raise ConfigError(f"title_weight must be 0 or more, not {self.title_weight}")
         known = ("auto", *LANGUAGES, "none")
         if self.language not in known:
             raise ConfigError(
@@ -125,9 +133,11 @@ class TokenSource(ABC):
 
     Attributes:
         spec: Canonical text of the settings; equal specs give equal tokens.
+        title_weight: How many times a token of a title or heading counts in a chunk.
     """
 
     spec: str
+    title_weight: int = 1
 
     @abstractmethod
     def tokens(self, text: str) -> list[str]:
@@ -147,7 +157,8 @@ class Analyzer(TokenSource):
     def __init__(self, options: AnalyzerOptions | None = None) -> None:
         self.options = options or AnalyzerOptions()
         settings = asdict(self.options)
-        self.spec = f"words/1 {canonical_json(settings)}"
+        self.spec = f"words/2 {canonical_json(settings)}"
+        self.title_weight = self.options.title_weight
         language = self.options.language
         stops = stop_words(language) if self.options.stop_words else frozenset()
         self._stops = stops
@@ -362,6 +373,21 @@ def detect_language(texts: Iterable[str], *, least: int = 30) -> str:
     if best < least or best < 1.3 * second:
         return "auto"
     return max(counts, key=lambda name: counts[name])
+
+
+def is_code(token: str) -> bool:
+    """True for a token that names one thing by its spelling: ``c2065``, ``std::move``, ``31201``.
+
+    These are tokens with a digit and a letter or mark, numbers of four digits or more, and
+    words held together by a mark that words of a language are not (``_ : / @ .``).
+    """
+    if not _DIGITS.isdisjoint(token):
+        return len(token) > 3 or not token.isdigit()
+    return not _CODE_MARKS.isdisjoint(token)
+
+
+_DIGITS = frozenset("0123456789")
+_CODE_MARKS = frozenset("_:/@.")
 
 
 def _pairs(run: str) -> tuple[str, ...]:
