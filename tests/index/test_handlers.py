@@ -122,6 +122,7 @@ def test_a_pinned_snapshot_answers_while_the_store_moves_on(store: SqliteStore) 
     handler = SearchHandler(views)
     asked = [Search(name, "keyword", 3, text="newcomer") for name in (pinned, store.snapshot(PAIR))]
     old, new = handler.carry(asked)
+    assert isinstance(old, SearchReply)
     assert old.candidates == ()
     assert [(term.token, term.chunks) for term in old.terms] == [("newcom", 0)]
     assert isinstance(new, SearchReply)
