@@ -252,11 +252,12 @@ class RerankReply:
 
 @dataclass(frozen=True, slots=True)
 class SqlReply:
-    """Columns and rows; ``truncated`` where the row limit cut them."""
+    """Columns and rows; ``truncated`` where a limit cut them, and ``notes`` which one."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     truncated: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from ._channels import candidates
+from ._databases import (
+    Databases,
+    SqlHandler,
+)
 from ._expand import ExpandOptions, expand_hits, merge_hits
 from ._fusion import rrf
 from ._options import ChannelWeights, RetrieveOptions
@@ -19,11 +23,23 @@ from ._select import (
     word_similarities,
 )
 from ._spread import Spread, one_sided, spread
+from ._tables import (
+    Column,
+    Database,
+    DatabaseOptions,
+    DatabaseReader,
+    Table,
+)
 from ._target import Candidates, Explanation, Retrieved, Target, Variant
 
 __all__ = [
     "Candidates",
     "ChannelWeights",
+    "Column",
+    "Database",
+    "DatabaseOptions",
+    "DatabaseReader",
+    "Databases",
     "ExpandOptions",
     "Explanation",
     "RerankOptions",
@@ -31,6 +47,8 @@ __all__ = [
     "Retrieved",
     "SelectOptions",
     "Spread",
+    "SqlHandler",
+    "Table",
     "Target",
     "Variant",
     "candidates",

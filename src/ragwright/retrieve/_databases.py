@@ -1,0 +1,160 @@
+"""The configured SQL databases, and the handler that reads them for the runner."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import quote
+
+from ..core import ConfigError, DatabaseError, RagwrightError, near
+from ..flow import OnDelta, SendHandler, Sql, SqlReply
+from ._postgres import PostgresReader
+from ._sqlite import SqliteReader
+from ._statement import checked_statement
+from ._tables import VARIABLE, Database, DatabaseOptions, DatabaseReader
+
+_GRACE = 15.0
+"""Seconds for connecting and fetching, on top of what a statement may take."""
+
+
+class Databases:
+    """The configured databases, opened when first needed; schemas are read once.
+
+    Args:
+        options: The entries.
+        root: Folder that relative SQLite paths start from.
+    """
+
+    def __init__(self, options: Sequence[DatabaseOptions], root: Path = Path()) -> None:
+        self._options = {entry.name: entry for entry in options}
+        if len(self._options) != len(options):
+            raise ConfigError("two databases have one name", hint="give each its own name")
+        self._root = root
+        self._readers: dict[str, DatabaseReader] = {}
+        self._described: dict[str, Database] = {}
+        self._lock = threading.Lock()
+
+    def options(self, name: str) -> DatabaseOptions:
+        """The entry of a database.
+
+        Raises:
+            DatabaseError: Nobody configured it.
+        """
+        if name not in self._options:
+            raise DatabaseError(
+                f"no database {name!r} is configured", hint=near(name, self._options)
+            )
+        return self._options[name]
+
+    def reader(self, name: str) -> DatabaseReader:
+        """What reads a database; nothing is opened yet.
+
+        Raises:
+            ConfigError: The address is of no known kind, or names a variable that is not set.
+            DatabaseError: Nobody configured it.
+        """
+        options = self.options(name)
+        with self._lock:
+            if name not in self._readers:
+                self._readers[name] = _open(options, self._root)
+            return self._readers[name]
+
+    def described(self) -> tuple[Database, ...]:
+        """All databases with their schemas; one that cannot be read says why."""
+        return tuple(map(self._describe, self._options))
+
+    def _describe(self, name: str) -> Database:
+        found = self._described.get(name)
+        if found is None:
+            options = self._options[name]
+            try:
+                reader = self.reader(name)
+                found = Database(options, reader.schema(), reader.dialect)
+                self._described[name] = found
+            except RagwrightError as error:  # not kept: it may be up again next time
+                found = Database(options, problem=error.what)
+        return found
+
+
+class SqlHandler(SendHandler[Sql, SqlReply]):
+    """Carries out read-only statements, a few at a time per database, off the loop."""
+
+    def __init__(self, databases: Databases, workers: int = 4) -> None:
+        self._databases = databases
+        self._workers = workers
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="ragwright-sql")
+
+    def lane(self, request: Sql) -> str:
+        """The database."""
+        return f"sql:{request.database}"
+
+    def limit(self, lane: str) -> int | None:
+        """As many statements at once as there are threads."""
+        return self._workers
+
+    def timeout(self, request: Sql) -> float | None:
+        """The statement's own limit and some time to connect and fetch."""
+        return self._databases.options(request.database).timeout + _GRACE
+
+    def durable(self, request: Sql) -> bool:
+        """Tables change: rows live inside their own run."""
+        return False
+
+    async def send(self, request: Sql, on_delta: OnDelta | None = None) -> SqlReply:
+        """Check the statement and read its rows.
+
+        Raises:
+            StatementError: It is refused, rejected or stopped.
+            DatabaseError: The database cannot be asked.
+        """
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, self._read, request)
+
+    def _read(self, request: Sql) -> SqlReply:
+        statement = checked_statement(request.statement)
+        most = min(request.max_rows, self._databases.options(request.database).max_rows)
+        return self._databases.reader(request.database).read(statement, most)
+
+    async def aclose(self) -> None:
+        """Let go of the threads; statements under way end by their own limit."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _open(options: DatabaseOptions, root: Path) -> DatabaseReader:
+    from_variables = filled_address(options.address)
+    scheme, _, rest = from_variables.partition("://")
+    if scheme == "sqlite":
+        path = Path(rest.removeprefix("/")).expanduser()
+        return SqliteReader(options, path if path.is_absolute() else root / path)
+    if scheme in {"postgresql", "postgres"}:
+        return PostgresReader(options, from_variables)
+    raise ConfigError(
+        f"the database {options.name!r} has an address of no known kind",
+        hint="sqlite:///PATH or postgresql://USER:${VARIABLE}@HOST/NAME",
+    )
+
+
+def filled_address(address: str) -> str:
+    """An address with its environment variables put in, quoted where they are part of a URL.
+
+    Raises:
+        ConfigError: A variable is not set.
+    """
+    whole = VARIABLE.fullmatch(address)
+    plain = whole is not None or address.startswith("sqlite:")
+
+    def value(found: re.Match[str]) -> str:
+        text = os.environ.get(found[1], "")
+        if not text:
+            raise ConfigError(
+                f"a database address needs {found[1]}, which is not set",
+                hint=f"export {found[1]}=…  (secrets are read from the environment only)",
+            )
+        return text if plain else quote(text, safe="")
+
+    return VARIABLE.sub(value, address)

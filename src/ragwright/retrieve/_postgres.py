@@ -1,0 +1,193 @@
+"""Reading a PostgreSQL database so that nothing but reading can happen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from ..core import DatabaseError, StatementError, require
+from ..flow import SqlReply
+from ._tables import CELL, Column, DatabaseOptions, DatabaseReader, RowBuffer, Table
+
+_PLAIN = {16, 20, 21, 23, 700, 701}
+"""Types whose values have a bounded size: bool, the integers, the floats. Others go as text."""
+
+_COLUMNS = """
+SELECT table_schema, table_name, column_name, data_type
+FROM information_schema.columns
+WHERE table_schema NOT IN ('pg_catalog', 'information_schema')
+ORDER BY table_schema, table_name, ordinal_position
+"""
+
+_SAMPLE = 1_000
+
+
+class PostgresReader(DatabaseReader):
+    """One connection a statement, in a read-only transaction that is always rolled back.
+
+    The statement stands in parentheses as a subquery and goes by the extended protocol. So it
+    is one statement by construction, and the server's own grammar refuses a writing ``WITH``
+    and ``SELECT … INTO`` there; the transaction's first snapshot is taken before, after which
+    the server lets nobody make it writable. A superuser reads as ``pg_read_all_data``.
+    """
+
+    dialect = "PostgreSQL"
+
+    def __init__(self, options: DatabaseOptions, address: str) -> None:
+        self._options = options
+        self._address = address
+
+    def schema(self) -> tuple[Table, ...]:
+        """Tables and views that the role may read; only those named, where any are."""
+        psycopg = require("psycopg", "pg", "reading PostgreSQL")
+        with self._reading() as cursor:
+            try:
+                cursor.execute(_COLUMNS)
+                return tuple(self._tables(cursor, cursor.fetchall()))
+            except psycopg.Error as error:
+                raise self._unreachable(error) from error
+
+    def _tables(self, cursor: Any, rows: Sequence[Any]) -> Iterator[Table]:
+        for (schema, table), found in groupby(rows, key=lambda row: (row[0], row[1])):
+            name = table if schema == "public" else f"{schema}.{table}"
+            if self._options.tables and name not in self._options.tables:
+                continue
+            columns = [
+                Column(row[2], row[3], self._examples(cursor, schema, table, row[2]))
+                for row in found
+            ]
+            yield Table(name, tuple(columns))
+
+    def _examples(self, cursor: Any, schema: str, table: str, column: str) -> tuple[str, ...]:
+        if not self._options.examples:
+            return ()
+        sql = require("psycopg.sql", "pg", "reading PostgreSQL")
+        query = sql.SQL(
+            "SELECT DISTINCT left({column}::text, 60) FROM (SELECT {column} FROM {table} "
+            "LIMIT {sample}) AS sample WHERE {column} IS NOT NULL ORDER BY 1 LIMIT {most}"
+        ).format(
+            column=sql.Identifier(column),
+            table=sql.Identifier(schema, table),
+            sample=_SAMPLE,
+            most=self._options.examples,
+        )
+        cursor.execute(query)
+        return tuple(str(value) for (value,) in cursor.fetchall())
+
+    def read(self, statement: str, max_rows: int) -> SqlReply:
+        """Rows of one checked statement, within all limits."""
+        psycopg = require("psycopg", "pg", "reading PostgreSQL")
+        buffer = RowBuffer(max_rows, self._options.max_characters)
+        with self._reading() as cursor:
+            try:
+                # Parameters, even none, make psycopg use the extended protocol.
+                shape = f"SELECT * FROM (\n{statement}\n) AS ragwright_rows LIMIT 0"  # noqa: S608
+                cursor.execute(shape, ())
+                columns = [(column.name, column.type_code) for column in cursor.description or ()]
+                for row in cursor.stream(
+                    _bounded(statement, [kind for _, kind in columns]), (CELL + 1, max_rows + 1)
+                ):
+                    if not buffer.take(row):
+                        break
+            except psycopg.Error as error:
+                raise self._rejected(error) from error
+        return buffer.reply([name for name, _ in columns])
+
+    @contextmanager
+    def _reading(self) -> Iterator[Any]:
+        """A cursor in a read-only transaction with a time limit; closed whatever happens."""
+        psycopg = require("psycopg", "pg", "reading PostgreSQL")
+        limit = int(self._options.timeout * 1000)
+        settings = {
+            "statement_timeout": limit,
+            "lock_timeout": limit,
+            "idle_in_transaction_session_timeout": limit * 2 + 10_000,
+            "standard_conforming_strings": "on",
+            "max_parallel_workers_per_gather": 0,
+        }
+        try:
+            connection = psycopg.connect(
+                self._address,
+                connect_timeout=10,
+                tcp_user_timeout=limit + 10_000,
+                application_name="ragwright",
+                cursor_factory=psycopg.RawCursor,
+                prepare_threshold=None,
+            )
+        except psycopg.Error as error:
+            raise self._unreachable(error) from error
+        try:
+            connection.read_only = True
+            cursor = connection.cursor()
+            try:
+                for name, value in settings.items():
+                    cursor.execute("SELECT pg_catalog.set_config($1, $2, true)", (name, str(value)))
+                self._give_up_rights(cursor)
+            except psycopg.Error as error:
+                raise self._unreachable(error) from error
+            yield cursor
+        finally:
+            connection.close()  # rolls back
+
+    def _give_up_rights(self, cursor: Any) -> None:
+        """Read as a role without other rights where the user is a superuser.
+
+        Raises:
+            DatabaseError: The server has no such role (before version 14).
+        """
+        if cursor.connection.info.parameter_status("is_superuser") != "on":
+            return
+        cursor.execute("SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = 'pg_read_all_data'")
+        if cursor.fetchone() is None:
+            raise DatabaseError(
+                f"the database {self._options.name!r} is opened as a superuser",
+                where=f"retrieve.databases: {self._options.name}",
+                hint="name a role that may only read (GRANT SELECT … TO …)",
+            )
+        cursor.execute("SET LOCAL ROLE pg_read_all_data")
+
+    def _unreachable(self, error: Exception) -> DatabaseError:
+        # The driver's message may repeat the address.
+        secret = _password(self._address)
+        said = _first_line(error).replace(secret, "…") if secret else _first_line(error)
+        return DatabaseError(
+            f"{self._options.name!r} cannot be opened: {said}",
+            where=f"retrieve.databases: {self._options.name}",
+        )
+
+    def _rejected(self, error: Exception) -> StatementError:
+        reason = _first_line(error)
+        if "statement timeout" in reason:
+            reason = f"it took longer than {self._options.timeout:g} s and was stopped"
+        return StatementError(
+            f"{self._options.name!r} did not answer the statement: {reason}",
+            hint="only reading is allowed, within the limits under retrieve.databases",
+        )
+
+
+def _bounded(statement: str, kinds: list[int]) -> str:
+    """The statement as a subquery whose long values the server cuts before it sends them."""
+    names = [f"c{number}" for number in range(1, len(kinds) + 1)]
+    shown = [
+        name if kind in _PLAIN else f"pg_catalog.left(CAST({name} AS pg_catalog.text), $1)"
+        for name, kind in zip(names, kinds, strict=True)
+    ]
+    # $1 is named once more, so that its type is known where no column is cut.
+    return (
+        f"SELECT {', '.join(shown)} FROM (\n{statement}\n) "  # noqa: S608
+        f"AS ragwright_rows({', '.join(names)}) WHERE $1::integer > 0 LIMIT $2::bigint"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _password(address: str) -> str:
+    try:
+        return unquote(urlsplit(address).password or "")
+    except ValueError:
+        return ""

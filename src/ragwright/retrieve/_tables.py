@@ -1,0 +1,174 @@
+"""What is known of a SQL database: its entry in the settings, its tables, its reader."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from ..core import ConfigError, option
+from ..flow import SqlReply
+
+CELL = 2_000
+"""Characters of one value; a longer one is cut, and the reply says so."""
+
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""An environment variable in an address."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseOptions:
+    """One SQL database that questions may be answered from, read-only.
+
+    Give it a role of its own that may only read: what follows limits what a statement can do,
+    the role's rights limit what it can see.
+    """
+
+    name: str = option("", "Name by which routes and citations call it.")
+    address: str = option(
+        "", "sqlite:///PATH or postgresql://USER:${VARIABLE}@HOST/NAME; secrets by variable only."
+    )
+    description: str = option("", "What it holds, in a sentence, for the model and the router.")
+    tables: tuple[str, ...] = option(
+        (), "Tables and views the model is shown, and SQLite lets it read; all where empty."
+    )
+    keywords: tuple[str, ...] = option((), "Words that send a question here.")
+    max_rows: int = option(100, "Most rows of one result.", ge=1, le=10_000)
+    max_characters: int = option(100_000, "Most characters of one result.", ge=100)
+    timeout: float = option(10.0, "Seconds one statement may take.", gt=0, le=600)
+    examples: int = option(
+        0, "Values of each column that the model is shown; 0 shows names and types only.", ge=0
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be opened, and secrets in the file.
+
+        Raises:
+            ConfigError: No name, no address, or an address that holds a password.
+        """
+        if not re.fullmatch(r"[\w.-]+", self.name):
+            raise ConfigError(
+                f"{self.name!r} is no name for a database", hint="letters, digits, - and _"
+            )
+        if not self.address:
+            raise ConfigError(
+                f"the database {self.name!r} has no address", hint="sqlite:///PATH, postgresql://…"
+            )
+        if _holds_secret(self.address):
+            raise ConfigError(
+                f"the address of the database {self.name!r} holds a password",
+                hint="put it into an environment variable and write ${VARIABLE} in its place",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its name, the database's name of its type, some of its values."""
+
+    name: str
+    type: str = ""
+    examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table or view and its columns, in the database's order."""
+
+    name: str
+    columns: tuple[Column, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database as routing and prompts see it; ``problem`` says why it cannot be asked."""
+
+    options: DatabaseOptions
+    tables: tuple[Table, ...] = ()
+    dialect: str = "SQL"
+    problem: str = ""
+
+
+class DatabaseReader(ABC):
+    """Reads one database; a fresh connection for every call, so that no state outlives one."""
+
+    dialect: str = "SQL"
+
+    @abstractmethod
+    def schema(self) -> tuple[Table, ...]:
+        """Tables and views with their columns.
+
+        Raises:
+            DatabaseError: It cannot be opened or read.
+        """
+
+    @abstractmethod
+    def read(self, statement: str, max_rows: int) -> SqlReply:
+        """Rows of one statement that has been checked.
+
+        Raises:
+            StatementError: The database rejects it, or it takes too long.
+            DatabaseError: The database cannot be opened.
+        """
+
+
+@dataclass(slots=True)
+class RowBuffer:
+    """Rows taken one by one until a limit is reached; values are made plain and short."""
+
+    max_rows: int
+    max_characters: int
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    truncated: bool = False
+    cut: bool = False
+    _used: int = 0
+
+    def take(self, row: Sequence[Any]) -> bool:
+        """Add a row; False where there is no room for it or any further one."""
+        plain = tuple(map(self._plain, row))
+        self._used += sum(len(str(value)) for value in plain)
+        if len(self.rows) >= self.max_rows or self._used > self.max_characters:
+            self.truncated = True
+            return False
+        self.rows.append(plain)
+        return True
+
+    def reply(self, columns: Sequence[str]) -> SqlReply:
+        """What was taken, as a reply."""
+        notes = []
+        if self.truncated and len(self.rows) >= self.max_rows:
+            notes.append(f"only the first {self.max_rows} rows were read")
+        elif self.truncated:
+            notes.append(
+                f"only {len(self.rows)} rows fit {self.max_characters} characters; more were found"
+            )
+        if self.cut:
+            notes.append(f"values longer than {CELL} characters were cut")
+        return SqlReply(tuple(columns), tuple(self.rows), self.truncated, tuple(notes))
+
+    def _plain(self, value: Any) -> Any:
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if isinstance(value, bytes | memoryview):
+            return f"<{len(value)} bytes>"
+        text = str(value)
+        if len(text) > CELL:
+            self.cut = True
+            return text[:CELL] + "…"
+        return text
+
+
+def _holds_secret(address: str) -> bool:
+    """True where a password stands in an address as it is written."""
+    if address.startswith("sqlite:"):
+        return False
+    bare = VARIABLE.sub("", address)
+    try:
+        parts = urlsplit(bare)
+        return bool(parts.password) or any(
+            any(values) for key, values in parse_qs(parts.query).items() if "password" in key
+        )
+    except ValueError:
+        return "password" in address or bool(re.search(r":[^/@]+@", bare))

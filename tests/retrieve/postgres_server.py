@@ -1,0 +1,65 @@
+"""A PostgreSQL server of a test's own: a fresh cluster on a Unix socket, no network."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+def binaries() -> Path:
+    """The newest installed server's programs; the test is skipped where there are none."""
+    found = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    on_path = shutil.which("initdb")
+    if on_path:
+        found.append(Path(on_path).resolve().parent)
+    if not found:
+        pytest.skip("no PostgreSQL server is installed (looked for initdb)")
+    return max(found, key=lambda path: path.parent.name)
+
+
+def plain_user() -> str | None:
+    """Whom to run the server as: it refuses root."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        try:
+            return pwd.getpwnam(name).pw_name
+        except KeyError:
+            continue
+    pytest.skip("PostgreSQL refuses to run as root, and there is no other user")
+
+
+@contextmanager
+def running_server() -> Iterator[str]:
+    """The folder of the socket of a server with superuser ``admin`` and trust on the socket."""
+    programs, user = binaries(), plain_user()
+    folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
+    if user:
+        shutil.chown(folder, user)
+
+    def call(command: Sequence[str]) -> None:
+        done = subprocess.run(
+            command, user=user, cwd=folder, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    data = folder / "data"
+    try:
+        call([f"{programs}/initdb", "-D", str(data), "-U", "admin", "-A", "trust", "-N"])
+        flags = f"-k {folder} -c listen_addresses='' -c fsync=off"
+        start = [f"{programs}/pg_ctl", "-D", str(data), "-w", "-o", flags]
+        call([*start, "-l", str(folder / "log"), "start"])
+        try:
+            yield str(folder)
+        finally:
+            call([f"{programs}/pg_ctl", "-D", str(data), "-m", "immediate", "stop"])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
