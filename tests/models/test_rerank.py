@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +12,15 @@ import pytest
 
 from ragwright.core import ModelRefusedError, ModelReplyError
 from ragwright.flow import RetryPolicy, Runner, rerank
-from ragwright.models import CrossEncoderReranker, Models, ModelSettings, model_handlers
-from ragwright.testing import Reply, ScriptedServer
+from ragwright.models import (
+    CrossEncoderReranker,
+    ExtractiveReranker,
+    Models,
+    ModelSettings,
+    Reranker,
+    model_handlers,
+)
+from ragwright.testing import Reply, RerankerSuite, ScriptedServer
 
 
 @pytest.fixture
@@ -123,3 +130,47 @@ def test_the_identity_is_that_of_the_files_and_opens_nothing(
         config.write_text(config.read_text("utf-8") + " ", "utf-8")
         assert Models(root=tmp_path).reranker_identity("st:elsewhere") != found
     assert CrossEncoderReranker(cross_encoder).identity == found
+
+
+class TestExtractiveConforms(RerankerSuite):
+    pointwise = False  # rarity is that among the passages, and earlier chunks count for more
+
+    def make(self) -> Reranker:
+        return ExtractiveReranker()
+
+
+class TestCrossEncoderConforms(RerankerSuite):
+    semantic = False  # random weights
+    query = "oil?"
+
+    @pytest.fixture(autouse=True)
+    def _open(self, cross_encoder: Path) -> None:
+        self._model = CrossEncoderReranker(cross_encoder)
+
+    def make(self) -> Reranker:
+        return self._model
+
+
+class ByServer(Reranker):
+    """A server's scores through a runner, in the shape that the suite asks for."""
+
+    def __init__(self, models: Models, name: str) -> None:
+        self._models, self._name = models, name
+        self.identity, self.scale = name, ""
+
+    def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
+        with Runner(model_handlers(self._models)) as runner:
+            reply = runner.run(rerank(self._name, query, passages))
+        self.scale = reply.scale
+        return reply.scores
+
+
+class TestServerConforms(RerankerSuite):
+    @pytest.fixture(autouse=True)
+    def _serve(self, server: ScriptedServer) -> None:
+        self._models = Models({"acme": ModelSettings(base=server.url)})
+
+    def make(self) -> Reranker:
+        made = ByServer(self._models, "acme:ranker")
+        made.score("q", ["p"])
+        return made

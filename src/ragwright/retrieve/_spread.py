@@ -99,6 +99,6 @@ def one_sided(hits: Sequence[Hit], pool: Sequence[Hit], field: str) -> str:
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
     sides = " and ".join(repr(value) for value in sorted(common))
     return (
-        f"one-sided: all {len(hits)} hits have {field} {sides}; {named}{more} were found too "
-        f"(balance {field}, or set a filter)"
+        f"one-sided: all {len(hits)} hits have {field} {sides}, while the search also found "
+        f"{named}{more} (balance {field}, or set a filter)"
     )

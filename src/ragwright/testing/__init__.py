@@ -7,6 +7,7 @@ from ._chunker_suite import ChunkerSuite
 from ._embedder_suite import EmbedderSuite
 from ._index_suite import IndexSuite
 from ._reader_suite import ReaderSuite
+from ._reranker_suite import RerankerSuite, RetrieverFunction, RetrieverSuite
 from ._server import Reply, Script, ScriptedServer, ServerRequest, SpawnedServer
 
 __all__ = [
@@ -16,6 +17,9 @@ __all__ = [
     "IndexSuite",
     "ReaderSuite",
     "Reply",
+    "RerankerSuite",
+    "RetrieverFunction",
+    "RetrieverSuite",
     "Script",
     "ScriptedServer",
     "ServerRequest",

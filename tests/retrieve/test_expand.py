@@ -1,0 +1,171 @@
+"""Expansion: surroundings, merged where they overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragwright.core import ChannelScore, ConfigError, Hit, RetrieveError, Rung
+from ragwright.flow import BatchHandler, Lookup, LookupReply, Runner
+from ragwright.retrieve import ExpandOptions, Target, expand_hits, merge_hits
+
+TEXT = "".join(chr(97 + n % 26) for n in range(400))
+PAGES = ((0, 1), (150, 2), (300, 3))
+
+
+def hit(rank: int, start: int, end: int, document: str = "d") -> Hit:
+    page = max(number for place, number in PAGES if place <= start)
+    turns = tuple((place, number) for place, number in PAGES if start < place < end)
+    return Hit(
+        rank,
+        1.0 / rank,
+        document,
+        f"{document}:{start}-{end}",
+        "d.txt",
+        "Title",
+        page,
+        start,
+        end,
+        TEXT[start:end],
+        channels={"keyword": ChannelScore(rank, 2.0)},
+        pages=turns,
+        rung=Rung(1.0),
+    )
+
+
+spans = st.tuples(st.integers(0, 390), st.integers(1, 60), st.sampled_from("de"))
+
+
+@given(st.lists(spans, max_size=12))
+def test_merged_hits_share_no_character_and_lose_none(drawn: list[tuple[int, int, str]]) -> None:
+    hits = [hit(n, s, min(400, s + length), d) for n, (s, length, d) in enumerate(drawn, 1)]
+    found = merge_hits(hits)
+    assert [h.rank for h in found] == list(range(1, len(found) + 1))
+    held = [(h.document_id, at) for h in found for at in range(h.start, h.end)]
+    assert len(held) == len(set(held))
+    assert set(held) == {(h.document_id, at) for h in hits for at in range(h.start, h.end)}
+    for one in found:
+        assert one.text == TEXT[one.start : one.end]
+        plain = hit(1, one.start, one.end)
+        assert (one.page, one.pages) == (plain.page, plain.pages)
+        parts = [h for h in hits if h.document_id == one.document_id and one.start <= h.start
+                 and h.end <= one.end]  # fmt: skip
+        best = min(parts, key=lambda h: h.rank)
+        assert (one.chunk_id, one.score, one.channels, one.rung) == (
+            best.chunk_id,
+            best.score,
+            best.channels,
+            best.rung,
+        )
+    order = [min(h.rank for h in hits if h.chunk_id == one.chunk_id) for one in found]
+    assert order == sorted(order)
+
+
+def test_hits_that_only_touch_stay_apart() -> None:
+    hits = (hit(1, 10, 20), hit(2, 0, 10))
+    assert merge_hits(hits) == hits
+
+
+class Wide(BatchHandler[Lookup, LookupReply]):
+    """An index whose chunks have 10 characters; neighbours reach 10 per chunk, sections 100."""
+
+    def __init__(self) -> None:
+        self.seen: list[Lookup] = []
+        self.lose = False
+
+    def durable(self, request: Lookup) -> bool:
+        return False
+
+    def carry(self, requests: Sequence[Lookup]) -> Sequence[LookupReply]:
+        self.seen += requests
+        return [LookupReply(self._hits(r)[self.lose :], notes=("noted",)) for r in requests]
+
+    def _hits(self, request: Lookup) -> tuple[Hit, ...]:
+        found = []
+        for key in request.chunk_ids:
+            document, _, span = key.rpartition(":")
+            start, end = map(int, span.split("-"))
+            if request.expand == "section":
+                start = start // 100 * 100
+                end = start + 100
+            else:
+                start, end = max(0, start - 10 * request.reach), end + 10 * request.reach
+            found.append(replace(hit(1, start, end, document), rank=0, score=0.0, channels={}))
+        return tuple(found)
+
+
+@pytest.fixture
+def index() -> Wide:
+    return Wide()
+
+
+def expanded(index: Wide, hits: Sequence[Hit], **options: Any) -> Any:
+    with Runner({Lookup: index}) as runner:
+        return runner.run(expand_hits(hits, Target("s"), ExpandOptions(**options)))
+
+
+def test_without_settings_nothing_is_asked(index: Wide) -> None:
+    hits = (hit(1, 50, 60),)
+    assert expanded(index, hits) == (hits, ())
+    assert expanded(index, (), by="section") == ((), ())
+    assert index.seen == []
+
+
+def test_neighbours_grow_text_and_span_and_nothing_else(index: Wide) -> None:
+    hits = (hit(1, 140, 150), hit(2, 250, 260))
+    found, notes = expanded(index, hits, by="neighbours", reach=2)
+    assert index.seen[0] == Lookup("s", ("d:140-150", "d:250-260"), expand="neighbours", reach=2)
+    assert [(h.start, h.end) for h in found] == [(120, 170), (230, 280)]
+    for one, before in zip(found, hits, strict=True):
+        assert one.text == TEXT[one.start : one.end]
+        assert (one.rank, one.score, one.channels, one.chunk_id, one.rung) == (
+            before.rank,
+            before.score,
+            before.channels,
+            before.chunk_id,
+            before.rung,
+        )
+    assert found[0].pages == ((150, 2),)
+    assert notes == ("noted",)
+
+
+def test_hits_of_one_section_become_one_in_the_place_of_the_better(index: Wide) -> None:
+    hits = (hit(1, 210, 220), hit(2, 30, 40), hit(3, 250, 260), hit(4, 30, 40, "e"))
+    found, notes = expanded(index, hits, by="section")
+    assert [(h.rank, h.chunk_id, h.start, h.end) for h in found] == [
+        (1, "d:210-220", 200, 300),
+        (2, "d:30-40", 0, 100),
+        (3, "e:30-40", 0, 100),
+    ]
+    assert notes == ("noted", "1 hit is part of a better one's surroundings and not shown again")
+
+
+class Wordy(Wide):
+    """An index whose surroundings have five words."""
+
+    def _hits(self, request: Lookup) -> tuple[Hit, ...]:
+        return tuple(replace(found, text="a b c d e") for found in super()._hits(request))
+
+
+def test_surroundings_too_long_leave_the_chunk_alone_and_are_told() -> None:
+    base = (hit(1, 50, 60),)
+    found, notes = expanded(Wordy(), base, by="section", max_words=4)
+    assert found == base
+    assert notes[1] == "1 hit is not expanded: over 4 words by section"
+    assert expanded(Wordy(), base, by="section", max_words=5)[0][0].text == "a b c d e"
+
+
+def test_a_chunk_that_is_gone_is_an_error(index: Wide) -> None:
+    index.lose = True
+    with pytest.raises(RetrieveError, match="refresh"):
+        expanded(index, (hit(1, 0, 10), hit(2, 20, 30)), by="neighbours")
+
+
+def test_an_unknown_way_is_refused() -> None:
+    with pytest.raises(ConfigError, match="chapter"):
+        ExpandOptions("chapter")  # type: ignore[arg-type]
