@@ -16,6 +16,21 @@ Scores = NDArray[np.float64]
 ROUNDING = 2e-6
 """Scores this near to the k-th best may round to it."""
 
+_LARGE = 32 * 2**20
+_LONG = 128
+
+
+def products(matrix: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Inner product of every row with one query, in float32.
+
+    Of a matrix beyond the caches, BLAS' matrix-vector product reads several rows side by side
+    and gets less than half of the memory's speed; row by row the same takes 40 % of the time
+    (3.7 ms against 9.8 for 80,000 x 384). Short rows and small matrices are the other way round.
+    """
+    if matrix.nbytes > _LARGE and matrix.shape[1] >= _LONG:
+        return np.asarray(np.vecdot(matrix, query), np.float32)
+    return np.asarray(matrix @ query, np.float32)
+
 
 def highest(scores: NDArray[Any], k: int, slack: float, above: float = -np.inf) -> Rows:
     """Rows with a score greater than ``above`` that may be among the k best.
