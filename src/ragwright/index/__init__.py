@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._handlers import LookupHandler, SearchHandler, Views
+from ._handlers import LookupHandler, SearchHandler
 from ._ladder import RungRate, rung_rates, rungs_of
 from ._lance import LanceStore
 from ._naive import naive_relaxed
@@ -19,7 +19,9 @@ from ._store import (
     chunk_key,
     embedded_text,
 )
+from ._stored import Reading, StoredChunk, StoredDocument
 from ._tokens import AnalyzerFactory, default_analyzer
+from ._views import Views
 
 __all__ = [
     "AnalyzerFactory",
@@ -27,11 +29,14 @@ __all__ = [
     "LanceStore",
     "LookupHandler",
     "Pair",
+    "Reading",
     "RungRate",
     "SearchHandler",
     "SqliteStore",
     "Store",
     "StoreOptions",
+    "StoredChunk",
+    "StoredDocument",
     "View",
     "ViewStatistics",
     "Views",

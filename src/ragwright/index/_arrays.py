@@ -34,6 +34,18 @@ class Arrays:
 
     meta: Mapping[str, Any] = field(default_factory=dict)
     arrays: Mapping[str, Array] = field(default_factory=dict)
+    mapped: mmap.mmap | None = field(default=None, repr=False, compare=False)
+
+    def check(self) -> None:
+        """See to it that the file behind is still as long as it was.
+
+        To read what is no longer there does not raise: it ends the process.
+
+        Raises:
+            StoreError: It was cut off after it had been opened.
+        """
+        if self.mapped is not None and self.mapped.size() < len(self.mapped):
+            raise StoreError("a saved view was cut off while it was open")
 
     def __getitem__(self, name: str) -> Array:
         """The array of that name."""
@@ -126,19 +138,31 @@ def open_arrays(path: Path) -> Arrays:
         head = file.read(16)
         if len(head) < 16 or head[:8] != _MAGIC:
             raise StoreError("not a file of arrays", where=str(path), hint="delete it")
+        size = os.fstat(file.fileno()).st_size
         length = struct.unpack("<Q", head[8:])[0]
+        if length > size:
+            raise StoreError("damaged header", where=str(path), hint="delete it")
         try:
             header = json.loads(file.read(length))
-        except ValueError as error:
+            start = 16 + length
+            whole = start + header["size"]
+        except (ValueError, TypeError, KeyError) as error:
             raise StoreError("damaged header", where=str(path), hint="delete it") from error
-        start = 16 + length
-        if os.fstat(file.fileno()).st_size != start + header["size"]:
+        if size != whole:
             raise StoreError("file of arrays is cut off", where=str(path), hint="delete it")
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    try:
+        arrays = _mapped(mapped, header["arrays"], start)
+        return Arrays(header["meta"], arrays, mapped)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StoreError("damaged header", where=str(path), hint="delete it") from error
+
+
+def _mapped(mapped: mmap.mmap, entries: Any, start: int) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
-    for name, (dtype, shape, offset) in header["arrays"].items():
+    for name, (dtype, shape, offset) in entries.items():
         count = int(np.prod(shape, dtype=np.int64))
         # A zero-length array may stand at the very end, where nothing is mapped.
         at = start + offset if count else 0
         arrays[name] = np.frombuffer(mapped, dtype, count, at).reshape(shape)
-    return Arrays(header["meta"], arrays)
+    return arrays

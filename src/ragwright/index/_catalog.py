@@ -51,6 +51,7 @@ class Catalog:
         self._folder = folder / store_id
         self._options = options
         self._open: weakref.WeakValueDictionary[str, State] = weakref.WeakValueDictionary()
+        self._distrusted: set[str] = set()
         self._lock = threading.RLock()
 
     def snapshot(self, pair: Pair, digest: str) -> str:
@@ -67,6 +68,16 @@ class Catalog:
                 if state is not None:
                     self._open[snapshot] = state
             return state
+
+    def distrust(self, pair: Pair, snapshot: str) -> None:
+        """Forget a state, open or saved, and lend none of the pair's saved segments to another.
+
+        A damaged segment of the right length looks like a sound one, so all are built anew.
+        """
+        with self._lock:
+            self._open.pop(snapshot, None)
+            _unlink(self._view_path(pair, snapshot))
+            self._distrusted.update(path.name for path in self._home(pair).glob("*.seg"))
 
     def build(self, pair: Pair, snapshot: str, live: Stamps, read: Read) -> State:
         """The state whose documents have the stamps ``live``, from old segments and new ones.
@@ -146,7 +157,11 @@ class Catalog:
             segments = [Segment(open_arrays(self._home(pair) / name), name) for name in names or ()]
         except (OSError, StoreError):
             return []
-        kept = [segment for segment in segments if _dead_share(segment, live) <= _DEAD_SHARE]
+        kept = [
+            segment
+            for segment in segments
+            if segment.name not in self._distrusted and _dead_share(segment, live) <= _DEAD_SHARE
+        ]
         small = [segment for segment in kept if segment.rows < MAX_ROWS // 2]
         if len(small) >= _MANY:
             total = sum(segment.rows for segment in small)
@@ -228,7 +243,9 @@ def _state(view: Arrays, segments: Sequence[Segment]) -> State:
         for index, segment in enumerate(segments)
     ]
     meta = view.meta
-    return State(parts, rows=meta["rows"], documents=meta["documents"], tokens=meta["tokens"])
+    return State(
+        parts, rows=meta["rows"], documents=meta["documents"], tokens=meta["tokens"], file=view
+    )
 
 
 def _dead_share(segment: Segment, live: Stamps) -> float:

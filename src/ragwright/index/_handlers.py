@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from ..core import Document, RagwrightError, RetrieveError, SnapshotGoneError
+from ..core import RagwrightError, RetrieveError
 from ..flow import BatchHandler, Lookup, LookupReply, Search, SearchReply
-from ._store import Matrix, Pair, Store, View
+from ._store import Matrix, View
 from ._surroundings import look_up
+from ._views import Views
 
 QUICK_ROWS = 20_000
 """Chunks up to which one plain dense search of 384 dimensions takes about 5 ms or less."""
@@ -25,77 +25,6 @@ _RELAX_ROWS = 2
 _VALUE_ROWS = 100
 _CHARACTER_ROWS = 10
 _PLAIN_BYTES = 4 * 384
-
-
-class Views:
-    """Open views of a store by snapshot name; opens on demand, keeps the few last used.
-
-    Safe to use from several threads.
-    """
-
-    def __init__(self, store: Store, keep: int = 4) -> None:
-        self._store = store
-        self._keep = keep
-        self._open: OrderedDict[str, View] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def current(self, pair: Pair) -> View:
-        """The view of the pair's present state."""
-        name = self._store.snapshot(pair)
-        with self._lock:
-            found = self._held(name)
-        return found or self._add(self._store.view(pair))
-
-    def view(self, snapshot: str) -> View:
-        """The view of a named snapshot.
-
-        Raises:
-            SnapshotGoneError: It is neither the stored state of its pair, nor open, nor saved.
-        """
-        with self._lock:
-            found = self._held(snapshot)
-        if found is not None:
-            return found
-        key = snapshot.partition("@")[0]
-        for pair in self._store.pairs():
-            if pair.key == key:
-                return self._add(self._store.view(pair, snapshot))
-        raise SnapshotGoneError(
-            f"no pair of the store has the snapshot {snapshot!r}",
-            hint="ingest with the settings it was made with",
-        )
-
-    def rows(self, snapshot: str) -> int | None:
-        """Chunks of a snapshot whose view is open, None where it is not."""
-        with self._lock:
-            found = self._open.get(snapshot)
-        return None if found is None else found.statistics().chunks
-
-    def document(self, document_id: str) -> Document | None:
-        """One document as the store holds it now, None where there is none."""
-        return self._store.document(document_id)
-
-    def close(self) -> None:
-        """Close all views."""
-        with self._lock:
-            views, self._open = list(self._open.values()), OrderedDict()
-        for view in views:
-            view.close()
-
-    def _held(self, snapshot: str) -> View | None:
-        found = self._open.get(snapshot)
-        if found is not None:
-            self._open.move_to_end(snapshot)
-        return found
-
-    def _add(self, view: View) -> View:
-        with self._lock:
-            held = self._open.setdefault(view.snapshot, view)
-            self._open.move_to_end(view.snapshot)
-            # Let go, not closed: a search in another thread may be using it.
-            while len(self._open) > self._keep:
-                self._open.popitem(last=False)
-        return held
 
 
 class SearchHandler(BatchHandler[Search, SearchReply]):
@@ -144,25 +73,35 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
 
     def _single(self, request: Search) -> SearchReply | RagwrightError:
         try:
-            view = self._views.view(request.snapshot)
-            if request.channel == "all":
-                return _listed(view, request)
-            if request.relax is not None:
-                query = _vector(request) if request.channel == "dense" else request.text
-                return view.relaxed(query, request.k, request.relax, request.filters)
-            return view.keyword_reply(request.text, request.k, request.filters)
+            reply, notes = self._views.answer(request.snapshot, lambda view: _asked(view, request))
         except RagwrightError as error:
             return error
+        return replace(reply, notes=(*notes, *reply.notes)) if notes else reply
 
     def _dense(self, group: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
         first = group[0]
-        try:
-            view = self._views.view(first.snapshot)
+
+        def ask(view: View) -> list[SearchReply]:
             vectors = np.stack([_vector(request) for request in group])
-            return [SearchReply(one) for one in view.dense(vectors, first.k, first.filters)]
+            found = view.dense(vectors, first.k, first.filters)
+            said = view.approximation(first.k, first.filters)
+            return [SearchReply(one, notes=(said,) if said else ()) for one in found]
+
+        try:
+            replies, notes = self._views.answer(first.snapshot, ask)
         except RagwrightError as error:
             # One bad vector must not fail the others.
             return [error] if len(group) == 1 else [self._dense([one])[0] for one in group]
+        return [replace(one, notes=(*notes, *one.notes)) for one in replies] if notes else replies
+
+
+def _asked(view: View, request: Search) -> SearchReply:
+    if request.channel == "all":
+        return _listed(view, request)
+    if request.relax is not None:
+        query = _vector(request) if request.channel == "dense" else request.text
+        return view.relaxed(query, request.k, request.relax, request.filters)
+    return view.keyword_reply(request.text, request.k, request.filters)
 
 
 def _vector(request: Search) -> Matrix:
@@ -215,12 +154,17 @@ class LookupHandler(BatchHandler[Lookup, LookupReply]):
         """Replies in the order of the requests; one that failed is its error."""
         replies: list[LookupReply | RagwrightError] = []
         for request in requests:
-            try:
-                view = self._views.view(request.snapshot)
-                replies.append(look_up(view, request, self._views.document))
-            except RagwrightError as error:
-                replies.append(error)
+            replies.append(self._found(request))
         return replies
+
+    def _found(self, request: Lookup) -> LookupReply | RagwrightError:
+        try:
+            reply, notes = self._views.answer(
+                request.snapshot, lambda view: look_up(view, request, self._views.document)
+            )
+        except RagwrightError as error:
+            return error
+        return replace(reply, notes=(*notes, *reply.notes)) if notes else reply
 
     def quick(self, requests: Sequence[Lookup]) -> bool:
         """True for up to some hundred chunks, as they are, of views that are open already."""

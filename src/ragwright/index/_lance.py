@@ -11,6 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from ._prepare import (
     total_digest,
 )
 from ._store import IndexedDocument, Matrix, Pair, Store, View, WriteCounts
-from ._stored import StoredChunk, StoredDocument, as_metadata, pages_from
+from ._stored import Reading, StoredChunk, StoredDocument, as_metadata, pages_from
 from ._tokens import AnalyzerFactory, Analyzers
 from ._view import SegmentView
 
@@ -386,6 +387,35 @@ class LanceStore(Store):
             where=self._where,
             hint="try again when less is being written",
         )
+
+    def renewed(self, pair: Pair, snapshot: str) -> View:
+        """The named state's view, built from the rows though one be open or saved."""
+        self._catalog.distrust(pair, snapshot)
+        return self.view(pair, snapshot)
+
+    @contextmanager
+    def reading(self, pair: Pair) -> Iterator[Reading]:
+        """The stored rows of the present state; their stamps are all that is kept in memory."""
+        with lance.explained(self._where):
+            state = self._state(pair)
+            yield Reading(
+                self._catalog.snapshot(pair, state.digest),
+                lambda: self._unmoved(pair, state.stamps),
+                self._analyzers.of(pair),
+                self._options.k1,
+                self._options.b,
+                pair.dimensions,
+            )
+
+    def _unmoved(self, pair: Pair, stamps: NDArray[np.int64]) -> Iterator[StoredDocument]:
+        try:
+            yield from self._read(pair, stamps)
+        except _MovedError as error:
+            raise StoreBusyError(
+                "documents were replaced while they were read",
+                where=self._where,
+                hint="try again when less is being written",
+            ) from error
 
     def _read(self, pair: Pair, wanted: NDArray[np.int64]) -> Iterator[StoredDocument]:
         """Documents with these stamps and their chunks; :class:`_MovedError` where some went."""

@@ -144,9 +144,7 @@ def bm25(
         for term, (start, end) in enumerate(found):
             some = some_dead and end > start
             frequency[term] += np.count_nonzero(impacts[start:end]) if some else end - start
-    idf = np.log1p((live - frequency + 0.5) / (frequency + 0.5))
-    weights = idf * np.fromiter(query.values(), np.float64, len(query))
-    factors = weights.tolist()
+    factors, terms = weighed(query, frequency, live)
     scores: list[Scores] = []
     for (postings, impacts, _), found in zip(parts, spans, strict=True):
         lists = [(s, e, factors[t], bonuses[t]) for t, (s, e) in enumerate(found) if e > s]
@@ -155,14 +153,23 @@ def bm25(
             scores.append(np.zeros(size))
             continue
         rows = np.concatenate([postings.rows[s:e] for s, e, _, _ in lists])
-        gains = np.concatenate([_gains(impacts[s:e], f, more) for s, e, f, more in lists])
-        scores.append(np.asarray(np.bincount(rows, gains, size), np.float64))
-    most = weights * (1.0 + np.array(bonuses))
+        added = np.concatenate([gains(impacts[s:e], f, more) for s, e, f, more in lists])
+        scores.append(np.asarray(np.bincount(rows, added, size), np.float64))
+    return Ranked(scores, terms)
+
+
+def weighed(
+    query: Mapping[str, int], frequency: Scores, live: int
+) -> tuple[list[float], tuple[Term, ...]]:
+    """What each token's gains are multiplied with, and what readers see of it."""
+    idf = np.log1p((live - frequency + 0.5) / (frequency + 0.5))
+    weights = idf * np.fromiter(query.values(), np.float64, len(query))
+    most = weights * (1.0 + np.array([bonus(token) for token in query]))
     columns = (frequency.astype(np.int64).tolist(), idf.round(6).tolist(), most.round(6).tolist())
-    return Ranked(scores, tuple(map(Term, query, *columns)))
+    return weights.tolist(), tuple(map(Term, query, *columns))
 
 
-def _gains(impacts: Impacts, factor: float, more: float) -> Scores:
+def gains(impacts: Impacts, factor: float, more: float) -> Scores:
     """What a token adds to the score of each row of its list; nothing to a dead one."""
     if not more:
         return impacts * np.float64(factor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from ._connections import Connections
 from ._options import StoreOptions
 from ._prepare import COLUMNS, ReadyDocument, as_text, as_value, check_batch, document_from, ready
 from ._store import IndexedDocument, Matrix, Pair, Store, View, WriteCounts
+from ._stored import Reading
 from ._tokens import AnalyzerFactory, Analyzers
 from ._view import SegmentView
 
@@ -183,6 +185,24 @@ class SqliteStore(Store):
                     pair, name, live, lambda wanted: rows.documents_with_chunks(db, pair, wanted)
                 )
         return SegmentView(name, pair, state, self._analyzers.of(pair))
+
+    def renewed(self, pair: Pair, snapshot: str) -> View:
+        """The named state's view, built from the rows though one be open or saved."""
+        self._catalog.distrust(pair, snapshot)
+        return self.view(pair, snapshot)
+
+    @contextmanager
+    def reading(self, pair: Pair) -> Iterator[Reading]:
+        """The stored rows of the present state, within one read transaction."""
+        with self._connections.reading() as db:
+            yield Reading(
+                self._catalog.snapshot(pair, rows.digest(db, pair)),
+                lambda: rows.documents_with_chunks(db, pair, rows.stamps(db, pair)),
+                self._analyzers.of(pair),
+                self._options.k1,
+                self._options.b,
+                pair.dimensions,
+            )
 
     def documents(self, pair: Pair) -> Iterator[Document]:
         """Stored documents by id, one in memory at a time, all of one state."""

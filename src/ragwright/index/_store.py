@@ -119,6 +119,10 @@ class View(ABC):
             RetrieveError: The pair has no vectors, the dimension differs, or a value is NaN.
         """
 
+    def approximation(self, k: int, filters: Sequence[Filter] = ()) -> str:
+        """What must be said of :meth:`dense` with these arguments; empty where it is exact."""
+        return ""
+
     @abstractmethod
     def relaxed(
         self, query: str | Matrix, k: int, relax: Relaxation, filters: Sequence[Filter] = ()

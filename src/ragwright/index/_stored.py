@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Hit, Metadata, MetaValue
 from ..models import TokenSource
+
+Scalar: TypeAlias = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ def hit_of(document: StoredDocument, chunk: StoredChunk) -> Hit:
     )
 
 
-def fields_of(document: StoredDocument, chunk: StoredChunk) -> dict[str, tuple[MetaValue, ...]]:
+def fields_of(document: StoredDocument, chunk: StoredChunk) -> dict[str, tuple[Scalar, ...]]:
     """Fields by which the chunk is filtered, each with the values it holds.
 
     A chunk's own value takes the place of its document's; what the document's record says
@@ -120,9 +122,9 @@ def fields_of(document: StoredDocument, chunk: StoredChunk) -> dict[str, tuple[M
         **chunk.metadata,
         **{name: value for name, value in own.items() if value != ""},
     }
-    found: dict[str, tuple[MetaValue, ...]] = {}
+    found: dict[str, tuple[Scalar, ...]] = {}
     for name, value in merged.items():
-        values = value if isinstance(value, tuple) else (value,)
+        values: tuple[Scalar, ...] = value if isinstance(value, tuple) else (value,)
         if value is not None and value != "" and values:
             found[name] = values
     if chunk.headings and not {"section"} & {*document.metadata, *chunk.metadata}:

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from ..core import Filter, Hit, Relaxation, RetrieveError
 from ..flow import SearchReply
 from ..models import TokenSource
+from ._arrays import Arrays
 from ._fields import Rows as Positions
 from ._filters import Mask, field_counts, filter_masks, positions_of, unknown_value
 from ._ladder import Ladder
 from ._order import DocumentOrder
 from ._postings import Impacts, Ranked, bm25
-from ._rank import ROUNDING, Rows, Scores, best, highest
+from ._rank import ROUNDING, Rows, Scores, best, highest, products
 from ._relaxed import Channel, climb
 from ._segment import Segment, id_number
 from ._store import Matrix, Pair, View, ViewStatistics
@@ -47,8 +48,18 @@ class State:
     Shared by the views opened on it; nothing in it changes but remembered masks.
     """
 
-    def __init__(self, parts: Sequence[Part], *, rows: int, documents: int, tokens: int) -> None:
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        *,
+        rows: int,
+        documents: int,
+        tokens: int,
+        file: Arrays | None = None,
+    ) -> None:
         self.parts = tuple(parts)
+        opened = [part.segment.arrays for part in parts] + ([file] if file else [])
+        self._files = [arrays for arrays in opened if arrays.mapped is not None]
         self.rows = rows
         self.documents = documents
         self.tokens = tokens
@@ -61,6 +72,15 @@ class State:
     def segments(self) -> list[Segment]:
         """The segments, oldest first."""
         return [part.segment for part in self.parts]
+
+    def check(self) -> None:
+        """See to it that no file behind the state was cut off.
+
+        Raises:
+            StoreError: One was.
+        """
+        for arrays in self._files:
+            arrays.check()
 
     def fields(self) -> dict[str, int]:
         """Fields of the live rows and how many carry each; worked out on first use."""
@@ -138,6 +158,7 @@ class SegmentView(View):
     def _open(self) -> State:
         if self._state is None:
             raise RetrieveError("the view is closed", where=self.snapshot)
+        self._state.check()
         return self._state
 
     def keyword(
@@ -334,9 +355,9 @@ def _similar(
     step = max(1, _CELLS // max(1, len(matrix)))
     for start in range(0, len(queries), step):
         block = queries[start : start + step]
-        products = (matrix @ block[0])[None, :] if len(block) == 1 else block @ matrix.T
+        found = products(matrix, block[0])[None, :] if len(block) == 1 else block @ matrix.T
         for at, query in enumerate(block):
-            scores = products[at]
+            scores = found[at]
             if mask is not None and not few:
                 scores[~mask] = -np.inf
             rows = highest(scores, k, _error(query, segment.norm))
@@ -350,9 +371,9 @@ def _similarity(segment: Segment, query: NDArray[np.float32]) -> Channel:
 
     def near(rows: Rows) -> NDArray[np.float32]:
         if len(rows) > len(matrix) // 4:
-            products = matrix @ query
-            return products if len(rows) == len(matrix) else products[rows]
-        return np.asarray(matrix[rows] @ query)
+            every = products(matrix, query)
+            return every if len(rows) == len(matrix) else every[rows]
+        return products(matrix[rows], query)
 
     return Channel(near, lambda rows: _exact(matrix, rows, query), _error(query, segment.norm))
 

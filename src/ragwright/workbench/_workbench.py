@@ -347,7 +347,7 @@ class Workbench:
                 hint="run: ragwright ingest",
             )
         # the view is opened here, so that an ingest in between cannot take it away
-        snapshot = self.views.current(pair).snapshot
+        snapshot = self.views.snapshot(pair)
         return Target(snapshot, self.settings.embed.model, pair.dimensions, pair.similarity)
 
     def retrieve(self, query: str, k: int | None = None) -> Retrieved:

@@ -1,0 +1,258 @@
+"""Approximate search within one segment: fewer vectors are read, and how many hits that costs is
+measured before the first query is answered so.
+
+An inverted file of 8-bit codes (faiss, IVF with a scalar quantiser) names candidates; their
+similarities are then worked out from the vectors themselves, as exact search does, so scores
+are equal and only absences are possible. How many lists are visited is tuned, when the index
+is built, to the recall asked for, on vectors of the segment drawn with a seed. Where a
+quarter of the lists does not reach it, the segment is searched exactly.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import StoreError, require
+from ._arrays import Arrays
+
+Vectors = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+Rows = NDArray[np.intp]
+
+FORMAT = 1
+"""Version of the layout; a saved index of another version is built anew."""
+
+_DEPTHS_FOR = (100, 1000)
+"""Numbers of candidates for which recall is measured and the depth tuned."""
+
+_SAMPLED = 200
+_SEED = 0
+
+_FETCHED = 2
+"""Candidates fetched by code for each one wanted: codes of 8 bits misplace a few."""
+
+_WIDE = 0.5
+"""Share of the rows from which a filtered search is still approximate. Under it the rows that
+the filters leave are searched exactly: clusters and filters need not go together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Depth (lists visited, 0 for exact search) and recall for up to k candidates."""
+
+    k: int
+    depth: int
+    recall: float
+
+
+class Approximate:
+    """The approximate index of one segment, open; safe to use from several threads.
+
+    Attributes:
+        measured: What was measured when it was built, for growing k.
+        target: Recall it was tuned to.
+        queries: How many queries it was measured with.
+        fault: Why it is not used, empty where it is.
+    """
+
+    def __init__(
+        self,
+        index: Any,
+        measured: Sequence[Measured] = (),
+        *,
+        target: float = 0.0,
+        queries: int = 0,
+        fault: str = "",
+    ) -> None:
+        self._index = index
+        self.measured = tuple(measured)
+        self.target = target
+        self.queries = queries
+        self.fault = fault
+        self._lock = threading.Lock()
+
+    @classmethod
+    def broken(cls, error: Exception) -> Approximate:
+        """Stands for an index that could be neither opened nor built."""
+        return cls(None, fault=f"{type(error).__name__}: {error}")
+
+    def depth(self, k: int, mask: Mask | None) -> int:
+        """Lists to visit for the k best of the masked rows; 0 where exact search answers."""
+        fitting = next((one for one in self.measured if k <= one.k), None)
+        if self.fault or fitting is None or not fitting.depth:
+            return 0
+        if mask is None:
+            return fitting.depth
+        share = float(np.count_nonzero(mask)) / max(1, len(mask))
+        return 0 if share < _WIDE else int(np.ceil(fitting.depth / share))
+
+    def candidates(self, queries: Vectors, k: int, mask: Mask | None) -> list[Rows] | None:
+        """Rows that may be among the k best, per query; None where exact search must answer."""
+        depth = self.depth(k, mask)
+        if not depth:
+            return None
+        wanted = k if mask is None else min(k, int(np.count_nonzero(mask)))
+        try:
+            found = _searched(self._index, queries, _FETCHED * k, depth, mask)
+        except Exception as error:
+            self.fault = f"{type(error).__name__}: {error}"
+            return None
+        # Rows of a mask may lie in lists that were not visited: then nothing may be missing.
+        return found if all(len(rows) >= wanted for rows in found) else None
+
+    def statement(self, k: int) -> str:
+        """What a reader must know of a search for k candidates."""
+        if self.fault:
+            return f"the approximate index failed ({self.fault}): exact search answered"
+        fitting = next((one for one in self.measured if k <= one.k), None)
+        if fitting is None:
+            most = self.measured[-1].k if self.measured else 0
+            return (
+                f"approximate search is measured for up to {most} candidates: exact search answered"
+            )
+        if not fitting.depth:
+            return (
+                f"approximate search reached a recall@{fitting.k} of {fitting.recall:.3f} only, "
+                f"{self.target:g} are asked for: exact search answered"
+            )
+        return (
+            f"approximate: measured recall@{fitting.k} {fitting.recall:.3f} "
+            f"on {self.queries} sampled vectors"
+        )
+
+
+def build(vectors: Vectors, target: float) -> Arrays:
+    """An approximate index of some vectors, with what was measured of it.
+
+    Args:
+        vectors: Shape (rows, dimensions), compared by their dot product.
+        target: Recall to reach, 0 to 1.
+
+    Raises:
+        MissingExtraError: faiss is not installed.
+    """
+    faiss = _faiss()
+    rows, dimensions = vectors.shape
+    lists = 2 ** max(2, round(np.log2(np.sqrt(rows))))
+    quantiser = faiss.IndexFlatIP(dimensions)
+    index = faiss.IndexIVFScalarQuantizer(
+        quantiser,
+        dimensions,
+        lists,
+        faiss.ScalarQuantizer.QT_8bit,
+        faiss.METRIC_INNER_PRODUCT,
+    )
+    # Given at its birth a quantiser is not the index's own, and is freed too early.
+    index.own_fields = True
+    quantiser.this.disown()
+    index.cp.seed = _SEED + 1
+    rng = np.random.default_rng(_SEED)
+    some = np.sort(rng.choice(rows, min(rows, 256 * lists), replace=False))
+    index.train(np.ascontiguousarray(vectors[some]))
+    index.add(np.ascontiguousarray(vectors))
+    asked = np.sort(rng.choice(rows, min(rows, _SAMPLED), replace=False))
+    truth = _truth(vectors, asked, max(k for k in _DEPTHS_FOR if k < rows))
+    measured = [
+        _tuned(index, vectors, asked, truth[:, :k], target) for k in _DEPTHS_FOR if k < rows
+    ]
+    data = faiss.serialize_index(index)
+    meta = {
+        "format": FORMAT,
+        "target": target,
+        "queries": len(asked),
+        "measured": [[one.k, one.depth, one.recall] for one in measured],
+        "check": _check(data),
+    }
+    return Arrays(meta, {"index": data})
+
+
+def opened(arrays: Arrays, target: float) -> Approximate:
+    """The index that :func:`build` made.
+
+    Raises:
+        StoreError: It is damaged, of another version, or tuned to another recall.
+        MissingExtraError: faiss is not installed.
+    """
+    faiss = _faiss()
+    meta = arrays.meta
+    if meta.get("format") != FORMAT or meta.get("target") != target:
+        raise StoreError("an approximate index of another version or recall")
+    data = np.array(arrays["index"])
+    if _check(data) != meta["check"]:
+        raise StoreError("a damaged approximate index")
+    index = faiss.deserialize_index(data)
+    measured = [Measured(*one) for one in meta["measured"]]
+    return Approximate(index, measured, target=target, queries=meta["queries"])
+
+
+def _faiss() -> Any:
+    return require("faiss", "ann", "approximate search (store.approximate)")
+
+
+def _check(data: NDArray[np.uint8]) -> str:
+    return blake2b(data.data, digest_size=16).hexdigest()
+
+
+def _searched(index: Any, queries: Vectors, k: int, depth: int, mask: Mask | None) -> list[Rows]:
+    """Rows by code, of the lists visited, that the mask leaves."""
+    faiss = _faiss()
+    how: dict[str, Any] = {"nprobe": min(depth, index.nlist)}
+    if mask is not None:
+        bits = np.packbits(mask, bitorder="little")
+        how["sel"] = faiss.IDSelectorBitmap(bits)
+    params = faiss.SearchParametersIVF(**how)
+    _, found = index.search(np.ascontiguousarray(queries), k, params=params)
+    return [np.asarray(rows[rows >= 0], np.intp) for rows in found]
+
+
+def _truth(vectors: Vectors, asked: Rows, k: int) -> Rows:
+    """The k nearest rows to each of some rows, itself left out, nearest first."""
+    found = np.empty((len(asked), k), np.intp)
+    for at, row in enumerate(asked.tolist()):
+        scores = vectors @ vectors[row]
+        scores[row] = -np.inf
+        top = np.argpartition(-scores, k)[:k]
+        found[at] = top[np.argsort(-scores[top], kind="stable")]
+    return found
+
+
+def _tuned(index: Any, vectors: Vectors, asked: Rows, truth: Rows, target: float) -> Measured:
+    """The least depth, by doubling and halving, that reaches the target; 0 where none does."""
+    k = truth.shape[1]
+    most = max(1, index.nlist // 4)
+    low, high = 0, 1
+    recall = _recall(index, vectors, asked, truth, high)
+    while recall < target and high < most:
+        low, high = high, min(2 * high, most)
+        recall = _recall(index, vectors, asked, truth, high)
+    if recall < target:
+        return Measured(k, 0, recall)
+    while high - low > 1:
+        middle = (low + high) // 2
+        there = _recall(index, vectors, asked, truth, middle)
+        if there >= target:
+            high, recall = middle, there
+        else:
+            low = middle
+    return Measured(k, high, recall)
+
+
+def _recall(index: Any, vectors: Vectors, asked: Rows, truth: Rows, depth: int) -> float:
+    """Share of the true nearest rows that a search finds, scored as searches are."""
+    k = truth.shape[1]
+    hits = 0
+    for row, nearest in zip(asked.tolist(), truth, strict=True):
+        query = vectors[row]
+        rows = _searched(index, query[None, :], _FETCHED * k + 1, depth, None)[0]
+        rows = rows[rows != row]
+        scores = vectors[rows] @ query
+        best = rows[np.argsort(-scores, kind="stable")[:k]]
+        hits += int(np.isin(nearest, best).sum())
+    return hits / truth.size
