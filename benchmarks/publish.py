@@ -148,6 +148,11 @@ def render(page: str, folder: Path = RESULTS) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def section_lines(section: Section) -> list[str]:
+    """A section as the page would show it, without storing it."""
+    return _section({**asdict(section), "measured": "now", "conditions": conditions()})
+
+
 def stale(folder: Path = RESULTS) -> list[str]:
     """Names of pages that differ from what the stored figures give."""
     return [

@@ -208,8 +208,11 @@ def txtai(given: Given, components: str = "") -> dict[str, Find]:
     """Embeddings with hybrid=True; an approximate index above 5,000 rows, by its own choice."""
     from txtai import Embeddings
 
+    def transform(texts: list[str]) -> Vector:  # txtai calls what is no plain function
+        return given.encode(texts)
+
     faiss = {"faiss": {"components": components}} if components else {}
-    dense = {"method": "external", "transform": given.encode, "content": False, **faiss}
+    dense = {"method": "external", "transform": transform, "content": False, **faiss}
 
     def made(settings: dict[str, Any]) -> Find:
         index = Embeddings(settings)
@@ -238,14 +241,14 @@ class Peer:
 
 
 PEERS = {
-    "bare": Peer("bare loop", bare, ("numpy", "bm25s")),
+    "bare": Peer("bare loop", bare, ("numpy", "bm25s", "PyStemmer")),
     "langchain": Peer(
         "LangChain",
         langchain,
         ("langchain-classic", "langchain-community", "langchain-core", "faiss-cpu", "rank-bm25"),
     ),
     "llamaindex": Peer(
-        "LlamaIndex", llamaindex, ("llama-index-core", "llama-index-retrievers-bm25", "bm25s")
+        "LlamaIndex", llamaindex, ("llama-index-core", "llama-index-retrievers-bm25")
     ),
     "haystack": Peer("Haystack", haystack, ("haystack-ai",)),
     "txtai": Peer("txtai", txtai, ("txtai", "faiss-cpu")),

@@ -1,0 +1,522 @@
+"""Ours beside every peer on every collection: rankings, verdicts, times, and the page of them.
+
+    python -m benchmarks.peers.install            # once: the peers' own environment
+    python -m benchmarks.results                  # six collections; writes docs/results/
+    python -m benchmarks.results scifact time     # some of them; prints, writes nothing
+    python -m benchmarks.results --beir DIR/SPLIT # any BEIR folder; prints, writes nothing
+    python -m benchmarks.results --render         # the page again from the stored figures
+
+Everybody gets the same words (title and text) and the same MiniLM vectors; embedding is a look-up.
+Ours runs through a runner on a stored project with the options a project has by default, lists
+100 deep; peers run in processes of their own (:mod:`benchmarks.peers.search`), one thread each.
+Their rankings are kept as TREC runs in the cache and made again when their input or script
+changes; ours are always made anew, and so are all times. Every score is computed by our measures
+and checked against ir-measures to four places.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from benchmarks import publish as pages
+from benchmarks.paired import Difference, Verdict, paired
+from benchmarks.peers.install import peers_python
+from benchmarks.peers.search import PEERS, SHOWN, Given, times
+from benchmarks.publish import Cell, Section, Table, publish, versions
+from benchmarks.retrieval import DEPTH, MEASURES, Channel, Corpus, load, opened, read_beir
+from benchmarks.vectors import CACHE
+from ragwright.core import text_hash
+from ragwright.experiment import evaluate_retrieval, ranking_search, read_run
+from ragwright.flow import Runner
+from ragwright.measure import retrieval_scores
+from ragwright.retrieve import RetrieveOptions, retrieve
+
+NAMES = ("scifact", "cranfield", "cisi", "cacm", "medline", "time")
+CLOCKED = "scifact"
+CHANNELS: tuple[Channel, ...] = ("keyword", "dense", "hybrid")
+OURS = "ragwright"
+LABELS = {OURS: OURS, **{name: peer.label for name, peer in PEERS.items()}}
+COMMAND = "python -m benchmarks.peers.install   # once\npython -m benchmarks.results"
+
+Rankings = Mapping[str, Sequence[str]]
+"""Query id -> document ids, best first."""
+
+Verdicts = Mapping[tuple[str, str, str], Difference]
+"""(measure, collection, channel) -> ours against the best peer."""
+
+ALONE = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
+) | dict.fromkeys(("http_proxy", "https_proxy"), "http://127.0.0.1:9")
+"""Environment of every process that is compared: one thread, no network."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """A corpus under the name of its cache folder; ids are fit for TREC's columns."""
+
+    name: str
+    corpus: Corpus
+
+    @property
+    def folder(self) -> Path:
+        """Where its runs are kept."""
+        return CACHE / "results" / self.name
+
+    @property
+    def qrels(self) -> dict[str, dict[str, int]]:
+        """Query id -> document id -> grade."""
+        rows = self.corpus.testset.rows
+        return {
+            column(row.id): {column(key): grade for key, grade in row.reference_ids.items()}
+            for row in rows
+        }
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores of one system in one channel: measure -> one value per scored query, in order."""
+
+    values: Mapping[str, Sequence[float]]
+
+    def mean(self, measure: str) -> float:
+        """The mean over queries."""
+        return statistics.fmean(self.values[measure])
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One channel of one collection: every system, and ours against the best of the others."""
+
+    collection: str
+    channel: Channel
+    queries: int
+    systems: Mapping[str, Scored]
+
+    def best(self, measure: str) -> str:
+        """The peer with the highest mean; the first of equal ones."""
+        return max((s for s in self.systems if s != OURS), key=lambda s: self._mean(s, measure))
+
+    def difference(self, measure: str) -> Difference:
+        """Ours minus the best peer."""
+        theirs = self.systems[self.best(measure)].values[measure]
+        return paired(self.systems[OURS].values[measure], theirs)
+
+    def _mean(self, system: str, measure: str) -> float:
+        return round(self.systems[system].mean(measure), 6)
+
+
+def column(identity: str) -> str:
+    """An id without what would part it into two columns."""
+    return re.sub(r"[\s%]", lambda found: f"%{ord(found[0]):02x}", identity)
+
+
+def collection(name: str, folder: Path) -> Collection:
+    """One of the collections beside the checkout."""
+    return Collection(name, load(name, folder, with_vectors=True))
+
+
+def beir_collection(address: str) -> Collection:
+    """A split of any BEIR folder; its vectors are made once and kept."""
+    folder, _, split = address.rpartition("/")
+    path = Path(folder).resolve()
+    name = f"{path.name}-{split}-{text_hash(str(path))[:8]}"
+    return Collection(name, read_beir(f"{path}/{split}", f"beir-{path.name}"))
+
+
+def ours(corpus: Corpus) -> dict[Channel, Rankings]:
+    """Our rankings by channel, through runner, store and view."""
+    found: dict[Channel, Rankings] = {}
+    with tempfile.TemporaryDirectory() as folder, opened(corpus, Path(folder)) as (routes, target):
+        for channel in CHANNELS:
+            options = RetrieveOptions(search=channel, pool=DEPTH)
+            search = ranking_search(target, options, MEASURES)
+            with Runner(routes) as runner:
+                made = runner.run(evaluate_retrieval(corpus.testset, search, MEASURES))
+            failed = [s.reason for r in made.results for s in r.scores if s.state == "errored"]
+            if failed:
+                raise SystemExit(f"{channel}: {len(failed)} scores failed: {failed[0]}")
+            found[channel] = {
+                column(r.row_id): [column(key) for key in dict.fromkeys(r.ranking)][:DEPTH]
+                for r in made.results
+            }
+    return found
+
+
+def write_input(given: Collection) -> str:
+    """Write what the peers read; a hash of it, and of the scripts that read it, is returned."""
+    corpus, folder = given.corpus, given.folder / "input"
+    folder.mkdir(parents=True, exist_ok=True)
+    ids = [column(d.document.id) for d in corpus.documents]
+    asked = {column(row.id): row.user_input for row in corpus.testset.rows}
+    texts = {
+        "documents": _json_lines(zip(ids, corpus.given, strict=True)),
+        "queries": _json_lines(asked.items()),
+    }
+    assert corpus.given_vectors is not None
+    arrays = {
+        "documents": corpus.given_vectors,
+        "queries": np.stack([corpus.queries[text] for text in asked.values()]),
+    }
+    for name, text in texts.items():
+        (folder / f"{name}.jsonl").write_text(text, "utf-8")
+        np.save(folder / f"{name}.npy", arrays[name])
+    here = Path(__file__).parent / "peers"
+    scripts = [(here / n).read_text("utf-8") for n in ("search.py", "bare.py", "requirements.txt")]
+    vectors = [array.tobytes().hex() for array in arrays.values()]
+    return text_hash("\x00".join([*texts.values(), *scripts, *vectors]))
+
+
+def peer_rankings(given: Collection, peer: str, state: str) -> dict[Channel, Rankings]:
+    """A peer's rankings by channel: the kept ones where nothing changed, else made now."""
+    out = given.folder / peer
+    mark = out / "state.txt"
+    if not mark.is_file() or mark.read_text() != state:
+        print(f"  {given.name}: {LABELS[peer]} …", flush=True)
+        ask_peer(peer, given.folder / "input", out)
+        mark.write_text(state)
+    wanted = given.qrels
+    found: dict[Channel, Rankings] = {}
+    for channel in CHANNELS:
+        run = read_run(out / f"{channel}.run")
+        found[channel] = {query: [key for key, _ in run.get(query, ())] for query in wanted}
+    return found
+
+
+def ask_peer(peer: str, folder: Path, out: Path, *more: str) -> None:
+    """Run a peer in its environment and in a process of its own.
+
+    Raises:
+        ChildProcessError: It failed; with the end of what it said.
+    """
+    python = peers_python()
+    if not python.is_file():
+        raise SystemExit("the peers are not installed: run python -m benchmarks.peers.install")
+    command = [str(python), "-m", "benchmarks.peers.search", peer, str(folder), str(out), *more]
+    done = subprocess.run(
+        command, cwd=pages.ROOT, env=os.environ | ALONE, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise ChildProcessError(f"{LABELS[peer]}: {done.stderr.strip()[-600:]}")
+
+
+def score(rankings: Rankings, qrels: Mapping[str, Mapping[str, int]]) -> Scored:
+    """Scores of the queries that have a relevant document, checked against ir-measures.
+
+    Raises:
+        SystemExit: A score differs from ir-measures' in the fourth place.
+    """
+    import ir_measures
+
+    names = {
+        ir_measures.nDCG @ 10: "nDCG@10",
+        ir_measures.R @ 100: "Recall@100",
+        ir_measures.RR @ 10: "MRR@10",
+    }
+    run = {
+        query: {key: float(-rank) for rank, key in enumerate(ranking)}
+        for query, ranking in rankings.items()
+    }
+    checked: dict[tuple[str, str], float] = {}
+    for metric in ir_measures.iter_calc(list(names), qrels, run):
+        checked[metric.query_id, names[metric.measure]] = metric.value
+    values: dict[str, list[float]] = {str(measure): [] for measure in MEASURES}
+    for query, grades in qrels.items():
+        for measure in MEASURES:
+            made = retrieval_scores(measure, rankings.get(query, ()), grades)
+            if made.value is None:
+                continue
+            other = checked.get((query, str(measure)), 0.0)
+            if abs(made.value - other) >= 5e-5:
+                raise SystemExit(
+                    f"query {query}: {measure} is {made.value}, ir-measures says {other}"
+                )
+            values[str(measure)].append(made.value)
+    return Scored(values)
+
+
+def compared(given: Collection) -> tuple[list[Compared], list[str]]:
+    """Every channel of a collection, and the peers that failed."""
+    print(f"{given.name}: {len(given.corpus.documents)} documents", flush=True)
+    state, failed = write_input(given), []
+    found: dict[str, Mapping[Channel, Rankings]] = {OURS: ours(given.corpus)}
+    _write_runs(given.folder / OURS, found[OURS])
+    for peer in PEERS:
+        try:
+            found[peer] = peer_rankings(given, peer, state)
+        except ChildProcessError as error:
+            failed.append(f"{given.name}: {error}".replace("\n", " "))
+            print(f"  failed: {failed[-1]}", flush=True)
+    qrels = given.qrels
+    made = []
+    for channel in CHANNELS:
+        systems = {name: score(kinds[channel], qrels) for name, kinds in found.items()}
+        queries = len(systems[OURS].values[str(MEASURES[0])])
+        made.append(Compared(given.name, channel, queries, systems))
+    return made, failed
+
+
+def quality_section(cells: Sequence[Compared], failed: Sequence[str]) -> Section:
+    """Tables of every measure, and how the verdicts fall."""
+    measures = [str(measure) for measure in MEASURES]
+    verdicts: Verdicts = {
+        (m, c.collection, c.channel): c.difference(m) for m in measures for c in cells
+    }
+    short: list[pages.Row] = []
+    for measure in measures:
+        for channel in CHANNELS:
+            counted = Counter(
+                verdicts[measure, c.collection, channel].verdict
+                for c in cells
+                if c.channel == channel
+            )
+            kinds = {str(kind): counted[kind] for kind in get_args(Verdict)}
+            short.append({"measure": measure, "channel": channel, **kinds})
+    tables = [Table(short, "In short: collections on which ours is … the best peer")]
+    for measure in measures:
+        rows = [_row(c, measure, verdicts[measure, c.collection, c.channel]) for c in cells]
+        tables.append(Table(rows, measure))
+    return Section(
+        "Quality: keyword, dense and hybrid beside the peers",
+        tables,
+        notes=(*NOTES, *(f"Failed and left out: {line}" for line in failed)),
+        command=COMMAND,
+        order=1,
+        conditions=_peer_versions(cells),
+        data=_data(cells, verdicts),
+    )
+
+
+NOTES = (
+    "Everybody gets the same words (title and text, one document a unit) and all-MiniLM-L6-v2 "
+    "vectors; lists are 100 deep; all judged queries of the split `test`, on which nothing was "
+    "tuned.",
+    "The best peer is chosen per cell, after the fact, as the one with the highest mean: that "
+    "favours the peers. The interval is that of the paired bootstrap over queries (10,000 "
+    "resamples, 95 %), p that of the paired permutation test; neither is corrected for the number "
+    "of cells, so that one interval in twenty misses by luck alone.",
+    "*above* and *below*: the interval leaves out 0. *equal*: the same score on every query.",
+    "Every score agrees with ir-measures to four places.",
+    "Peers run with their defaults, the fusion rule apart where it must be named: LangChain FAISS, "
+    "BM25Retriever, EnsembleRetriever (0.5, 0.5); LlamaIndex VectorStoreIndex, BM25Retriever, "
+    "QueryFusionRetriever (reciprocal_rerank, one query); Haystack InMemoryDocumentStore (cosine), "
+    "DocumentJoiner (reciprocal_rank_fusion); txtai hybrid=True, which above 5,000 documents turns "
+    "to an approximate index by itself, and the same made exact (IDMap,Flat).",
+    "bare loop: numpy, bm25s (English stemmer and stop words) and reciprocal rank fusion, k 60.",
+)
+
+
+def clocked(given: Collection, repeats: int, queries: int) -> Section:
+    """Times of a hybrid query, every system in a process of its own, all in one sitting."""
+    write_input(given)
+    folder, out = given.folder / "input", given.folder / "times"
+    kept: dict[str, list[Any]] = {}
+    for _ in range(repeats):  # interleaved, so that a busy minute hits everybody
+        for name in (OURS, *(peer for peer in PEERS if peer != "bare")):
+            print(f"  time: {LABELS[name]} …", flush=True)
+            if name == OURS:
+                command = [sys.executable, "-m", "benchmarks.results", "--clock", str(out)]
+                command += [given.name, "--queries", str(queries)]
+                subprocess.run(command, cwd=pages.ROOT, env=os.environ | ALONE, check=True)
+            else:
+                ask_peer(name, folder, out, "--times", str(queries))
+            kept.setdefault(name, []).append(json.loads((out / "times.json").read_text()))
+    figures = {
+        name: {
+            k: {key: statistics.median(r[k][key] for r in runs) for key in runs[0][k]}
+            for k in runs[0]
+        }
+        for name, runs in kept.items()
+    }
+    floor = {
+        k: {"p50": statistics.median(f[k]["bare"] for f in figures.values())}
+        for k in next(iter(figures.values()))
+    }
+    rows: list[pages.Row] = [{"": LABELS["bare"], **_time_cells(floor)}]
+    rows += [{"": LABELS[name], **_time_cells(found)} for name, found in figures.items()]
+    size = len(given.corpus.documents)
+    return Section(
+        f"Time: one hybrid query on {given.name}, its vector given",
+        (Table(rows),),
+        notes=(
+            f"{size:,} documents, {queries} queries after 10 to warm up, {repeats} repeats in "
+            "turns, medians; one thread a process; milliseconds. Ours goes through the runner, "
+            "from the text of the query to hits with text and address, and takes 100 candidates "
+            "of each channel for both lengths; the bare loop too; peers as many as they show.",
+            "The ratio is to the bare loop's time in the same process, the two asked in turns.",
+        ),
+        command=COMMAND,
+        order=2,
+        conditions={"load at the end": f"{os.getloadavg()[0]:.1f}"},
+        data=figures,
+    )
+
+
+def clock_ours(name: str, out: Path, queries: int) -> None:
+    """Write our times of a collection to ``times.json``; runs in a process of its own."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        corpus = collection(name, folder / "beir").corpus
+        routes, target = stack.enter_context(opened(corpus, folder))
+        # One runner a length: searches are remembered within a runner.
+        runners = {k: stack.enter_context(Runner(routes)) for k in (SHOWN, DEPTH)}
+
+        def hybrid(query: str, k: int) -> list[str]:
+            options = RetrieveOptions(search="hybrid", pool=DEPTH, top_k=k)
+            return list(runners[k].run(retrieve(query, target, options)).document_ids)
+
+        made = times(_as_given(corpus), {"hybrid": hybrid}, queries)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "times.json").write_text(json.dumps(made), "utf-8")
+
+
+def _as_given(corpus: Corpus) -> Given:
+    assert corpus.given_vectors is not None
+    return Given(
+        [d.document.id for d in corpus.documents],
+        corpus.given,
+        corpus.given_vectors,
+        {row.id: row.user_input for row in corpus.testset.rows},
+        dict(corpus.queries),
+    )
+
+
+def _row(cell: Compared, measure: str, difference: Difference) -> dict[str, Cell]:
+    best = cell.best(measure)
+    row: dict[str, Cell] = {
+        "collection": f"{cell.collection} ({cell.queries} queries)",
+        "channel": cell.channel,
+    }
+    for name, label in LABELS.items():
+        scored = cell.systems.get(name)
+        shown = None if scored is None else f"{scored.mean(measure):.3f}"
+        row[label] = f"**{shown}**" if shown and name == best else shown
+    return row | {
+        "ours - best peer": f"{difference.mean:+.3f}",
+        "95 %": f"{difference.low:+.3f} to {difference.high:+.3f}",
+        "p": f"{difference.p:.3f}",
+        "verdict": difference.verdict,
+    }
+
+
+def _time_cells(found: Mapping[str, Mapping[str, float]]) -> dict[str, Cell]:
+    cells: dict[str, Cell] = {}
+    for k, figures in found.items():
+        p95 = figures.get("p95")
+        cells[f"top {k}: p50"] = f"{figures['p50']:.2f}"
+        cells[f"top {k}: p95"] = None if p95 is None else f"{p95:.2f}"
+        ratio = figures["p50"] / figures.get("bare", figures["p50"])
+        cells[f"top {k}: x bare"] = f"{ratio:.1f}"
+    return cells
+
+
+def _data(cells: Sequence[Compared], verdicts: Verdicts) -> list[dict[str, Any]]:
+    return [
+        {
+            "collection": cell.collection,
+            "channel": cell.channel,
+            "queries": cell.queries,
+            "means": {
+                name: {measure: round(scored.mean(measure), 6) for measure in scored.values}
+                for name, scored in cell.systems.items()
+            },
+            "against_best": {
+                measure: {
+                    "peer": cell.best(measure),
+                    "difference": round(found.mean, 6),
+                    "interval": [round(found.low, 6), round(found.high, 6)],
+                    "p": round(found.p, 6),
+                    "verdict": found.verdict,
+                }
+                for measure in map(str, MEASURES)
+                for found in (verdicts[measure, cell.collection, cell.channel],)
+            },
+        }
+        for cell in cells
+    ]
+
+
+def _peer_versions(cells: Sequence[Compared]) -> dict[str, str]:
+    found: dict[str, str] = versions("ir-measures")
+    for path in sorted((CACHE / "results" / cells[0].collection).glob("*/versions.json")):
+        found |= json.loads(path.read_text("utf-8"))
+    return found
+
+
+def _write_runs(folder: Path, found: Mapping[Channel, Rankings]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for channel, rankings in found.items():
+        lines = [
+            f"{query} Q0 {key} {rank} {DEPTH + 1 - rank} {OURS}\n"
+            for query, ranking in rankings.items()
+            for rank, key in enumerate(ranking, 1)
+        ]
+        (folder / f"{channel}.run").write_text("".join(lines), "utf-8")
+
+
+def _json_lines(pairs: Any) -> str:
+    return "".join(json.dumps({"id": key, "text": text}) + "\n" for key, text in pairs)
+
+
+def _collections(names: Sequence[str], addresses: Sequence[str], folder: Path) -> Iterator[Any]:
+    """Ways to make each collection; not all of them are held at once."""
+    for name in names:
+        yield partial(collection, name, folder / name)
+    for address in addresses:
+        yield partial(beir_collection, address)
+
+
+def main() -> None:
+    """Measure, print, and publish where all six collections were measured."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(NAMES)}; all when none is given")
+    parser.add_argument("--beir", action="append", default=[], metavar="DIR/SPLIT")
+    parser.add_argument("--queries", type=int, default=150, help="queries to clock")
+    parser.add_argument("--repeats", type=int, default=2, help="repeats of the clock; 0 for none")
+    parser.add_argument("--render", action="store_true", help="only render the page again")
+    parser.add_argument("--clock", type=Path, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.render:
+        pages.main()
+        return
+    if asked.clock:
+        clock_ours(asked.names[0], asked.clock, asked.queries)
+        return
+    names = asked.names or (() if asked.beir else NAMES)
+    whole = tuple(names) == NAMES and not asked.beir
+    cells, failed = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for make in _collections(names, asked.beir, Path(folder)):
+            given = make()
+            made, missing = compared(given)
+            cells += made
+            failed += missing
+        sections = {"retrieval": quality_section(cells, failed)}
+        if CLOCKED in names and asked.repeats:
+            again = collection(CLOCKED, Path(folder) / "clocked")
+            sections["retrieval-times"] = clocked(again, asked.repeats, asked.queries)
+    if whole:
+        for name, section in sections.items():
+            print(f"written: {publish(name, section)}")
+        return
+    for section in sections.values():
+        print("\n".join(pages.section_lines(replace(section, notes=(), command=""))))
+
+
+if __name__ == "__main__":
+    main()
