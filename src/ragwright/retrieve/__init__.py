@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._adaptive import Balance, balance, held_share, unknown_share
 from ._channels import candidates
 from ._databases import (
     Databases,
@@ -9,7 +10,11 @@ from ._databases import (
 )
 from ._expand import ExpandOptions, expand_hits, merge_hits
 from ._fusion import rrf
+from ._glossary import Expansion, Glossary, Meaning, load_glossary
+from ._iterate import IterateOptions, iterate
+from ._mining import mine_glossary
 from ._options import ChannelWeights, RetrieveOptions
+from ._query import QueryOptions, query_variants
 from ._rerank import RerankOptions, rerank_depth, rerank_hits, rerank_method
 from ._search import retrieve
 from ._select import (
@@ -33,6 +38,7 @@ from ._tables import (
 from ._target import Candidates, Explanation, Retrieved, Target, Variant
 
 __all__ = [
+    "Balance",
     "Candidates",
     "ChannelWeights",
     "Column",
@@ -41,23 +47,37 @@ __all__ = [
     "DatabaseReader",
     "Databases",
     "ExpandOptions",
+    "Expansion",
     "Explanation",
+    "Glossary",
+    "IterateOptions",
+    "Meaning",
+    "QueryOptions",
     "RerankOptions",
     "RetrieveOptions",
     "Retrieved",
     "SelectOptions",
+    "SoftFilterOptions",
     "Spread",
     "SqlHandler",
     "Table",
     "Target",
     "Variant",
+    "balance",
     "candidates",
+    "convex",
     "dissimilar",
     "diversify",
     "expand_hits",
+    "explain",
+    "held_share",
+    "iterate",
+    "load_glossary",
     "merge_hits",
+    "mine_glossary",
     "mmr",
     "one_sided",
+    "query_variants",
     "rerank_depth",
     "rerank_hits",
     "rerank_method",
@@ -67,5 +87,6 @@ __all__ = [
     "select_hits",
     "similarities",
     "spread",
+    "unknown_share",
     "word_similarities",
 ]

@@ -1,0 +1,149 @@
+"""What a passage names: names, quoted titles and codes, found without a model or a word list.
+
+What marks a name is the same in every language with capital letters: words that begin with
+one and stand together, perhaps with a particle between them (*Treaty of Rome*, *Ludwig van
+Beethoven*). German writes every noun so; there the rarity of a name in the corpus decides.
+Scripts without capitals still have codes and quotation marks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..core import Hit
+from ..models import TokenSource
+
+_SMALL = """
+of the de la le les du des del della di da do dos das der den van von zu zum zur af av bin ibn al
+el y & for
+"""
+_PARTICLES = frozenset(_SMALL.split())
+"""Small words that stand inside a name; a name neither begins nor ends with one."""
+
+_WORD = re.compile(r"[^\W_][\w’'&./+-]*[\w+#]|[^\W_]|&")
+_QUOTED = re.compile(
+    r"[“«„\"]\s?([^“”«»„\"\n]{2,80}?)\s?[”»“\"]|''([^'\n]{2,80})''|`([^`\n]{2,60})`"
+)
+_SENTENCE = re.compile(r"(?<=[.!?…。！？])[\s\"”»)]+(?=\S)|\n+")
+_CODE = re.compile(r"(?=[^\s]*\d)(?=[^\s]*[^\W\d_])[\w.:#/+-]+")
+_LONGEST = 8
+"""Words of a name; longer runs are headings in capitals."""
+
+_READ = 6_000
+"""Characters of a passage that are searched for names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """A name to follow: where it was read, and how promising it is (higher is better)."""
+
+    name: str
+    weight: float
+    hits: tuple[int, ...] = ()
+
+
+def named(text: str, analyzer: TokenSource) -> Iterator[tuple[str, int]]:
+    """Names, quoted texts and codes of a text, as written, with the number of their sentence.
+
+    A name that is nothing but function words (*The*, *In*) is none; such words at its head are
+    left out (*The Beatles* gives *Beatles*). One name may come several times.
+    """
+    for number, sentence in enumerate(_SENTENCE.split(text[:_READ])):
+        for match in _QUOTED.finditer(sentence):
+            yield next(g for g in match.groups() if g).strip(" ,.;"), number
+        for run in _runs(sentence):
+            name = _trimmed(run, analyzer)
+            if name:
+                yield name, number
+
+
+def leads(question: str, hits: Sequence[Hit], analyzer: TokenSource, most: int) -> tuple[Lead, ...]:
+    """The names worth following: named by the hits, not by the question.
+
+    A name counts by the rank of the passages that hold it, more where its sentence shares words
+    with the question, and more where it has several words. Rarity is left to the caller, who
+    knows the corpus.
+
+    Args:
+        question: What is asked.
+        hits: Passages found so far, best first.
+        analyzer: Says which words are equal.
+        most: Names to return.
+
+    Returns:
+        Best first; equal weights in the order of reading.
+    """
+    asked = frozenset(analyzer.tokens(question))
+    weights: dict[tuple[str, ...], float] = {}
+    names: dict[tuple[str, ...], str] = {}
+    places: dict[tuple[str, ...], list[int]] = {}
+    for place, hit in enumerate(hits):
+        own = frozenset(analyzer.tokens(hit.title))
+        sentences = _SENTENCE.split(hit.text[:_READ])
+        shares = [len(asked.intersection(analyzer.tokens(s))) for s in sentences]
+        best: dict[tuple[str, ...], float] = {}
+        for name, number in named(hit.text, analyzer):
+            key = tuple(analyzer.tokens(name))
+            if not key or asked.issuperset(key) or own.issuperset(key):
+                continue
+            share = shares[number] if number < len(shares) else 0
+            weight = (1 + share) * (1.5 if len(key) > 1 else 1.0) / (1 + place)
+            best[key] = max(best.get(key, 0.0), weight)
+            names.setdefault(key, name)
+        for key, weight in best.items():
+            weights[key] = weights.get(key, 0.0) + weight
+            places.setdefault(key, []).append(place)
+    order = sorted(weights, key=lambda key: -round(weights[key], 6))
+    return tuple(
+        Lead(names[key], round(weights[key], 6), tuple(places[key])) for key in order[:most]
+    )
+
+
+def uncovered(question: str, texts: Sequence[str], analyzer: TokenSource) -> str:
+    """The words of the question that none of the texts holds, in their order."""
+    held = {token for text in texts for token in analyzer.tokens(text)}
+    rest: list[str] = []
+    for match in _WORD.finditer(question):
+        tokens = analyzer.tokens(match[0])
+        if tokens and not held.issuperset(tokens) and match[0] not in rest:
+            rest.append(match[0])
+    return " ".join(rest)
+
+
+def _runs(sentence: str) -> Iterator[list[str]]:
+    """Runs of capitalised words with particles between them, and codes."""
+    run: list[str] = []
+    end = 0
+    for match in _WORD.finditer(sentence):
+        word = match[0]
+        if run and sentence[end : match.start()].strip(" "):
+            yield run
+            run = []
+        end = match.end()
+        inside = bool(run) and (word.isdigit() or word in _PARTICLES)
+        if inside or word[0].isupper() or word[0].istitle() or _is_code(word):
+            run.append(word)
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _trimmed(run: list[str], analyzer: TokenSource) -> str:
+    """The name in a run: no particle or function word at its ends; empty where none is left."""
+    first, last = 0, len(run)
+    while first < last and (run[first] in _PARTICLES or not analyzer.tokens(run[first])):
+        first += 1
+    while last > first and (run[last - 1] in _PARTICLES or not analyzer.tokens(run[last - 1])):
+        last -= 1
+    words = run[first:last]
+    if len(words) > _LONGEST or not any(len(w) > 1 and not w.isdigit() for w in words):
+        return ""
+    return " ".join(words).rstrip(".")
+
+
+def _is_code(word: str) -> bool:
+    return bool(_CODE.fullmatch(word)) and len(word) > 2

@@ -1,0 +1,280 @@
+"""What codes and terms mean: given in a file, or mined from the corpus; and queries that say it.
+
+An embedding model has never seen ``APP_w304``; it has seen "accelerator pedal position sensor".
+A query that carries the meaning beside the code is one that the dense channel understands.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from ..core import ConfigError, read_yaml
+from ..models import Analyzer, TokenSource, words
+
+RULES = ("given", "heading", "row", "line", "sentence", "acronym")
+"""Where a meaning stood, the most reliable first."""
+
+_LONGEST = 2_000
+"""Characters of a meaning in a file; a longer one would drown the question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a term means in one place.
+
+    Attributes:
+        text: The words that define it.
+        rule: Where it stood, one of ``given`` (a glossary file), ``heading``, ``row``, ``line``,
+            ``sentence``, ``acronym``.
+        document_id: Document it was mined from, empty where it was given.
+        start: First character of the words in that document; likewise ``end``, exclusive.
+        about: Title and metadata of the document: what tells meanings of one code apart.
+    """
+
+    text: str
+    rule: str = "given"
+    document_id: str = ""
+    start: int = 0
+    end: int = 0
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """A query with the meanings of its terms.
+
+    Attributes:
+        texts: The query and meanings, one text per meaning of the term with most; empty where
+            no term of the glossary is in the query.
+        used: The terms and the meanings taken, in query order.
+        notes: Terms of which not every meaning was taken.
+    """
+
+    texts: tuple[str, ...] = ()
+    used: tuple[tuple[str, Meaning], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Glossary:
+    """Terms and what they mean; a term may mean several things.
+
+    Attributes:
+        entries: Term as written -> its meanings, the most reliable first.
+        left_out: Terms that did not fit while mining.
+    """
+
+    entries: Mapping[str, tuple[Meaning, ...]] = field(default_factory=dict)
+    left_out: int = 0
+    _by_key: dict[str, str] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Index the terms by their words in small letters."""
+        for term in self.entries:
+            self._by_key.setdefault(_key(words(term)), term)
+
+    def find(self, query: str) -> tuple[str, ...]:
+        """Terms of the glossary in a query, as the glossary writes them, each once.
+
+        Whatever the case and the marks around them; of overlapping terms the longest. A term of
+        capital letters alone must be in capitals (*IT* is not *it*), unless the query has none.
+        """
+        parts = words(query)
+        longest = max((len(words(term)) for term in self.entries), default=0)
+        small = query == query.lower()
+        found: dict[str, None] = {}
+        at = 0
+        while at < len(parts):
+            for size in range(min(longest, len(parts) - at), 0, -1):
+                piece = parts[at : at + size]
+                term = self._by_key.get(_key(piece))
+                if term is not None and _meant(term, piece, small):
+                    found[term] = None
+                    at += size - 1
+                    break
+            at += 1
+        return tuple(found)
+
+    def expand(self, query: str, most: int = 3, analyzer: TokenSource | None = None) -> Expansion:
+        """The query and what its terms mean.
+
+        Of several meanings those count that come from the most reliable place, and of these
+        those whose document the query points at (its title and metadata hold words of the
+        query); at most ``most``.
+        """
+        cut = analyzer or Analyzer()
+        used: list[tuple[str, Meaning]] = []
+        notes: list[str] = []
+        columns: list[Sequence[Meaning]] = []
+        for term in self.find(query):
+            every = self.entries[term]
+            fitting = _fitting(query, term, every, cut)
+            taken = fitting[:most]
+            if len(taken) < len(fitting):
+                notes.append(f"glossary: {term} has {len(fitting)} meanings, {len(taken)} used")
+            columns.append(taken)
+            used += [(term, meaning) for meaning in taken]
+        texts = []
+        for row in range(max((len(column) for column in columns), default=0)):
+            meanings = [column[min(row, len(column) - 1)].text for column in columns]
+            texts.append(f"{query} ({'; '.join(dict.fromkeys(meanings))})")
+        return Expansion(tuple(dict.fromkeys(texts)), tuple(used), tuple(notes))
+
+    def to_json(self) -> str:
+        """The glossary as JSON text that :func:`load_glossary` reads, terms sorted."""
+        plain = {t: [asdict(m) for m in self.entries[t]] for t in sorted(self.entries)}
+        return json.dumps(plain, ensure_ascii=False, indent=1)
+
+
+def load_glossary(path: str | Path) -> Glossary:
+    """The glossary in a file: YAML or JSON (term -> meaning, or a list of them), or CSV.
+
+    A CSV file has two columns, term and meaning, separated by comma, semicolon or tab; a line
+    ``term, meaning`` (or ``code, meaning``) at its head is a header. JSON may hold what
+    :meth:`Glossary.to_json` wrote.
+
+    Raises:
+        ConfigError: No such file, an unknown ending, or an entry that is not a term and its
+            meaning; with file and line.
+    """
+    file = Path(path)
+    kind = file.suffix.lower()
+    if kind in {".yaml", ".yml"}:
+        placed = read_yaml(file)
+        return _from_mapping(placed.value, lambda *keys: placed.where(*keys), file)
+    if kind not in {".json", ".csv", ".tsv"}:
+        raise ConfigError(
+            f"a glossary file ends in .yaml, .json, .csv or .tsv, not in {kind or 'nothing'}",
+            where=str(file),
+        )
+    try:
+        text = file.read_text("utf-8-sig")
+    except FileNotFoundError as error:
+        raise ConfigError("the glossary file does not exist", where=str(file)) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the glossary file cannot be read: {error}", where=str(file)) from error
+    return _from_json(text, file) if kind == ".json" else _from_csv(text, file)
+
+
+def _from_json(text: str, file: Path) -> Glossary:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        line = getattr(error, "lineno", 1)
+        raise ConfigError(f"not JSON: {error}", where=f"{file}:{line}") from error
+
+    def where(*keys: str) -> str:
+        at = text.find(json.dumps(keys[0], ensure_ascii=False)) if keys else -1
+        return f"{file}:{text.count(chr(10), 0, at) + 1}" if at >= 0 else str(file)
+
+    return _from_mapping(found, where, file)
+
+
+def _from_mapping(found: Any, where: Callable[..., str], file: Path) -> Glossary:
+    if not isinstance(found, dict) or not found:
+        raise ConfigError("a glossary file must hold terms and their meanings", where=str(file))
+    entries: dict[str, tuple[Meaning, ...]] = {}
+    for term, value in found.items():
+        listed = value if isinstance(value, list) else [value]
+        made = tuple(_meaning(str(term), one, where(str(term))) for one in listed)
+        if not made:
+            raise ConfigError(f"{term!r} has no meaning", where=where(str(term)))
+        entries[_term(str(term), where(str(term)))] = made
+    return Glossary(entries)
+
+
+def _meaning(term: str, value: Any, where: str) -> Meaning:
+    if isinstance(value, dict):
+        known = {f.name for f in fields(Meaning)}
+        wrong = sorted(set(value) - known)
+        if wrong or not isinstance(value.get("text"), str):
+            what = f"unknown key {wrong[0]!r}" if wrong else "no text"
+            raise ConfigError(f"{term!r}: {what}", where=where, hint="give the meaning as text")
+        return Meaning(**{**value, "text": _checked(term, value["text"], where)})
+    if not isinstance(value, str):
+        raise ConfigError(
+            f"the meaning of {term!r} must be text, not {type(value).__name__}",
+            where=where,
+            hint="put it in quotes",
+        )
+    return Meaning(_checked(term, value, where))
+
+
+def _checked(term: str, text: str, where: str) -> str:
+    plain = " ".join(text.split())
+    if not plain:
+        raise ConfigError(f"the meaning of {term!r} is empty", where=where)
+    if len(plain) > _LONGEST:
+        raise ConfigError(
+            f"the meaning of {term!r} has {len(plain)} characters, more than {_LONGEST}",
+            where=where,
+            hint="a sentence or two are searched with best",
+        )
+    return plain
+
+
+def _term(term: str, where: str) -> str:
+    plain = " ".join(term.split())
+    if not words(plain):
+        raise ConfigError(f"{term!r} holds no word to look for", where=where)
+    return plain
+
+
+def _from_csv(text: str, file: Path) -> Glossary:
+    head = text.partition("\n")[0]
+    mark = max("\t;,", key=lambda c: (c in head, head.count(c)))
+    entries: dict[str, tuple[Meaning, ...]] = {}
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark)
+    try:
+        for number, row in enumerate(reader):
+            where = f"{file}:{reader.line_num}"
+            cells = [cell.strip() for cell in row]
+            if not any(cells) or (not number and [c.lower() for c in cells][1:] == ["meaning"]):
+                continue
+            if len(cells) != 2:
+                raise ConfigError(
+                    f"a row of a glossary has two columns, this one has {len(cells)}",
+                    where=where,
+                    hint="put a meaning that holds the separator in quotes",
+                )
+            term = _term(cells[0], where)
+            meaning = Meaning(_checked(term, cells[1], where))
+            entries[term] = (*entries.get(term, ()), meaning)
+    except csv.Error as error:
+        raise ConfigError(f"not CSV: {error}", where=f"{file}:{reader.line_num}") from error
+    if not entries:
+        raise ConfigError("a glossary file must hold terms and their meanings", where=str(file))
+    return Glossary(entries)
+
+
+def _reliability(meaning: Meaning) -> int:
+    return RULES.index(meaning.rule) if meaning.rule in RULES else len(RULES)
+
+
+def _fitting(
+    query: str, term: str, every: Sequence[Meaning], analyzer: TokenSource
+) -> Sequence[Meaning]:
+    """The meanings from the best place whose documents the query points at."""
+    best = min(map(_reliability, every))
+    level = [meaning for meaning in every if _reliability(meaning) == best]
+    if len(level) < 2:
+        return level
+    asked = set(analyzer.tokens(query)) - set(analyzer.tokens(term))
+    shared = [len(asked.intersection(analyzer.tokens(meaning.about))) for meaning in level]
+    return [m for m, count in zip(level, shared, strict=True) if count == max(shared)]
+
+
+def _key(parts: Sequence[str]) -> str:
+    return " ".join(parts).casefold()
+
+
+def _meant(term: str, piece: Sequence[str], small: bool) -> bool:
+    if not (term.isalpha() and term.isupper()):
+        return True
+    return small or list(piece) == [term]

@@ -1,0 +1,303 @@
+"""Searching again with what was learned: by a model, or by following names without one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias, get_args
+
+from ..core import ConfigError, Hit, ModelError, option, passage_values
+from ..flow import Flow, Search, SearchReply, branch, gather, send, settled
+from ..models import Analyzer, TokenSource
+from ._asking import Asking, asked, json_object, object_schema
+from ._entities import Lead, leads, uncovered
+from ._target import Retrieved, Target
+
+IterateMethod: TypeAlias = Literal["none", "entities", "model"]
+Once: TypeAlias = Callable[[str], Flow[Retrieved]]
+"""One round of retrieval for a query."""
+
+_DAMPING = 1
+"""Constant of the fusion, 1 / (1 + rank): what a follow-up search puts first is what it is for."""
+
+_TITLE = 2.0
+"""How much more a hit counts whose title is the name that was followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class IterateOptions:
+    """Whether and how retrieval goes on from what it found."""
+
+    method: IterateMethod = option(
+        "none",
+        "How to search again: none, entities (follow names in the passages, no model), or model.",
+    )
+    rounds: int = option(2, "Most rounds of searching, the first one included.", ge=1, le=8)
+    model: str = option("", "Chat model of the method model.")
+    passages: int = option(5, "Passages read for names, or shown to the model, each round.", ge=1)
+    names: int = option(6, "Names followed in a round, for the method entities.", ge=1, le=50)
+    keep: float = option(
+        0.5, "Share of the first round's hits that keep their ranks, so none is lost.", ge=0, le=1
+    )
+    max_query_chars: int = option(300, "Longest query a model may write.", ge=20)
+    max_passage_chars: int = option(2000, "Characters shown of one passage.", ge=100)
+
+    def __post_init__(self) -> None:
+        """Refuse, also from Python, what would silently not iterate."""
+        if self.method not in get_args(IterateMethod):
+            kinds = ", ".join(get_args(IterateMethod))
+            raise ConfigError(f"unknown iterate method {self.method!r}", hint=f"one of {kinds}")
+        if self.method == "model" and not self.model:
+            raise ConfigError(
+                "iterating with a model needs one",
+                where="retrieve.iterate.model",
+                hint="name a chat model there, or set retrieve.iterate.method to entities",
+            )
+
+
+def iterate(query: str, target: Target, options: IterateOptions, once: Once) -> Flow[Retrieved]:
+    """Retrieve, read, retrieve again with what was read, up to ``rounds`` times.
+
+    ``entities`` follows names that the passages hold and the question does not, each searched
+    with the words of the question its passage leaves uncovered. ``model`` answers from the
+    passages and writes the next query, until it is satisfied (SPEC D3). The first ``keep`` of
+    the first round stay where they are; the other places go to the best of all rounds. A
+    result has as many hits as the largest round. The notes name what was searched.
+
+    Args:
+        query: The question.
+        target: What is searched.
+        options: How.
+        once: One round of retrieval.
+
+    Raises:
+        RagwrightError: What ``once`` raises in the first round; in later ones all but model
+            errors, which end the search with a note. MissingKeyError and ModelRefusedError of
+            the model that reads are always raised.
+    """
+    first = yield from once(query)
+    if options.method == "none" or options.rounds < 2 or not first.hits:
+        return first
+    state = _State(query, first, options)
+    if options.method == "entities":
+        yield from _follow(state, target, once)
+    else:
+        yield from _read(state, once)
+    return state.result()
+
+
+@dataclass(slots=True)
+class _State:
+    """Rounds so far and what they add up to."""
+
+    query: str
+    first: Retrieved
+    options: IterateOptions
+    notes: list[str] = field(default_factory=list)
+    scores: dict[str, float] = field(default_factory=dict)
+    hits: dict[str, Hit] = field(default_factory=dict)
+    size: int = 0
+
+    def __post_init__(self) -> None:
+        self.add(self.first.hits, lambda hit: 1.0)
+
+    def add(self, hits: Sequence[Hit], share: Callable[[Hit], float]) -> None:
+        """Fuse one round in; ``share`` is how much a hit of it counts."""
+        self.size = max(self.size, len(hits))
+        for rank, hit in enumerate(hits, 1):
+            self.hits.setdefault(hit.chunk_id, hit)
+            gain = share(hit) / (_DAMPING + rank)
+            self.scores[hit.chunk_id] = self.scores.get(hit.chunk_id, 0.0) + gain
+
+    def ranked(self) -> list[str]:
+        """Chunk ids by fused score, ties by id."""
+        return sorted(self.scores, key=lambda key: (-round(self.scores[key], 6), key))
+
+    def order(self) -> list[str]:
+        """The final order: the head of the first round, then by fused score."""
+        kept = math.ceil(self.options.keep * len(self.first.hits))
+        head = [hit.chunk_id for hit in self.first.hits[:kept]]
+        return [*head, *(key for key in self.ranked() if key not in head)][: self.size]
+
+    def result(self) -> Retrieved:
+        """All rounds as one result; scores fall with the rank."""
+        order = self.order()
+        kept = math.ceil(self.options.keep * len(self.first.hits))
+        top = max((self.scores[key] for key in order[kept:]), default=0.0)
+        hits = []
+        for rank, key in enumerate(order, 1):
+            score = top + 1 / (_DAMPING + rank) if rank <= kept else self.scores[key]
+            hits.append(replace(self.hits[key], rank=rank, score=round(score, 6)))
+        return replace(self.first, hits=tuple(hits), notes=(*self.first.notes, *self.notes))
+
+
+def _follow(state: _State, target: Target, once: Once) -> Flow[None]:
+    """Rounds that follow names."""
+    analyzer = target.analyzer or Analyzer()
+    options = state.options
+    read = list(state.first.hits[: options.passages])
+    seen: set[tuple[str, ...]] = set()
+    known: set[str] = set()
+    for number in range(2, options.rounds + 1):
+        known |= {hit.chunk_id for hit in read}
+        chosen = yield from _chosen(state.query, target, read, options, seen)
+        if not chosen:
+            state.notes.append(f"round {number}: the passages name nothing more to follow")
+            return
+        seen |= {tuple(analyzer.tokens(lead.name)) for lead in chosen}
+        queries = [_hop(state.query, lead, read, analyzer) for lead in chosen]
+        found, faults = yield from _searched(queries, once)
+        best = chosen[0].weight
+        for lead, result in zip(chosen, found, strict=True):
+            state.add(result, _shares(lead, math.sqrt(lead.weight / best), analyzer))
+        names = ", ".join(lead.name for lead in chosen)
+        state.notes.append(f"round {number} followed {len(chosen)} names: {names}")
+        state.notes += faults
+        fresh = [key for key in state.ranked() if key not in known]
+        read = [state.hits[key] for key in fresh[: options.passages]]
+
+
+def _chosen(
+    query: str,
+    target: Target,
+    read: Sequence[Hit],
+    options: IterateOptions,
+    seen: set[tuple[str, ...]],
+) -> Flow[tuple[Lead, ...]]:
+    """The names to follow, by how promising and how rare they are."""
+    analyzer = target.analyzer or Analyzer()
+    found = leads(query, read, analyzer, 4 * options.names + len(seen))
+    fresh = [lead for lead in found if tuple(analyzer.tokens(lead.name)) not in seen]
+    fresh = fresh[: 4 * options.names]
+    replies = yield from gather(
+        [send(Search(target.snapshot, "keyword", 1, text=one.name), SearchReply) for one in fresh]
+    )
+    weighed = [
+        replace(lead, weight=round(lead.weight * math.sqrt(_rarity(reply)), 6))
+        for lead, reply in zip(fresh, replies, strict=True)
+    ]
+    weighed.sort(key=lambda lead: -lead.weight)
+    return tuple(lead for lead in weighed if lead.weight > 0)[: options.names]
+
+
+def _rarity(reply: SearchReply) -> float:
+    """Mean idf of a name's tokens, 1 where the index does not say."""
+    if not reply.terms:
+        return 1.0
+    return max(0.0, sum(term.idf for term in reply.terms) / len(reply.terms))
+
+
+def _hop(query: str, lead: Lead, read: Sequence[Hit], analyzer: TokenSource) -> str:
+    """A name with the words of the question that its passage leaves open."""
+    source = read[lead.hits[0]]
+    rest = uncovered(query, (source.title, source.text), analyzer)
+    return f"{lead.name} {rest}".strip()
+
+
+def _shares(lead: Lead, weight: float, analyzer: TokenSource) -> Callable[[Hit], float]:
+    """How much a hit counts that a name led to: by how much of the name it holds.
+
+    The share of the name's tokens in title and text, times one plus twice the overlap
+    (Jaccard) of the name with the title: a passage about what is named comes first.
+    """
+    key = frozenset(analyzer.tokens(lead.name))
+
+    def share(hit: Hit) -> float:
+        title = frozenset(analyzer.tokens(hit.title))
+        held = len(key & (title | frozenset(analyzer.tokens(hit.text)))) / len(key)
+        overlap = len(key & title) / len(key | title)
+        return weight * held * (1 + _TITLE * overlap)
+
+    return share
+
+
+def _searched(queries: Sequence[str], once: Once) -> Flow[tuple[list[tuple[Hit, ...]], list[str]]]:
+    """Hits of follow-up searches run side by side, and a note for each that a model failed."""
+    outcomes = yield from gather([once(query) for query in queries], settle=True)
+    found: list[tuple[Hit, ...]] = []
+    faults: list[str] = []
+    for query, outcome in zip(queries, outcomes, strict=True):
+        if isinstance(outcome, ModelError):
+            faults.append(f"the search for {query!r} failed: {outcome.what}")
+            found.append(())
+        else:
+            found.append(settled(outcome).hits)
+    return found, faults
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What a model says of the passages."""
+
+    satisfied: bool
+    answer: str
+    query: str
+
+
+_KEYS = {"satisfied": bool, "answer": str, "next_query": str}
+_SCHEMA = object_schema(
+    {
+        "satisfied": {"type": "boolean"},
+        "answer": {"type": "string"},
+        "next_query": {"type": "string"},
+    }
+)
+
+
+def _read(state: _State, once: Once) -> Flow[None]:
+    """Rounds in which a model answers, and says what to search next."""
+    more = state.options.rounds - 1
+    planned = yield from branch(0, (more + 1) // 2, more)
+    searched = [state.query]
+    for number in range(2, more + 2):
+        told = yield from asked(_question(state, searched))
+        verdict = told.value
+        if verdict is None:
+            state.notes.append(f"round {number} left out, no usable reply: {told.why}")
+            return
+        if planned is not None and number - 2 >= planned:
+            return
+        if verdict.satisfied and planned is None:
+            state.notes.append(f"the model is satisfied after {number - 1} rounds")
+            return
+        text = verdict.query or f"{state.query} {verdict.answer}".strip()
+        if text in searched:
+            state.notes.append(f"round {number} left out: nothing new to search for")
+            return
+        searched.append(text)
+        found, faults = yield from _searched([text], once)
+        state.add(found[0], lambda hit: 1.0)
+        state.notes += [f"round {number} searched: {text}", *faults]
+
+
+def _question(state: _State, searched: Sequence[str]) -> Asking[_Verdict]:
+    options = state.options
+    hits = [state.hits[key] for key in state.order()[: options.passages]]
+    passages: list[dict[str, Any]] = []
+    for number, hit in enumerate(hits, 1):
+        short = replace(hit, text=hit.text.strip()[: options.max_passage_chars])
+        passages.append(passage_values(number, short))
+
+    def parse(text: str) -> _Verdict:
+        found = json_object(text, _KEYS)
+        answer, query = (" ".join(found[key].split()) for key in ("answer", "next_query"))
+        if len(query) > options.max_query_chars:
+            raise ValueError(f"'next_query' has more than {options.max_query_chars} characters")
+        return _Verdict(found["satisfied"], answer[: options.max_query_chars], query)
+
+    return Asking(
+        options.model,
+        "iterate",
+        {
+            "question": state.query,
+            "passages": passages,
+            "searched": list(searched),
+            "most": options.max_query_chars,
+        },
+        parse,
+        _Verdict(False, "", f"{state.query} ({len(searched)})"),
+        schema=_SCHEMA,
+        max_tokens=400,
+        sources=tuple(dict.fromkeys(hit.document_id for hit in hits)),
+    )

@@ -1,0 +1,318 @@
+"""A glossary mined from documents without a model: the places where texts define their codes.
+
+Five places, the most reliable first: a heading (or title) that holds one code, with the sentence
+below it; a row of a table whose first cell is a code; a line ``CODE: meaning`` or
+``CODE - meaning``; a sentence ``CODE means …``; a long form beside its short form, checked
+letter by letter (Schwartz and Hearst, 2003).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+from ..core import Document
+from ..models import words
+from ._glossary import RULES, Glossary, Meaning
+
+_LONGEST = 240
+"""Characters of a mined meaning."""
+
+_ABOUT = 300
+"""Characters of title and metadata kept with it."""
+
+_HEADING_WORDS = 12
+"""Words of a heading that can name its code; a longer line is a sentence."""
+
+_TOKEN = re.compile(r"(?<![\w/.-])[^\W_](?:[\w]|[-.:#](?=\w)|::(?=\w))*\w(?![\w/])")
+_CAMEL = re.compile(r"[a-z][A-Z]")
+_LINE = re.compile(
+    r"^[ \t>]*(?:[-*+•]\s+|\d+[.)]\s+)?[*_`\"]{0,3}(?P<code>[^\W_][^\s*`\"|]*[^\W_])[*_`\"]{0,3}"
+    r"\s*(?::|=|→|[-–—](?=\s))[*_`]{0,3}\s+(?P<meaning>\S.*)$"
+)
+_MEANS = re.compile(
+    r"(?P<code>[^\W_][\w.#-]*\w)[*_`\"]{0,3}\s+"
+    r"(?:means|indicates|stands for|denotes|signals|is short for|signifie|indique|désigne|"
+    r"bedeutet|steht für|significa|indica|betekent)(?: that| que| dass)?:?\s+(?P<meaning>\S.*)"
+)
+_ROW = re.compile(r"^\s*\|(?P<cells>.*\S)\s*\|?\s*$")
+_SHORT = re.compile(r"(?<!\])\((?P<short>[^\W_][\w&./-]{1,9})\)")
+_LONG = re.compile(r"(?<!\w)(?P<short>[^\W\d_][\w&./-]{1,9}) \((?P<long>[^()\n]{5,80})\)")
+_FENCE = re.compile(r"^\s*(?:```|~~~)")
+_MARKED_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+")
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*=[^<>]*>|</?[a-z]{1,6}\s*/?>")
+_END = re.compile(r"(?<=[.!?…。！？])\s")
+_JOINED = re.compile(r"\s*(?:[,/&]|and|or|et|ou|und|oder|y|e|o)\s*")
+
+
+_Definition: TypeAlias = tuple[str, str, str, int, int]
+"""Term, defining text, rule, and the span of the place in the document."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line outside code blocks, its place in the text, and whether it is a heading."""
+
+    text: str
+    start: int
+    heading: bool
+
+    @property
+    def end(self) -> int:
+        """Where it ends in the document."""
+        return self.start + len(self.text)
+
+
+def mine_glossary(
+    documents: Iterable[Document], *, most_terms: int = 100_000, most_meanings: int = 8
+) -> Glossary:
+    """Codes, identifiers and acronyms of a corpus and the words that define them.
+
+    Reads one document at a time and keeps at most ``most_terms`` terms with ``most_meanings``
+    distinct meanings of at most 240 characters each; what did not fit is counted. Per document
+    the most reliable place of a term counts, the first of several. The same documents in the
+    same order give the same glossary.
+    """
+    entries: dict[str, dict[str, Meaning]] = {}
+    refused: set[str] = set()
+    for document in documents:
+        for term, meaning in _of_document(document).items():
+            if term not in entries and len(entries) >= most_terms:
+                if len(refused) < most_terms:
+                    refused.add(term)
+                continue
+            known = entries.setdefault(term, {})
+            same = " ".join(words(meaning.text)).casefold()
+            if same in known:
+                known[same] = _joined(known[same], meaning)
+            elif len(known) < most_meanings:
+                known[same] = meaning
+    return Glossary(
+        {
+            term: tuple(sorted(known.values(), key=lambda m: RULES.index(m.rule)))
+            for term, known in entries.items()
+        },
+        len(refused),
+    )
+
+
+def is_code(word: str) -> bool:
+    """True for a code or an identifier: letters with digits, parts joined by _ or ::, camelCase."""
+    if not 2 < len(word) <= 40:
+        return False
+    letter = any(c.isalpha() for c in word)
+    digit = any(c.isdigit() for c in word)
+    if letter and digit:
+        return not re.fullmatch(r"\d+(?:[.,]\d+)?[^\W\d_]{1,3}|\d+-[^\W\d_]+", word)
+    return letter and bool("_" in word or "::" in word or _CAMEL.search(word))
+
+
+def _of_document(document: Document) -> dict[str, Meaning]:
+    """Per term the best meaning that one document gives."""
+    found: dict[str, Meaning] = {}
+    about = _about(document)
+    for term, text, rule, start, end in _definitions(document):
+        plain = _plain(text)
+        if not plain or plain.casefold() == term.casefold():
+            continue
+        known = found.get(term)
+        if known is None or RULES.index(rule) < RULES.index(known.rule):
+            found[term] = Meaning(plain, rule, document.id, start, end, about)
+    return found
+
+
+def _definitions(document: Document) -> Iterator[_Definition]:
+    """Every definition of a document, in the order of its lines."""
+    lines = _lines(document)
+    yield from _under_title(document, lines)
+    for number, line in enumerate(lines):
+        if line.heading:
+            yield from _under_heading(lines, number)
+            continue
+        row = _ROW.match(line.text)
+        cells = row["cells"].split("|") if row else line.text.split("\t")
+        if len(cells) > 1:
+            yield from _in_row(cells, line)
+            continue
+        match = _LINE.match(line.text)
+        if match and is_code(match["code"]):
+            yield match["code"], match["meaning"], "line", *_span(line, match, "meaning")
+        for means in _MEANS.finditer(line.text):
+            if is_code(means["code"]) or _is_acronym(means["code"]):
+                text = _sentence(means["meaning"])
+                start, _ = _span(line, means, "meaning")
+                yield means["code"], text, "sentence", start, start + len(text)
+        yield from _acronyms(line)
+
+
+def _lines(document: Document) -> list[_Line]:
+    heads = {section.span.start for section in document.sections}
+    found: list[_Line] = []
+    at, fenced = 0, False
+    for text in document.text.split("\n"):
+        if _FENCE.match(text):
+            fenced = not fenced
+        elif not fenced and text.strip():
+            heading = at in heads or bool(_MARKED_HEADING.match(text))
+            found.append(_Line(text, at, heading))
+        at += len(text) + 1
+    return found
+
+
+def _span(line: _Line, match: re.Match[str], group: str) -> tuple[int, int]:
+    return line.start + match.start(group), line.start + match.end(group)
+
+
+def _under_title(document: Document, lines: list[_Line]) -> Iterator[_Definition]:
+    """The title's code, with the first sentence that is no heading."""
+    codes = _named(document.title)
+    title = _plain(document.title)
+    body = next((line for line in lines if not line.heading and _plain(line.text) != title), None)
+    if body is None:
+        return
+    for code in codes:
+        yield code, _worded(title, code, body.text), "heading", body.start, body.end
+
+
+def _under_heading(lines: list[_Line], number: int) -> Iterator[_Definition]:
+    """A heading's code, with the rest of the heading and the sentence below it."""
+    line = lines[number]
+    codes = _named(line.text)
+    if not codes:
+        return
+    below = next((one for one in lines[number + 1 : number + 3] if not one.heading), None)
+    if below is not None and any(_named(one.text) for one in _between(lines, number, below)):
+        below = None
+    for code in codes:
+        text = _worded(line.text, code, below.text if below else "")
+        yield code, text, "heading", line.start, below.end if below else line.end
+
+
+def _between(lines: list[_Line], number: int, below: _Line) -> list[_Line]:
+    """Headings that stand between a heading and a line below it."""
+    return [
+        one for one in lines[number + 1 : number + 3] if one.heading and one.start < below.start
+    ]
+
+
+def _worded(heading: str, code: str, below: str) -> str:
+    """What a heading says beside its code, and the first sentence below."""
+    rest = _plain(heading).replace(code, " ")
+    rest = " ".join(rest.split()).strip(" :–—-,.")
+    rest = rest.replace("()", "").replace("[]", "").strip()
+    sentence = _sentence(_plain(below))
+    return f"{rest}: {sentence}" if rest and sentence else rest or sentence
+
+
+def _named(heading: str) -> tuple[str, ...]:
+    """The code of a heading; several where they are listed, none where they are a range."""
+    plain = _plain(heading)
+    if len(plain.split()) > _HEADING_WORDS:
+        return ()
+    found = [m for m in _TOKEN.finditer(plain) if is_code(m[0])]
+    for one, other in pairwise(found):
+        if not _JOINED.fullmatch(plain[one.end() : other.start()]):
+            return ()
+    return tuple(dict.fromkeys(m[0] for m in found[:4]))
+
+
+def _in_row(cells: list[str], line: _Line) -> Iterator[_Definition]:
+    """A table row: the code of its first cell and its first cell in words."""
+    codes = _named(cells[0])
+    if len(codes) != 1 or len(_plain(cells[0]).split()) > 5:
+        return
+    for cell in cells[1:]:
+        text = cell.strip()
+        if len(words(_plain(text))) > 1:
+            at = line.start + line.text.find(text)
+            yield codes[0], text, "row", at, at + len(text)
+            return
+
+
+def _acronyms(line: _Line) -> Iterator[_Definition]:
+    """Short forms with the long form before or behind them."""
+    for match in _SHORT.finditer(line.text):
+        short = match["short"]
+        if not _is_acronym(short):
+            continue
+        before = line.text[: match.start()].split()
+        window = before[-min(len(short) + 5, 2 * len(short)) :]
+        long = best_long_form(short, " ".join(window))
+        if long:
+            at = line.start + line.text.rfind(long.split()[0], 0, match.start())
+            yield short, long, "acronym", at, line.start + match.start()
+    for match in _LONG.finditer(line.text):
+        if _is_acronym(match["short"]):
+            long = best_long_form(match["short"], match["long"])
+            if long == match["long"]:
+                yield match["short"], long, "acronym", *_span(line, match, "long")
+
+
+def best_long_form(short: str, text: str) -> str:
+    """The shortest end of a text that spells a short form; empty where none does.
+
+    Algorithm of Schwartz and Hearst (PSB 2003): from the end, each letter or digit of the short
+    form must be found in order, the first at the beginning of a word.
+    """
+    at = len(text)
+    for index in range(len(short) - 1, -1, -1):
+        letter = short[index].casefold()
+        if not letter.isalnum():
+            continue
+        at -= 1
+        while at >= 0 and (
+            text[at].casefold() != letter or (index == 0 and at > 0 and text[at - 1].isalnum())
+        ):
+            at -= 1
+        if at < 0:
+            return ""
+    found = text[at:].strip()
+    return found if len(found) > len(short) and short not in found.split() else ""
+
+
+def _is_acronym(word: str) -> bool:
+    """Two to ten characters that begin with a letter, most of them capitals."""
+    letters = [c for c in word if c.isalpha()]
+    return (
+        2 <= len(word) <= 10
+        and word[0].isalpha()
+        and sum(c.isupper() for c in letters) * 2 > len(letters)
+    )
+
+
+def _sentence(text: str) -> str:
+    """The first sentence."""
+    return _END.split(text.strip(), maxsplit=1)[0]
+
+
+def _plain(text: str) -> str:
+    """Text without the marks of Markdown, on one line, at most 240 characters."""
+    text = _TAG.sub(" ", _LINK.sub(r"\1", _MARKED_HEADING.sub("", text)))
+    text = re.sub(r"^[\s>]+|[`*]+|\\(?=\W)", "", text)
+    text = " ".join(text.split()).strip(" |:–—-")
+    if len(text) <= _LONGEST:
+        return text
+    return text[:_LONGEST].rpartition(" ")[0] or text[:_LONGEST]
+
+
+def _about(document: Document) -> str:
+    """Title and metadata in words, as far as they are short."""
+    values: list[str] = [document.title]
+    metadata: Mapping[str, object] = document.metadata
+    for name in sorted(metadata):
+        value = metadata[name]
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, str) and len(one) <= 60:
+                values.append(one)
+    return " ".join(" ".join(values).split())[:_ABOUT]
+
+
+def _joined(known: Meaning, other: Meaning) -> Meaning:
+    """One meaning found twice: the first place, the documents of both."""
+    about = " ".join(dict.fromkeys(f"{known.about} {other.about}".split()))[:_ABOUT]
+    better = min(known, other, key=lambda m: RULES.index(m.rule))
+    return Meaning(better.text, better.rule, better.document_id, better.start, better.end, about)

@@ -1,0 +1,245 @@
+"""A query in other words: by a chat model, or by the meanings of the codes in it.
+
+The methods, in the order in which they are applied whatever order they are named in:
+
+``rewrite``     a standalone search query in place of the question.
+``subqueries``  the searches that the question needs, each a wording of its own.
+``hyde``        passages that might answer it, embedded as passages for the dense channel; the
+                keyword channel keeps the question (Gao, Ma, Lin and Callan, 2022: there one
+                vector, the mean of passages and question; here rankings, fused).
+``query2doc``   a passage, appended: the keyword channel gets the question five times and the
+                passage, the dense channel question, separator, passage (Wang, Yang and Wei, 2023).
+``glossary``    the meaning of each code in the question, for the dense channel; the keyword
+                channel keeps the question, where the code itself is the best evidence. No model.
+
+The question as asked stays in with a weight of its own. Whatever a model does wrong ends in a
+note, and the question is searched as asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, TypeAlias, get_args
+
+from ..core import ConfigError, option
+from ..flow import Flow, gather, settled
+from ._asking import Asking, Told, asked, json_object, object_schema, one_line
+from ._glossary import Glossary
+from ._target import Target, Variant
+
+QueryMethod: TypeAlias = Literal["rewrite", "subqueries", "hyde", "query2doc", "glossary"]
+
+Variants: TypeAlias = tuple[tuple[Variant, ...], tuple[str, ...]]
+"""The wordings of a query, and what the reader should know of them."""
+
+_REPEATS = 5
+"""How often query2doc repeats the question for the keyword channel (section 3 of the paper)."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOptions:
+    """How a question is put in other words before it is searched."""
+
+    methods: tuple[QueryMethod, ...] = option(
+        (), "Any of rewrite, subqueries, hyde, query2doc, glossary; all but glossary need a model."
+    )
+    model: str = option("", "Chat model that rewrites, splits and writes passages.")
+    original: float = option(1.0, "Weight of the question as asked beside other wordings.", ge=0)
+    subqueries: int = option(4, "Most subqueries.", ge=1, le=20)
+    passages: int = option(1, "Passages that hyde has written, each an independent sample.", ge=1)
+    words: int = option(100, "Length of a written passage, in words.", ge=10, le=1000)
+    separator: str = option(" [SEP] ", "What parts question and passage for query2doc.")
+    max_chars: int = option(300, "Longest rewritten query or subquery, in characters.", ge=20)
+    glossary: str = option("", "Glossary file (YAML, JSON or CSV); empty for the mined one.")
+    meanings: int = option(3, "Most meanings searched of a code that has several.", ge=1)
+
+    def __post_init__(self) -> None:
+        """Refuse, also from Python, what would silently leave the question as it is."""
+        unknown = [name for name in self.methods if name not in get_args(QueryMethod)]
+        if unknown:
+            raise ConfigError(
+                f"unknown query method {unknown[0]!r}",
+                where="retrieve.query.methods",
+                hint=f"any of {', '.join(get_args(QueryMethod))}",
+            )
+        if set(self.methods) - {"glossary"} and not self.model:
+            raise ConfigError(
+                f"the query methods {', '.join(self.methods)} need a chat model",
+                where="retrieve.query.model",
+                hint="name a chat model there, or use the method glossary alone",
+            )
+
+
+def query_variants(
+    query: str, target: Target, options: QueryOptions, glossary: Glossary | None = None
+) -> Flow[Variants]:
+    """The wordings in which a query is searched, and notes that say what they are.
+
+    Without methods, and where every method fails, that is the query alone with weight 1. Each
+    method counts as much as the question: n passages of hyde, or n meanings of a code, have a
+    weight of 1/n each; every subquery has 1, since each asks for something of its own.
+
+    Raises:
+        MissingKeyError: The environment holds no key for the model.
+        ModelRefusedError: The server refuses the request itself.
+    """
+    dense = bool(target.model)
+    notes: list[str] = []
+    chosen = set(options.methods)
+    main = query
+    if "rewrite" in chosen:
+        main = yield from _rewritten(query, options, notes)
+    made: list[Variant] = [] if main == query else [Variant(main, main)]
+    if "subqueries" in chosen:
+        parts = yield from _split(main, options, notes)
+        made += [Variant(part, part) for part in parts if part not in {query, main}]
+    if "hyde" in chosen:
+        if dense:
+            made += yield from _hypothetical(main, options, notes)
+        else:
+            notes.append("hyde left out: this index has no vectors")
+    if "query2doc" in chosen:
+        made += yield from _expanded(main, options, notes)
+    meant = _meant(query, options, glossary, notes) if "glossary" in chosen and dense else []
+    if not dense and "glossary" in chosen:
+        notes.append("glossary left out: this index has no vectors")
+    return tuple(_with_original(query, main, made, meant, options)), tuple(notes)
+
+
+def _with_original(
+    query: str,
+    main: str,
+    made: list[Variant],
+    meant: list[Variant],
+    options: QueryOptions,
+) -> list[Variant]:
+    """All wordings, the question as asked first; where nothing else is left, it counts 1."""
+    weight = options.original if made else 1.0
+    first: list[Variant] = []
+    if weight > 0:
+        # With its codes spelled out, the dense channel does without the codes alone.
+        first.append(Variant(query, "" if meant else query, weight))
+    elif not any(variant.keyword for variant in made):
+        first.append(Variant(main, ""))
+    return [*first, *meant, *made]
+
+
+def _rewritten(query: str, options: QueryOptions, notes: list[str]) -> Flow[str]:
+    told = yield from asked(
+        Asking(
+            options.model,
+            "rewrite",
+            {"question": query, "most": options.max_chars},
+            partial(_one_query, most=options.max_chars),
+            f"{query} (rewritten)",
+            schema=_ONE,
+        )
+    )
+    if told.value is None:
+        notes.append(f"searched as asked, no usable rewrite: {told.why}")
+        return query
+    if told.value != query:
+        notes.append(f"rewritten as: {told.value}")
+    return told.value
+
+
+def _split(query: str, options: QueryOptions, notes: list[str]) -> Flow[tuple[str, ...]]:
+    told = yield from asked(
+        Asking(
+            options.model,
+            "subqueries",
+            {"question": query, "most": options.subqueries, "length": options.max_chars},
+            partial(_queries, most=options.subqueries, length=options.max_chars),
+            tuple(f"{query} (part {n})" for n in range(1, min(2, options.subqueries) + 1)),
+            schema=_SEVERAL,
+        )
+    )
+    if told.value is None:
+        notes.append(f"not split, no usable subqueries: {told.why}")
+        return ()
+    notes.append("subqueries: " + " | ".join(told.value))
+    return told.value
+
+
+def _passage(query: str, options: QueryOptions, sample: int) -> Flow[Told[str]]:
+    return (
+        yield from asked(
+            Asking(
+                options.model,
+                "passage",
+                {"question": query, "words": options.words},
+                partial(_bounded, most=options.words * 12),
+                f"{query} (passage {sample})",
+                max_tokens=options.words * 3,
+                sample=sample,
+                whole=False,
+            )
+        )
+    )
+
+
+def _hypothetical(query: str, options: QueryOptions, notes: list[str]) -> Flow[list[Variant]]:
+    """Passages that might answer the query, for the dense channel."""
+    count = options.passages
+    outcomes = yield from gather(
+        [_passage(query, options, sample) for sample in range(count)], settle=True
+    )
+    told = [settled(outcome) for outcome in outcomes]
+    texts = list(dict.fromkeys(one.value for one in told if one.value is not None))
+    failed = [one.why for one in told if one.value is None]
+    if failed:
+        notes.append(f"{len(failed)} of {count} hyde passages left out: {failed[0]}")
+    notes += [f"hyde passage: {text}" for text in texts]
+    return [Variant("", text, 1 / len(texts), passage=True) for text in texts]
+
+
+def _expanded(query: str, options: QueryOptions, notes: list[str]) -> Flow[list[Variant]]:
+    """The query and a passage in one text."""
+    told = yield from _passage(query, options, 0)
+    if told.value is None:
+        notes.append(f"no query2doc passage: {told.why}")
+        return []
+    notes.append(f"query2doc passage: {told.value}")
+    keyword = " ".join([query] * _REPEATS + [told.value])
+    return [Variant(keyword, f"{query}{options.separator}{told.value}")]
+
+
+def _meant(
+    query: str, options: QueryOptions, glossary: Glossary | None, notes: list[str]
+) -> list[Variant]:
+    """The query with the meanings of its codes, for the dense channel."""
+    if glossary is None or not glossary.entries:
+        notes.append("glossary left out: there is none")
+        return []
+    found = glossary.expand(query, options.meanings)
+    notes += [f"glossary: {term} = {meaning.text}" for term, meaning in found.used]
+    notes += found.notes
+    return [Variant("", text, 1 / len(found.texts)) for text in found.texts]
+
+
+_ONE = object_schema({"query": {"type": "string"}})
+_SEVERAL = object_schema({"queries": {"type": "array", "items": {"type": "string"}}})
+
+
+def _one_query(text: str, most: int) -> str:
+    return one_line(json_object(text, {"query": str})["query"], most)
+
+
+def _queries(text: str, most: int, length: int) -> tuple[str, ...]:
+    found = json_object(text, {"queries": list})["queries"]
+    if not found:
+        raise ValueError("'queries' is empty")
+    if len(found) > most:
+        raise ValueError(f"'queries' holds {len(found)}, more than {most}")
+    if any(not isinstance(item, str) for item in found):
+        raise ValueError("'queries' must hold strings")
+    return tuple(dict.fromkeys(one_line(item, length) for item in found))
+
+
+def _bounded(text: str, most: int) -> str:
+    """A passage on one line, its end cut where it runs on: only its gist is searched with."""
+    found = " ".join(text.split())
+    if not found:
+        raise ValueError("the passage is empty")
+    return found[:most]
