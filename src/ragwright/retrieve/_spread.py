@@ -50,8 +50,9 @@ class Spread:
 def values_of(hit: Hit, field: str) -> tuple[str, ...]:
     """The values that a hit holds of a field, as text; empty where it holds none.
 
-    ``document_id``, ``source``, ``title`` and ``page`` are the hit's own; ``section`` is its
-    path of headings, ``section:2`` that path down to the second level; all others are metadata.
+    ``document_id``, ``source``, ``title`` and ``page`` are the hit's own; ``section`` are its
+    headings, as an index knows them, ``section:2`` is the path of them down to the second
+    level, as one value; all others are metadata.
 
     Raises:
         FilterError: ``section:`` is not followed by a level from 1.
@@ -60,7 +61,9 @@ def values_of(hit: Hit, field: str) -> tuple[str, ...]:
     if name == "section" and field not in hit.metadata:
         if colon and not (level.isascii() and level.isdigit() and int(level)):
             raise FilterError(f"{field!r} names no level of headings", hint="write section:1, …")
-        path = hit.headings[: int(level)] if colon else hit.headings
+        if not colon:
+            return tuple(dict.fromkeys(hit.headings))
+        path = hit.headings[: int(level)]
         return (" › ".join(path),) if path else ()
     if field in ("document_id", "source", "title", "page"):
         own = getattr(hit, field)
@@ -90,15 +93,20 @@ def one_sided(hits: Sequence[Hit], pool: Sequence[Hit], field: str) -> str:
     if len(hits) < 2:
         return ""
     held = [set(values_of(hit, field)) for hit in hits]
-    common = set.intersection(*held)
-    found = spread(pool, field).counts
-    others = [value for value, _ in found if value not in common]
-    if not common or set.union(*held) != common or not others:
+    around = [values for hit in pool if (values := values_of(hit, field))]
+    # Of a field of several values, such as section, only what the others lack is a side.
+    sides = sorted(
+        value for value in set.intersection(*held) if any(value not in values for values in around)
+    )
+    if not sides:
         return ""
-    named = ", ".join(repr(value) for value in others[:3])
+    apart = [values for values in around if not set(sides) & set(values)]
+    known = set.union(*held)
+    counts = Counter(value for values in apart for value in values if value not in known)
+    others = [value for value, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))]
+    named = ", ".join(repr(value) for value in others[:3]) or "hits without it"
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-    sides = " and ".join(repr(value) for value in sorted(common))
     return (
-        f"one-sided: all {len(hits)} hits have {field} {sides}, while the search also found "
-        f"{named}{more} (balance {field}, or set a filter)"
+        f"one-sided: all {len(hits)} hits have {field} {' and '.join(map(repr, sides))}, while "
+        f"the search also found {named}{more} (balance {field}, or set a filter)"
     )
