@@ -75,11 +75,17 @@ class Ladder:
 
     def asked(self, step: int) -> int:
         """The rung, in bits of the request, of a set of conditions."""
-        rung = 0
-        for place, bits in enumerate(self.bits):
-            if step >> place & 1:
-                rung |= bits
+        (rung,) = self.all_asked(np.array([step], np.int64))
         return rung
+
+    def all_asked(self, steps: Bits) -> list[int]:
+        """The rungs of many sets of conditions."""
+        if all(bits == 1 << place for place, bits in enumerate(self.bits)):
+            return list(map(int, steps))
+        found = np.zeros(len(steps), np.int64)
+        for place, bits in enumerate(self.bits):
+            found[(steps >> place & 1) == 1] |= bits
+        return list(map(int, found))
 
     def step(self, rung: int) -> int:
         """The set of conditions that a rung holds, the other way round."""

@@ -72,9 +72,10 @@ def naive_relaxed(
         ]
         seen.update(key for key, _ in fresh)
         found += fresh
-        rungs += [ladder.asked(step)] * len(fresh)
+        rung = ladder.asked(step)
+        rungs += [rung] * len(fresh)
         if fresh:
-            counts.append((ladder.asked(step), len(fresh)))
+            counts.append((rung, len(fresh)))
     most = max(0, k)
     return SearchReply(tuple(found[:most]), rungs=tuple(rungs[:most]), ladder=tuple(counts))
 

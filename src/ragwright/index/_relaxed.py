@@ -78,16 +78,15 @@ def climb(
     weights = ladder.totals(steps)
     _, level = np.unique(-weights, return_inverse=True)
     reply = _listed(kept, _Levels(steps, level, counts, len(ladder.conditions)), k)
-    rungs = {step: ladder.asked(step) for step in steps.tolist()}
     # Of equal weight: first what meets more, then the filters asked for first.
-    order = sorted(
-        zip(level.tolist(), steps.tolist(), counts.tolist(), strict=True),
-        key=lambda row: (row[0], -row[1].bit_count(), row[1]),
-    )
+    order = np.lexsort((steps, -np.bitwise_count(steps).astype(np.int64), level))
+    shown = ladder.all_asked(steps)
+    rung = dict(zip(steps.tolist(), shown, strict=True))
+    totals = counts.tolist()
     return SearchReply(
         tuple((key, -negative + 0.0) for _, negative, key, _ in reply),
-        rungs=tuple(rungs[step] for _, _, _, step in reply),
-        ladder=tuple((rungs[step], count) for _, step, count in order),
+        rungs=tuple(rung[step] for _, _, _, step in reply),
+        ladder=tuple((shown[at], totals[at]) for at in order.tolist()),
     )
 
 
@@ -100,21 +99,26 @@ def _kept(
 ) -> Rungs:
     """The rows over the threshold. Hard filters come first: nothing below sees another row."""
     rows = np.arange(segment.rows) if mask is None else np.flatnonzero(mask)
-    steps = np.zeros(segment.rows, np.int64)
+    # Narrow numbers: the scattered writes below should stay within a cache.
+    kind = np.min_scalar_type((1 << len(positions)) - 1)
+    steps = np.zeros(segment.rows, kind)
     for place, met in enumerate(positions):
-        steps[met] |= np.int64(1 << place)
+        steps[met] |= kind.type(1 << place)
     if positions and not relax.unfiltered:
         rows = rows[steps[rows] != 0]
     least = -np.inf if relax.threshold is None else relax.threshold
-    if max(least, channel.above) > -np.inf and len(rows):
+    bar = max(least, channel.above)
+    if bar > -np.inf and len(rows):
         near = channel.near(rows)
-        bar = np.float64(max(least, channel.above))
-        sure = near > bar + channel.slack
-        doubtful = np.flatnonzero(~sure & (near >= bar - channel.slack))
+        # Python's float would make an infinity, and a warning, of a bar that float32 cannot hold.
+        some = np.flatnonzero(near >= near.dtype.type(np.clip(bar - channel.slack, -1e30, 1e30)))
+        rows, near = rows[some], near[some]
+        sure = near > np.float64(bar + channel.slack)
+        doubtful = np.flatnonzero(~sure)
         scores = rounded(channel.exact(rows[doubtful]))
         sure[doubtful] = (scores >= least) & (scores > channel.above)
         rows = rows[sure]
-    return Rungs(segment, channel, rows, steps[rows])
+    return Rungs(segment, channel, rows, steps[rows].astype(np.int64))
 
 
 def rounded(scores: Scores) -> Scores:
