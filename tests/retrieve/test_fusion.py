@@ -1,4 +1,4 @@
-"""Reciprocal rank fusion against a slow reference, and what must hold for any lists."""
+"""Fusion against slow references, and what must hold for any lists."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragwright.core import RetrieveError, ranked
-from ragwright.retrieve import rrf
+from ragwright.retrieve import convex, rrf
 
 IDS = st.lists(st.sampled_from([f"d{n}" for n in range(40)]), unique=True, max_size=40)
 LISTS = st.lists(IDS, min_size=1, max_size=4)
@@ -110,3 +110,64 @@ def test_nothing_in_nothing_out() -> None:
 def test_weights_that_make_no_sense_are_refused(k: int, weights: list[float] | None) -> None:
     with pytest.raises(RetrieveError):
         rrf([["a"], ["b"]], k, weights)
+
+
+SCORED = st.dictionaries(
+    st.sampled_from([f"d{n}" for n in range(30)]), st.integers(-1000, 1000).map(lambda n: n / 1000)
+).map(lambda d: sorted(d.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def slow_convex(
+    lists: list[list[tuple[str, float]]], shares: list[int], floors: list[int], pool: int
+) -> dict[str, Fraction]:
+    """The formula, word for word, in exact arithmetic."""
+    fused = {key: Fraction(0) for found in lists for key, _ in found}
+    if not sum(s for s, found in zip(shares, lists, strict=True) if found):
+        fused = {key: Fraction(0) for key in fused}
+    for found, share, floor in zip(lists, shares, floors, strict=True):
+        scores = {key: max(Fraction(score), Fraction(floor)) for key, score in found}
+        best = max((Fraction(score) for _, score in found), default=Fraction(0))
+        if best <= floor:
+            continue
+        absent = min(scores.values()) if len(found) >= pool else Fraction(floor)
+        for key in fused:
+            scaled = (scores.get(key, absent) - floor) / (best - floor)
+            fused[key] += Fraction(share, sum(shares)) * scaled
+    return fused
+
+
+@given(st.tuples(SCORED, SCORED), st.integers(1, 9), st.integers(1, 9), st.integers(1, 40))
+def test_convex_equals_the_slow_reference(
+    lists: tuple[list[tuple[str, float]], list[tuple[str, float]]], one: int, two: int, pool: int
+) -> None:
+    exact = slow_convex(list(lists), [one, two], [0, -1], pool)
+    fused = convex(lists, (one, two), (0.0, -1.0), pool)
+    assert {key for key, _ in fused} == set(exact)
+    for key, score in fused:
+        assert abs(score - exact[key]) <= Fraction(2, 10**6)
+        assert 0 <= score <= 1
+    assert fused == sorted(fused, key=lambda pair: (-pair[1], pair[0]))
+    for limit in (0, 1, 5, 100):
+        assert convex(lists, (one, two), (0.0, -1.0), pool, limit=limit) == fused[:limit]
+
+
+def test_who_is_missing_has_the_most_it_can_have() -> None:
+    keyword, dense = [("a", 4.0), ("b", 2.0)], [("b", 0.5), ("c", 0.5)]
+    cut = dict(convex([keyword, dense], (1, 1), (0, -1), 2))
+    assert cut == {"a": 1.0, "b": 0.75, "c": 0.75}
+    whole = dict(convex([keyword, dense], (1, 1), (0, -1), 3))
+    assert whole == {"a": 0.5, "b": 0.75, "c": 0.5}
+
+
+def test_flat_lists_leave_the_order_to_the_others() -> None:
+    flat = [("a", 0.9), ("b", 0.899), ("c", 0.898)]
+    sharp = [("c", 9.0), ("b", 3.0)]
+    assert [key for key, _ in convex([sharp, flat], (0.2, 0.8), (0, -1), 100)] == ["c", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("shares", "floors"), [([1], [0, 0]), ([1, -1], [0, 0]), ([0, 0], [0, 0]), ([1, 1], [0])]
+)
+def test_shares_that_make_no_sense_are_refused(shares: list[float], floors: list[float]) -> None:
+    with pytest.raises(RetrieveError):
+        convex([[("a", 1.0)], [("b", 1.0)]], shares, floors, 10)

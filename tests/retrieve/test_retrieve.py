@@ -125,7 +125,7 @@ def test_keyword_search_without_vectors_is_told_by_the_mode_alone(ask: Ask, sear
 
 
 def test_auto_with_vectors_fuses_both_channels(ask: Ask, tiny: Tiny) -> None:
-    found = ask("blue pump")
+    found = ask("blue pump", fusion="rrf")
     assert found.mode == "hybrid"
     vector = np.array(tiny.vector, dtype=np.float32).tobytes()
     searches = (

@@ -9,13 +9,21 @@ from ._databases import (
     SqlHandler,
 )
 from ._expand import ExpandOptions, expand_hits, merge_hits
-from ._fusion import rrf
+from ._explain import explain
+from ._fusion import convex, rrf
 from ._glossary import Expansion, Glossary, Meaning, load_glossary
 from ._iterate import IterateOptions, iterate
 from ._mining import mine_glossary
-from ._options import ChannelWeights, RetrieveOptions
+from ._options import ChannelWeights, RetrieveOptions, SoftFilterOptions
 from ._query import QueryOptions, query_variants
 from ._rerank import RerankOptions, rerank_depth, rerank_hits, rerank_method
+from ._route import (
+    Route,
+    RouteOptions,
+    RouteScene,
+    route,
+    route_by_rules,
+)
 from ._search import retrieve
 from ._select import (
     SelectOptions,
@@ -28,6 +36,9 @@ from ._select import (
     word_similarities,
 )
 from ._spread import Spread, one_sided, spread
+from ._sql import (
+    sql_context,
+)
 from ._tables import (
     Column,
     Database,
@@ -56,6 +67,9 @@ __all__ = [
     "RerankOptions",
     "RetrieveOptions",
     "Retrieved",
+    "Route",
+    "RouteOptions",
+    "RouteScene",
     "SelectOptions",
     "SoftFilterOptions",
     "Spread",
@@ -82,11 +96,14 @@ __all__ = [
     "rerank_hits",
     "rerank_method",
     "retrieve",
+    "route",
+    "route_by_rules",
     "rrf",
     "select_depth",
     "select_hits",
     "similarities",
     "spread",
+    "sql_context",
     "unknown_share",
     "word_similarities",
 ]

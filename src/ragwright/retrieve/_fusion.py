@@ -1,12 +1,13 @@
-"""Fusion of ranked lists."""
+"""Fusion of ranked lists: by ranks, or by scores brought to one scale."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from ..core import RetrieveError
+from ._target import Ranking
 
 
 def rrf(
@@ -47,6 +48,62 @@ def rrf(
         seen = ids if len(set(ids)) == len(ids) else tuple(dict.fromkeys(ids))
         for key, share in zip(seen, _shares(len(seen), k, weight), strict=True):
             millionths[key] = millionths.get(key, 0.0) + share
+    return _best(millionths, limit)
+
+
+def convex(
+    lists: Sequence[Ranking],
+    shares: Sequence[float],
+    floors: Sequence[float],
+    pool: int,
+    *,
+    limit: int | None = None,
+) -> list[tuple[str, float]]:
+    """Convex combination of scores: the sum over lists of ``share * scaled``.
+
+    ``scaled = (score - floor) / (best - floor)``, the theoretical min-max normalisation of
+    Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", ACM TOIS
+    2023: ``floor`` is the least score there could be (0 for BM25, -1 for a cosine), ``best``
+    the greatest in the list. Who is not in a list of ``pool`` ids or more has the list's least
+    score, the most it can have; who is not in a shorter list, which is complete, the floor.
+
+    Args:
+        lists: (id, score) each, every id once; by whatever order.
+        shares: One per list, 0 or more; they are divided by their sum.
+        floors: Per list the least score there could be; scores under it count as it.
+        pool: Length from which a list may have been cut.
+        limit: Most ids to return, None for all.
+
+    Returns:
+        Ids and fused scores, 0 to 1, rounded to 6 digits, best first, ties by id.
+
+    Raises:
+        RetrieveError: Shares or floors do not fit the lists, one is negative, or all are 0.
+    """
+    total = sum(shares)
+    sound = len(shares) == len(floors) == len(lists) and 0 < total < math.inf
+    if not sound or min(shares) < 0:
+        raise RetrieveError(
+            f"cannot fuse {len(lists)} lists with shares {list(shares)} and floors {list(floors)}",
+            hint="give one share of 0 or more to each list, one of them above 0",
+        )
+    base = 0.0
+    millionths: dict[str, float] = {}
+    for ranking, share, floor in zip(lists, shares, floors, strict=True):
+        if not ranking or not share:
+            continue
+        scores = [score for _, score in ranking]
+        best = max(scores)
+        scale = 1e6 * share / total / (best - floor) if best > floor else 0.0
+        least = max(min(scores), floor) if len(ranking) >= pool else floor
+        base += (least - floor) * scale
+        for key, score in ranking:
+            millionths[key] = millionths.get(key, 0.0) + (max(score, floor) - least) * scale
+    return _best({key: base + gain for key, gain in millionths.items()}, limit)
+
+
+def _best(millionths: Mapping[str, float], limit: int | None) -> list[tuple[str, float]]:
+    """Scores in millionths as (id, score), rounded, best first, ties by id."""
     least = -math.inf
     if limit is not None and 0 < limit < len(millionths):
         # Only what may reach the limit after rounding is rounded and sorted: fusion is most

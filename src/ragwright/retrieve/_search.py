@@ -27,7 +27,7 @@ def retrieve(query: str, target: Target, options: RetrieveOptions) -> Flow[Retri
     found = yield from candidates(query, target, options)
     best = found.ranking
     if not best:
-        return Retrieved(found.query, (), found.mode, found.notes)
+        return Retrieved(found.query, (), found.mode, found.notes, found.explanation)
     stored = (yield from lookup(target.snapshot, [key for key, _ in best])).hits
     if len(stored) != len(best):
         raise RetrieveError(
@@ -35,7 +35,8 @@ def retrieve(query: str, target: Target, options: RetrieveOptions) -> Flow[Retri
             where=f"snapshot {target.snapshot}",
             hint="the index answers from two different states: refresh it",
         )
-    return Retrieved(found.query, _ranked_hits(best, stored, found), found.mode, found.notes)
+    hits = _ranked_hits(best, stored, found)
+    return Retrieved(found.query, hits, found.mode, found.notes, found.explanation)
 
 
 def _ranked_hits(best: Ranking, stored: tuple[Hit, ...], found: Candidates) -> tuple[Hit, ...]:
@@ -68,6 +69,7 @@ def _ranked_hits(best: Ranking, stored: tuple[Hit, ...], found: Candidates) -> t
                 channels,
                 hit.metadata,
                 hit.pages,
+                found.rungs.get(key),
             )
         )
     return tuple(hits)

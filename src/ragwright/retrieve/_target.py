@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from ..core import Hit, Term
+from ..core import Hit, Rung, Term
 from ..models import Tokenizer, TokenSource
 
 Mode: TypeAlias = Literal["keyword", "dense", "hybrid"]
@@ -81,6 +81,8 @@ class Candidates:
             ``keyword``, similarities for ``dense``, fused scores for ``hybrid``.
         channels: All that each channel found, best first, by its own scores.
         notes: What the reader should know: a query cut, a channel that found nothing.
+        explanation: Terms, weights and ladder; :func:`ragwright.retrieve.explain` adds the rest.
+        rungs: With soft filters: chunk id -> what it meets and misses, of every candidate.
     """
 
     query: str
@@ -89,6 +91,7 @@ class Candidates:
     channels: Mapping[str, Ranking]
     notes: tuple[str, ...] = ()
     explanation: Explanation = Explanation()
+    rungs: Mapping[str, Rung] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

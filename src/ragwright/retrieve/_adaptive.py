@@ -1,0 +1,100 @@
+"""How much each channel counts for one query, from what its words are and what was found.
+
+    keyword = base + (1 - base) * unknown * held,    dense = 1 - keyword
+
+``unknown``  share of the query's rarity (idf) in what the embedding model has no word for:
+
+    unknown = sum over words of idf(w) * u(w) / sum over words of idf(w)
+    u(w)    = 1 for a code, else (pieces of w that go on within a run of letters) / (pieces of w)
+
+``held``     how much of what the query asks for its best chunk holds, by the keyword channel:
+
+    held    = (best BM25 score) / (greatest BM25 score this query could have)
+
+So words that a model cuts to pieces move weight to the keyword channel in so far as the index
+holds them, and no further: a misspelt word or a foreign one that stands nowhere does not. How
+sharp a channel is otherwise shows in its scores, which the sum of scores keeps
+(:func:`ragwright.retrieve.convex`): a flat list hardly orders anything.
+
+The base is 0.2, the weight that Bruch et al. (2023) found best over nine collections. Formula
+and base were chosen on SciFact's training claims and PIAF (docs/decisions/0005-fusion.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ..core import Term
+from ..models import Tokenizer, TokenSource, is_code, words
+
+_WORD_LIMIT = 60
+"""Characters after which a word is not cut to pieces: what a query may cost is bounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """Share of the keyword channel, 0 to 1, and the two figures it follows from."""
+
+    keyword: float
+    unknown: float
+    held: float
+
+    @property
+    def reason(self) -> str:
+        """The balance for people."""
+        return (
+            f"keyword {self.keyword:.2f}, dense {1 - self.keyword:.2f}: the embedding model has "
+            f"no word for {self.unknown:.0%} of what the query asks for, and the best chunk by "
+            f"keyword holds {self.held:.0%} of it"
+        )
+
+
+def balance(base: float, unknown: float, held: float) -> Balance:
+    """The formula of this module; arguments and result 0 to 1."""
+    return Balance(base + (1.0 - base) * unknown * held, unknown, held)
+
+
+def held_share(best: float, terms: Sequence[Term]) -> float:
+    """Best BM25 score as a share of the greatest that the terms allow; 0 without terms."""
+    most = sum(term.most for term in terms)
+    return min(1.0, best / most) if most > 0 else 0.0
+
+
+def unknown_share(
+    text: str, terms: Sequence[Term], analyzer: TokenSource | None, tokenizer: Tokenizer | None
+) -> float:
+    """Share of the query's rarity in words that the embedding model has no piece for.
+
+    Args:
+        text: The query.
+        terms: What the keyword channel looked for.
+        analyzer: Cuts a word into those terms; without one each term is taken as a word.
+        tokenizer: The embedding model's own; without one only codes are unknown.
+    """
+    idf = {term.token: term.idf for term in terms}
+    cut: list[tuple[str, list[str]]]
+    if analyzer is None:
+        cut = [(token, [token]) for token in idf]
+    else:
+        cut = [(word, analyzer.query_tokens(word)) for word in words(text)]
+    total = unknown = 0.0
+    for word, tokens in cut:
+        weight = max((idf.get(token, 0.0) for token in tokens), default=0.0)
+        if not weight:
+            continue
+        total += weight
+        if any(map(is_code, tokens)):
+            unknown += weight
+        elif tokenizer is not None:
+            unknown += weight * broken_share(tokenizer, word)
+    return unknown / total if total else 0.0
+
+
+@lru_cache(maxsize=50_000)
+def broken_share(tokenizer: Tokenizer, word: str) -> float:
+    """Share of a word's pieces that go on within a run of letters and digits, 0 to 1."""
+    spans = tokenizer.spans(word[:_WORD_LIMIT])
+    going_on = sum(1 for s in spans if s.start and word[s.start - 1 : s.start + 1].isalnum())
+    return going_on / len(spans) if spans else 0.0
