@@ -13,7 +13,8 @@ from ragwright.core import Chunk, Document, Filter, Span
 from ragwright.index import IndexedDocument, LanceStore, Pair, SqliteStore
 from ragwright.models import Analyzer
 from ragwright.testing import IndexSuite
-from ragwright.testing._index_suite import PAIR, StoreFactory, index, make_document, make_vector
+from ragwright.testing._index_corpus import PAIR, index, make_document, make_vector
+from ragwright.testing._index_suite import StoreFactory
 
 pytest.importorskip("lancedb", reason="needs ragwright[lance]")
 

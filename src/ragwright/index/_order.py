@@ -52,7 +52,7 @@ class DocumentOrder:
     def ids(self, start: int, k: int, masks: Sequence[Mask | None] | None) -> tuple[str, ...]:
         """Up to k chunk ids from a place on, of rows that the masks leave."""
         rows = self._rows[start:]
-        if masks is not None:
+        if masks:
             allowed = np.concatenate(
                 [
                     np.ones(segment.rows, np.bool_) if mask is None else mask

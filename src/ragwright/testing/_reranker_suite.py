@@ -16,7 +16,7 @@ from ..flow import BatchHandler, Embed, EmbedReply, Flow, Lookup, Route, Runner,
 from ..index import LookupHandler, SearchHandler, StoreOptions, Views, open_store
 from ..models import Analyzer, Reranker
 from ..retrieve import Retrieved, RetrieveOptions, Target
-from ._index_suite import PAIR, index, make_document, make_vector
+from ._index_corpus import PAIR, index, make_document, make_vector
 
 QUERY = "How is the oil pressure sensor replaced?"
 

@@ -1,0 +1,409 @@
+"""Part of the index suite: relaxed filters, reading in document order, surroundings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ..core import (
+    Chunk,
+    Document,
+    Filter,
+    FilterError,
+    Page,
+    Relaxation,
+    RetrieveError,
+    Section,
+    SoftFilter,
+    Span,
+)
+from ..flow import Lookup, LookupReply, Search, SearchReply
+from ..index import (
+    IndexedDocument,
+    LookupHandler,
+    SearchHandler,
+    Store,
+    View,
+    Views,
+    naive_relaxed,
+    rungs_of,
+)
+from ._index_corpus import PAIR, PLAIN, index, make_document, make_vector
+
+_EVERYTHING = 10_000
+_QUERIES: tuple[Any, ...] = ("engine pump Manual", make_vector("q"))
+_ENGLISH = Filter("language", ("en",))
+
+_CLIENT = Filter("client", ("client 1",))
+_TOPICS = (Filter("topics", ("t1",)), Filter("topics", ("t4",)))
+_PART = Filter("section", ("Part 1",))
+_YEARS = Filter("year", low=2000, high=2010)
+_DISTINCT = tuple(
+    SoftFilter(condition, weight)
+    for condition, weight in zip((_CLIENT, *_TOPICS, _PART, _YEARS), (8, 3.5, 3, 1, 0.1))  # noqa: B905
+)
+_TYPED = tuple(
+    SoftFilter(condition, weight)
+    for condition, weight in zip((_CLIENT, *_TOPICS, _PART, _YEARS), (6, 3, 3, 2, 1))  # noqa: B905
+)
+
+
+def gapped(name: str = "gapped") -> IndexedDocument:
+    """A document of sections and pages whose chunks leave out what stands between them."""
+    parts = [f"{'#' * (n % 2 + 1)} Head {n}\nBody of part {n}, engine." for n in range(8)]
+    text = "\n\n".join(parts)
+    starts = [text.index(part) for part in parts]
+    sections = []
+    for number, start in enumerate(starts):
+        level = number % 2 + 1
+        behind = [s for n, s in enumerate(starts) if n > number and n % 2 + 1 <= level]
+        span = Span(start, behind[0] if behind else len(text))
+        sections.append(Section(f"Head {number}", level, span))
+    pages = [Page(n + 1, Span(s, e)) for n, (s, e) in enumerate(_halves(starts[3], len(text)))]
+    document = Document(name, f"mem:{name}", text, pages=tuple(pages), sections=tuple(sections))
+    chunks = tuple(
+        Chunk(
+            f"{name}:{start}-{start + len(part)}",
+            name,
+            ordinal,
+            Span(start, start + len(part)),
+            part,
+            page=document.page_at(start),
+            headings=document.headings_at(start),
+        )
+        for ordinal, (start, part) in enumerate(zip(starts, parts, strict=True))
+    )
+    vectors = np.stack([make_vector(chunk.id) for chunk in chunks])
+    return IndexedDocument(document, chunks, vectors)
+
+
+def _halves(cut: int, end: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    return (0, cut), (cut, end)
+
+
+def _looked_up(store: Store, request: Lookup) -> LookupReply:
+    reply = LookupHandler(Views(store)).carry([request])[0]
+    assert isinstance(reply, LookupReply)
+    return reply
+
+
+class RelaxedTests:
+    """What :class:`IndexSuite` asks of relaxed filters and of reading around and onward."""
+
+    @pytest.fixture
+    def filled(self, store: Store) -> View:
+        """A view that was written in three steps, some of it removed again."""
+        items = [index(make_document(n)) for n in range(40)]
+        store.upsert(PAIR, items[:15])
+        store.view(PAIR).close()
+        store.upsert(PAIR, items[15:])
+        store.remove(["doc/0003", "doc/0021"])
+        return store.view(PAIR)
+
+    @pytest.mark.parametrize("query", _QUERIES, ids=("keyword", "dense"))
+    @pytest.mark.parametrize("filters", [(), (_ENGLISH,)], ids=("all", "english"))
+    @pytest.mark.parametrize("threshold", [None, 0.05, 99.0])
+    @pytest.mark.parametrize("unfiltered", [True, False])
+    def test_one_pass_equals_one_query_for_each_combination(
+        self,
+        filled: View,
+        query: Any,
+        filters: Sequence[Filter],
+        threshold: float | None,
+        unfiltered: bool,
+    ) -> None:
+        """Where all sums of weights differ: list, rungs and ladder, whatever k is."""
+        relax = Relaxation(_DISTINCT, threshold, unfiltered)
+        whole = naive_relaxed(filled, query, _EVERYTHING, relax, filters)
+        for k in (0, 1, 7, 60, _EVERYTHING):
+            found = filled.relaxed(query, k, relax, filters)
+            expected = naive_relaxed(filled, query, k, relax, filters)
+            assert found.candidates == expected.candidates
+            assert found.rungs == expected.rungs
+            assert found.ladder == whole.ladder
+        assert len(whole.candidates) == sum(count for _, count in whole.ladder)
+        assert len({key for key, _ in whole.candidates}) == len(whole.candidates)
+        assert bool(whole.candidates) == (threshold != 99.0)
+
+    @pytest.mark.parametrize("query", _QUERIES, ids=("keyword", "dense"))
+    def test_combinations_of_equal_weight_are_one(self, filled: View, query: Any) -> None:
+        """Sorted by weight, then score, then id; k cuts the list and changes nothing else."""
+        relax = Relaxation(_TYPED)
+        found = filled.relaxed(query, _EVERYTHING, relax)
+        naive = naive_relaxed(filled, query, _EVERYTHING, relax)
+        weights = {
+            key: rung.weight
+            for (key, _), rung in zip(naive.candidates, rungs_of(relax, naive.rungs), strict=True)
+        }
+        order = sorted(naive.candidates, key=lambda pair: (-weights[pair[0]], -pair[1], pair[0]))
+        assert list(found.candidates) == order
+        assert sorted(found.ladder) == sorted(naive.ladder)
+        shown = [rung.weight for rung in rungs_of(relax, [bits for bits, _ in found.ladder])]
+        assert shown == sorted(shown, reverse=True)
+        assert len(set(shown)) < len(shown)
+        for k in (1, 5, 23):
+            assert filled.relaxed(query, k, relax).candidates == tuple(order[:k])
+
+    @pytest.mark.parametrize("query", _QUERIES, ids=("keyword", "dense"))
+    def test_a_rung_says_what_is_met_and_hard_filters_hold(self, filled: View, query: Any) -> None:
+        """On every candidate, down to the last rung."""
+        found = filled.relaxed(query, _EVERYTHING, Relaxation(_TYPED), [_ENGLISH])
+        assert found.candidates
+        hits = filled.lookup([key for key, _ in found.candidates])
+        for hit, bits in zip(hits, found.rungs, strict=True):
+            assert hit.metadata["language"] == "en"
+            topics, year = hit.metadata["topics"], hit.metadata["year"]
+            assert isinstance(topics, tuple)
+            assert isinstance(year, int)
+            met = [
+                hit.metadata["client"] == "client 1",
+                "t1" in topics,
+                "t4" in topics,
+                "Part 1" in hit.headings,
+                2000 <= year <= 2010,
+            ]
+            assert [bool(bits >> place & 1) for place in range(5)] == met
+
+    def test_a_threshold_holds_for_the_rounded_score(self, filled: View) -> None:
+        """A score equal to it is over it."""
+        query = make_vector("q")
+        every = filled.relaxed(query, _EVERYTHING, Relaxation(_TYPED))
+        for _, least in every.candidates[::17]:
+            expected = tuple(pair for pair in every.candidates if pair[1] >= least)
+            found = filled.relaxed(query, _EVERYTHING, Relaxation(_TYPED, least))
+            assert found.candidates == expected
+            assert sum(count for _, count in found.ladder) == len(expected)
+
+    def test_equal_filters_count_once_and_weight_0_orders_nothing(self, filled: View) -> None:
+        """Asked for twice, in another spelling, or for the report alone."""
+        query = make_vector("q")
+        once = filled.relaxed(query, 50, Relaxation(_TYPED))
+        again = SoftFilter(Filter("client", ("client 1", "client 1")), 2)
+        twice = Relaxation((*_TYPED, again))
+        found = filled.relaxed(query, 50, twice)
+        assert found.candidates == once.candidates
+        assert found.rungs == tuple(bits | (bits & 1) << 5 for bits in once.rungs)
+        rungs = [rung.weight for rung in rungs_of(twice, found.rungs)]
+        assert rungs == [rung.weight for rung in rungs_of(Relaxation(_TYPED), once.rungs)]
+        shown = SoftFilter(_ENGLISH, 0)
+        reported = filled.relaxed(query, 50, Relaxation((*_TYPED, shown)))
+        assert reported.candidates == once.candidates
+        english = [hit.metadata["language"] == "en" for hit in filled.lookup(ids(once))]
+        assert [bool(bits >> 5 & 1) for bits in reported.rungs] == english
+
+    def test_without_soft_filters_it_is_a_plain_search(self, filled: View) -> None:
+        """One rung, which is never switched off: nothing was asked for, nothing is missed."""
+        for unfiltered in (True, False):
+            relax = Relaxation((), None, unfiltered)
+            found = filled.relaxed(make_vector("q"), 9, relax)
+            assert found.candidates == filled.dense(make_vector("q")[None, :], 9)[0]
+            assert found.ladder == ((0, filled.statistics().chunks),)
+            plain = filled.relaxed("engine", 9, relax)
+            assert plain.candidates == filled.keyword("engine", 9)
+
+    def test_slips_in_soft_filters_are_errors(self, filled: View) -> None:
+        """Never an empty rung where a name is wrong, never a value of a forbidden chunk."""
+        query = make_vector("q")
+
+        def ask(condition: Filter, filters: Sequence[Filter] = (), **changes: Any) -> None:
+            relax = replace(Relaxation((SoftFilter(condition),)), **changes)
+            filled.relaxed(query, 5, relax, filters)
+
+        with pytest.raises(FilterError, match="client"):
+            ask(Filter("cleint", ("client 1",)))
+        with pytest.raises(FilterError, match="client 1"):
+            ask(Filter("client", ("Client1",)))
+        with pytest.raises(FilterError) as refused:
+            ask(Filter("client", ("Client1",)), [Filter("client", ("client 4",))])
+        assert "client 1" not in str(refused.value)
+        with pytest.raises(FilterError) as refused:
+            filled.dense(
+                query[None, :], 5, [Filter("client", ("client 4",)), Filter("year", (2101,))]
+            )
+        assert "2001" not in str(refused.value)
+        with pytest.raises(FilterError, match="not a number"):
+            ask(_CLIENT, threshold=math.nan)
+        with pytest.raises(FilterError, match="62"):
+            filled.relaxed(query, 5, Relaxation((SoftFilter(_CLIENT),) * 63))
+        filled.relaxed(query, 5, Relaxation((SoftFilter(_CLIENT),) * 62))
+        # A range in which nothing lies, and a value that only forbidden chunks hold, are right.
+        ask(Filter("year", low=3000))
+        ask(Filter("language", ("fr",)), [_ENGLISH])
+
+    def test_unusable_relaxed_queries_are_refused(self, store: Store, filled: View) -> None:
+        """NaN, another dimension, several vectors, no vectors at all."""
+        relax = Relaxation(_TYPED)
+        broken = make_vector("q").copy()
+        broken[3] = np.nan
+        for query in (broken, make_vector("q", 5), np.stack([make_vector("q")] * 2)):
+            with pytest.raises(RetrieveError):
+                filled.relaxed(query, 3, relax)
+        store.upsert(PLAIN, [index(make_document(1), PLAIN)])
+        with pytest.raises(RetrieveError):
+            store.view(PLAIN).relaxed(make_vector("q"), 3, Relaxation(()))
+
+    def test_an_empty_store_relaxes_and_lists_nothing(self, store: Store) -> None:
+        """Filters on no documents are no slips."""
+        view = store.view(PAIR)
+        for query in _QUERIES:
+            assert view.relaxed(query, 5, Relaxation(_TYPED), [_ENGLISH]) == SearchReply(())
+        assert view.every(5) == view.every(5, [_ENGLISH]) == ()
+        vectors = view.vectors([])
+        assert vectors is not None
+        assert vectors.shape == (0, PAIR.dimensions)
+
+    def test_every_chunk_in_document_order(self, store: Store) -> None:
+        """Page by page, documents by id however they came in, the removed left out."""
+        items = [index(make_document(n)) for n in range(12)]
+        store.upsert(PAIR, items[6:][::-1])
+        store.view(PAIR).close()
+        store.upsert(PAIR, [*items[:6], index(Document("empty", "s", ""))])
+        store.remove([items[4].document.id])
+        view = store.view(PAIR)
+        left = items[:4] + items[5:]
+        expected = [chunk.id for item in left for chunk in item.chunks]
+        english = [c.id for i in left if i.document.language == "en" for c in i.chunks]
+        for filters, wanted in (((), expected), ((_ENGLISH,), english)):
+            read: list[str] = []
+            while page := view.every(7, filters, read[-1] if read else ""):
+                read += page
+            assert read == wanted
+        assert view.every(0) == ()
+        assert view.every(_EVERYTHING, [_ENGLISH], expected[0])[0] == english[1]
+        with pytest.raises(RetrieveError):
+            view.every(3, after=items[4].chunks[0].id)
+        with pytest.raises(FilterError):
+            view.every(3, [Filter("cleint", ("x",))])
+        search = Search(view.snapshot, "all", 3, filters=(_ENGLISH,))
+        reply = SearchHandler(Views(store)).carry([search])[0]
+        assert reply == SearchReply(tuple((key, 0.0) for key in english[:3]))
+
+    def test_neighbours_of_a_chunk(self, store: Store) -> None:
+        """As far as the document goes, in text order."""
+        items = [index(make_document(n)) for n in range(3)]
+        store.upsert(PAIR, items)
+        view = store.view(PAIR)
+        chunks = items[1].chunks
+        for at, reach, wanted in ((0, 1, chunks[:2]), (1, 1, chunks[:3]), (1, 99, chunks)):
+            found = view.around(chunks[at].id, reach)
+            assert [hit.chunk_id for hit in found] == [chunk.id for chunk in wanted]
+        with pytest.raises(RetrieveError):
+            view.around("doc/0001:7-8", 1)
+
+    def test_vectors_of_chunks(self, store: Store) -> None:
+        """In the order asked for; none for a pair that has none."""
+        items = [index(make_document(n)) for n in range(3)]
+        store.upsert(PAIR, items)
+        store.upsert(PLAIN, [index(make_document(1), PLAIN)])
+        wanted = [items[2].chunks[1], items[0].chunks[0]]
+        asked = Lookup(store.snapshot(PAIR), tuple(c.id for c in wanted), vectors=True)
+        found = _looked_up(store, asked).vectors
+        assert found is not None
+        assert found.dtype == np.float32
+        assert items[2].vectors is not None
+        assert items[0].vectors is not None
+        assert np.array_equal(found, np.stack([items[2].vectors[1], items[0].vectors[0]]))
+        assert store.view(PLAIN).vectors([items[1].chunks[0].id]) is None
+        with pytest.raises(RetrieveError):
+            store.view(PAIR).vectors(["doc/0001:7-8"])
+
+    def test_hits_grow_to_their_neighbours(self, store: Store) -> None:
+        """The exact characters of the document, what no chunk holds included."""
+        item = gapped()
+        store.upsert(PAIR, [item, index(make_document(1))])
+        text, chunks = item.document.text, item.chunks
+        names = tuple(chunk.id for chunk in chunks)
+        for reach in (0, 1, 3):
+            asked = Lookup(store.snapshot(PAIR), names, expand="neighbours", reach=reach)
+            reply = _looked_up(store, asked)
+            assert not reply.notes
+            for at, hit in enumerate(reply.hits):
+                first, last = max(0, at - reach), min(len(chunks), at + reach + 1) - 1
+                assert (hit.start, hit.end) == (chunks[first].span.start, chunks[last].span.end)
+                assert hit.text == text[hit.start : hit.end]
+                assert hit.chunk_id == names[at]
+                for position in range(hit.start, hit.end):
+                    assert hit.page_at(position) == item.document.page_at(position)
+
+    def test_hits_grow_to_their_section(self, store: Store) -> None:
+        """The innermost one, and the chunk itself."""
+        item = gapped()
+        store.upsert(PAIR, [item, index(make_document(1, sections=()))])
+        names = tuple(chunk.id for chunk in item.chunks)
+        asked = Lookup(store.snapshot(PAIR), names, expand="section")
+        for chunk, hit in zip(item.chunks, _looked_up(store, asked).hits, strict=True):
+            sections = [s for s in item.document.sections if s.title == chunk.headings[-1]]
+            assert Span(hit.start, hit.end) == sections[0].span
+            assert hit.text == item.document.text[hit.start : hit.end]
+        bare = index(make_document(1)).chunks[1]
+        plain = _looked_up(store, Lookup(store.snapshot(PAIR), (bare.id,), expand="section"))
+        assert [hit.text for hit in plain.hits] == [bare.text]
+        assert not plain.notes
+
+    def test_a_changed_document_gives_no_surroundings(self, store: Store) -> None:
+        """The chunk stays as the snapshot has it, and the reader is told."""
+        store.upsert(PAIR, [gapped(), gapped("gone")])
+        views, snapshot = Views(store), store.snapshot(PAIR)
+        views.view(snapshot)
+        old = gapped()
+        new = index(replace(old.document, text="new " + old.document.text, sections=(), pages=()))
+        store.upsert(PAIR, [new])
+        store.remove(["gone"])
+        for expand in ("neighbours", "section"):
+            names = (old.chunks[2].id, gapped("gone").chunks[1].id)
+            request = Lookup(snapshot, names, expand=expand)
+            reply = LookupHandler(views).carry([request])[0]
+            assert isinstance(reply, LookupReply)
+            assert [hit.text for hit in reply.hits] == [old.chunks[2].text, old.chunks[1].text]
+            assert ["gapped" in reply.notes[0], "gone" in reply.notes[1]] == [True, True]
+
+    def test_headings_are_the_field_section(self, store: Store) -> None:
+        """Every heading above a chunk; a field of that name in the metadata is left alone."""
+        item = gapped()
+        own = index(make_document(1, metadata={"section": "own", "client": "c"}))
+        store.upsert(PAIR, [item, own, index(make_document(2, sections=()))])
+        view = store.view(PAIR)
+
+        def ids_of(value: str) -> set[str]:
+            filters = [Filter("section", (value,))]
+            return set(view.every(_EVERYTHING, filters))
+
+        assert ids_of("Head 0") == {item.chunks[0].id, item.chunks[1].id}
+        assert ids_of("Head 1") == {item.chunks[1].id}
+        assert ids_of("own") == {chunk.id for chunk in own.chunks}
+        assert view.fields()["section"] == len(item.chunks) + len(own.chunks)
+        with pytest.raises(FilterError, match="Head 1"):
+            ids_of("head1")
+        with pytest.raises(FilterError):
+            ids_of("Part 1")
+
+    def test_relaxed_searches_through_the_handler(self, store: Store, filled: View) -> None:
+        """Beside plain ones, each its own reply."""
+        relax = Relaxation(_TYPED, 0.0)
+        vector = make_vector("q")
+        dense = Search(filled.snapshot, "dense", 5, vector=vector.tobytes())
+        requests = [
+            dense,
+            replace(dense, relax=relax),
+            Search(filled.snapshot, "keyword", 5, text="engine", relax=relax),
+            replace(dense, relax=Relaxation((SoftFilter(Filter("cleint", ("x",))),))),
+            replace(dense, filters=(_ENGLISH,), relax=relax),
+            Search(filled.snapshot, "all", 5, relax=relax),
+        ]
+        replies = SearchHandler(Views(store)).carry(requests)
+        assert replies[0] == SearchReply(filled.dense(vector[None, :], 5)[0])
+        assert replies[1] == filled.relaxed(vector, 5, relax)
+        assert replies[2] == filled.relaxed("engine", 5, relax)
+        assert isinstance(replies[3], FilterError)
+        assert replies[4] == filled.relaxed(vector, 5, relax, [_ENGLISH])
+        assert isinstance(replies[5], RetrieveError)
+
+
+def ids(reply: SearchReply) -> list[str]:
+    """Chunk ids of a reply."""
+    return [key for key, _ in reply.candidates]
