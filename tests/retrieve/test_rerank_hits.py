@@ -125,6 +125,18 @@ def test_a_higher_rung_stays_before_a_lower_one(reranked: Rerank) -> None:
     assert ids(found) == ["d1", "d3", "d2"]
 
 
+def test_both_orders_are_fused_where_the_search_has_a_weight(reranked: Rerank) -> None:
+    hits = [hit(1, "red car"), hit(2, "an orchestra played"), hit(3, "the red car was sold")]
+    found, _ = reranked(hits, model="acme:ranker", search_weight=1.0)
+    assert ids(found) == ["d1", "d3", "d2"]
+    best, second, _ = found
+    assert best.score == round(1 / 62 + 1 / 61, 6)
+    assert second.score == round(1 / 61 + 1 / 63, 6)
+    assert second.channels["rerank"].rank == 1
+    alone, _ = reranked(hits, model="acme:ranker")
+    assert alone[0].channels["rerank"] == second.channels["rerank"]
+
+
 def test_missing_scores_fail_by_name(reranked: Rerank, server: ScriptedServer) -> None:
     server.play(Reply(malformed="no_choices"))
     with pytest.raises(ModelReplyError, match="2 scores for 3"):

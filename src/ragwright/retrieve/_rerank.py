@@ -23,6 +23,7 @@ from ..core import (
 )
 from ..flow import ChatReply, Flow, Message, branch, chat, embed, gather, rerank
 from ..models import ExtractiveReranker, pack_sentence, sentence_spans
+from ._fusion import rrf
 
 RerankMethod: TypeAlias = Literal["auto", "score", "embed", "listwise"]
 Reordered: TypeAlias = tuple[tuple[Hit, ...], tuple[str, ...]]
@@ -41,13 +42,18 @@ class RerankOptions:
         "Model that reranks: st:FOLDER, a rerank server, embed:MODEL, a chat model; empty: none.",
     )
     method: RerankMethod = option(
-        "auto", "score, embed or listwise; auto goes by the model's name (see the guide)."
+        "auto",
+        "score, embed or listwise; auto by name: embed:… embeds, extractive, st:… and …rank… "
+        "score, others chat.",
     )
     candidates: int = option(30, "Hits that are searched for and reranked.", ge=1)
     window: int = option(20, "Passages that a chat model orders in one call.", ge=2)
     step: int = option(10, "Passages by which that window moves to the front; up to it.", ge=1)
     max_words: int | None = option(
         None, "Most words of a passage the model is shown; empty: 300 for listwise, else all.", ge=1
+    )
+    search_weight: float = option(
+        0.0, "Weight of the search's own order, fused by ranks with the model's (1); 0: none.", ge=0
     )
     max_tokens: int = option(500, "Most tokens of a chat model's reply.", ge=1)
 
@@ -93,8 +99,10 @@ def rerank_hits(query: str, hits: Sequence[Hit], options: RerankOptions) -> Flow
 
     Every hit keeps what the search said of it (``channels["search"]``) beside what the model
     says (``channels["rerank"]``); its score becomes the model's, or, for a listwise model,
-    the share of hits it is not behind. Ties keep the order of the search. Hits on a higher
-    rung of relaxed filters stay before those on lower ones: each rung is reranked by itself.
+    the share of hits it is not behind. With ``search_weight`` both orders are fused by their
+    ranks (:func:`rrf`, k 60), for a model that is not surely better than the search. Ties
+    keep the order of the search. Hits on a higher rung of relaxed filters stay before those
+    on lower ones: each rung is reranked by itself.
 
     Search for :func:`rerank_depth` hits, rerank them, then cut to the number wanted.
 
@@ -117,7 +125,8 @@ def rerank_hits(query: str, hits: Sequence[Hit], options: RerankOptions) -> Flow
     else:
         texts = [_passage(hit) for hit in shown]
         scores = (yield from rerank(options.model, query, texts, sources=_documents(hits))).scores
-    return _reordered(hits, _checked(scores, hits, options.model)), (*cut, *notes)
+    checked = _checked(scores, hits, options.model)
+    return _reordered(hits, checked, options.search_weight), (*cut, *notes)
 
 
 def _shown(hits: Sequence[Hit], options: RerankOptions) -> Reordered:
@@ -162,23 +171,32 @@ def _checked(scores: Sequence[float], hits: Sequence[Hit], model: str) -> list[f
     return [round(float(score), 6) for score in scores]
 
 
-def _reordered(hits: Sequence[Hit], scores: Sequence[float]) -> tuple[Hit, ...]:
+def _reordered(
+    hits: Sequence[Hit], scores: Sequence[float], search_weight: float
+) -> tuple[Hit, ...]:
     """Hits by rung, score and place, with their ranks."""
+    by_model = sorted(range(len(hits)), key=lambda at: (-scores[at], at))
+    model_rank = {at: rank for rank, at in enumerate(by_model, 1)}
+    final = dict(enumerate(scores))
+    if search_weight:
+        lists = [[hits[at].chunk_id for at in by_model], [hit.chunk_id for hit in hits]]
+        fused = dict(rrf(lists, weights=(1.0, search_weight)))
+        final = {at: fused[hit.chunk_id] for at, hit in enumerate(hits)}
 
     def weight(at: int) -> float:
         rung = hits[at].rung
         return -rung.weight if rung is not None else 0.0
 
-    order = sorted(range(len(hits)), key=lambda at: (weight(at), -scores[at], at))
     found = []
+    order = sorted(final, key=lambda at: (weight(at), -final[at], at))
     for rank, at in enumerate(order, 1):
-        hit, score = hits[at], scores[at]
+        hit = hits[at]
         channels = {
             **hit.channels,
             "search": ChannelScore(hit.rank, hit.score),
-            "rerank": ChannelScore(rank, score),
+            "rerank": ChannelScore(model_rank[at], scores[at]),
         }
-        found.append(replace(hit, rank=rank, score=score, channels=channels))
+        found.append(replace(hit, rank=rank, score=final[at], channels=channels))
     return tuple(found)
 
 
