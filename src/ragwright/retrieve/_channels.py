@@ -78,7 +78,7 @@ def candidates(query: Asked, target: Target, options: RetrieveOptions) -> Flow[C
 def _wordings(query: Asked, limit: int) -> tuple[list[Variant], list[str]]:
     """The wordings, normalised and cut to the limit, and notes on what was cut."""
     if isinstance(query, str):
-        text, notes = _prepared(query, limit)
+        text, notes = prepared(query, limit)
         return [Variant(text, text)], notes
     given = [query] if isinstance(query, Variant) else list(query)
     wordings: list[Variant] = []
@@ -88,7 +88,7 @@ def _wordings(query: Asked, limit: int) -> tuple[list[Variant], list[str]]:
         for name in ("keyword", "dense"):
             text = getattr(one, name)
             if text.strip():
-                made[name], more = _prepared(text, limit)
+                made[name], more = prepared(text, limit)
                 notes += more
         if made and one.weight > 0:
             keyword, dense = made.get("keyword", ""), made.get("dense", "")
@@ -245,7 +245,7 @@ def _terms(found: Sequence[_Found]) -> tuple[Term, ...]:
     )
 
 
-def _prepared(query: str, limit: int) -> tuple[str, list[str]]:
+def prepared(query: str, limit: int) -> tuple[str, list[str]]:
     """The query as documents are normalised (NFC), cut to the limit, and a note where cut."""
     length = len(query)
     text = query[:limit]

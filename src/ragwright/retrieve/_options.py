@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from ..core import ConfigError, Filter, Relaxation, SoftFilter, option
+from ._expand import ExpandOptions
+from ._iterate import IterateOptions
+from ._query import QueryOptions
+from ._rerank import RerankOptions
+from ._select import SelectOptions
 
 SearchKind: TypeAlias = Literal["auto", "keyword", "dense", "hybrid"]
 FusionKind: TypeAlias = Literal["adaptive", "weighted", "rrf"]
@@ -74,6 +79,14 @@ class RetrieveOptions:
     max_query_chars: int = option(
         10_000, "Longest query, in characters; a longer one is cut and the result says so.", ge=1
     )
+    query: QueryOptions = option(QueryOptions, "Other words for the question.")
+    glossary: str = option(
+        "corpus", "What codes mean, for the method glossary: a file, or corpus to mine the index."
+    )
+    iterate: IterateOptions = option(IterateOptions, "Searching again with what was read.")
+    rerank: RerankOptions = option(RerankOptions, "A stronger model that orders what was found.")
+    select: SelectOptions = option(SelectOptions, "Which of the found chunks are kept.")
+    expand: ExpandOptions = option(ExpandOptions, "What is shown around each hit.")
     retriever: str = option("", "Own retriever as module:object, in place of all the above.")
 
     def __post_init__(self) -> None:

@@ -1,33 +1,77 @@
-"""Retrieval as a flow: search the channels, fuse them, fetch the best chunks."""
+"""Retrieval as a flow: the stages from a question to the hits, in their order."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
+from functools import partial
 
 from ..core import ChannelScore, Hit, PluginError, RagwrightError, RetrieveError, load_object
 from ..flow import Flow, lookup
-from ._channels import candidates
+from ._channels import candidates, prepared
+from ._expand import expand_hits
+from ._iterate import iterate
 from ._options import RetrieveOptions
-from ._target import Candidates, Ranking, Retrieved, Target
+from ._query import query_variants
+from ._rerank import RerankOptions, rerank_depth, rerank_hits
+from ._select import diversify, select_depth
+from ._target import Candidates, Ranking, Retrieved, Target, Variant
 
 
 def retrieve(query: str, target: Target, options: RetrieveOptions) -> Flow[Retrieved]:
     """The ``top_k`` chunks that answer a query best, ranks from 1.
 
-    Each hit carries, per channel that found it, its rank and score there. An own retriever
-    (``options.retriever``) is called with the same three arguments and is itself a flow.
+    The stages, each of which the options may leave out: other wordings, search and fusion,
+    reranking, selection, expansion; all of it again with what was read. Each hit carries, per
+    channel that found it, its rank and score there. An own retriever (``options.retriever``) is
+    called with the same three arguments and is itself a flow.
 
     Raises:
         RetrieveError: The query is empty, or asks for vectors that the index has not.
         FilterError: A filter names an unknown field.
+        ConfigError, ModelError: A stage's model is not there, or fails.
         PluginError: The own retriever fails, or is not a flow that returns ``Retrieved``.
     """
     if options.retriever:
         return (yield from _own(query, target, options))
-    found = yield from candidates(query, target, options)
+    if options.iterate.method == "none":
+        return (yield from _round(query, target, options))
+    once = partial(_round, target=target, options=options)
+    return (yield from iterate(query, target, options.iterate, once))
+
+
+def _round(query: str, target: Target, options: RetrieveOptions) -> Flow[Retrieved]:
+    """One pass through the stages."""
+    asked: str | tuple[Variant, ...] = query
+    notes: tuple[str, ...] = ()
+    if options.query.methods:
+        text, cut = prepared(query, options.max_query_chars)
+        asked, told = yield from query_variants(text, target, options.query, target.glossary)
+        notes = (*cut, *told)
+    wide = max(
+        rerank_depth(options.top_k, options.rerank), select_depth(options.top_k, options.select)
+    )
+    deep = options if wide == options.top_k else replace(options, top_k=wide)
+    found = yield from candidates(asked, target, deep)
+    hits = yield from _fetched(found, target)
+    if options.rerank.model:
+        hits, more = yield from _reranked(found.query, hits, options.rerank)
+        notes += more
+    if options.select.active or options.select.watch:
+        hits, more = yield from diversify(hits, options.top_k, target, options.select)
+        notes += more
+    hits = hits[: options.top_k]
+    if options.expand.by:
+        hits, more = yield from expand_hits(hits, target, options.expand)
+        notes += more
+    return Retrieved(found.query, hits, found.mode, (*notes, *found.notes), found.explanation)
+
+
+def _fetched(found: Candidates, target: Target) -> Flow[tuple[Hit, ...]]:
+    """The chunks behind the candidates."""
     best = found.ranking
     if not best:
-        return Retrieved(found.query, (), found.mode, found.notes, found.explanation)
+        return ()
     stored = (yield from lookup(target.snapshot, [key for key, _ in best])).hits
     if len(stored) != len(best):
         raise RetrieveError(
@@ -35,8 +79,22 @@ def retrieve(query: str, target: Target, options: RetrieveOptions) -> Flow[Retri
             where=f"snapshot {target.snapshot}",
             hint="the index answers from two different states: refresh it",
         )
-    hits = _ranked_hits(best, stored, found)
-    return Retrieved(found.query, hits, found.mode, found.notes, found.explanation)
+    return _ranked_hits(best, stored, found)
+
+
+def _reranked(
+    query: str, hits: tuple[Hit, ...], options: RerankOptions
+) -> Flow[tuple[tuple[Hit, ...], tuple[str, ...]]]:
+    """The first hits reranked; those that the model is not shown stay behind them.
+
+    They take the score of the last one before them, so that scores never rise.
+    """
+    shown, rest = hits[: options.candidates], hits[options.candidates :]
+    ordered, notes = yield from rerank_hits(query, shown, options)
+    if not ordered:
+        return hits, notes
+    least = ordered[-1].score
+    return (*ordered, *(replace(hit, score=least) for hit in rest)), notes
 
 
 def _ranked_hits(best: Ranking, stored: tuple[Hit, ...], found: Candidates) -> tuple[Hit, ...]:

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from ..core import Hit, Rung, Term
 from ..models import Tokenizer, TokenSource
+from ._glossary import Glossary
 
 Mode: TypeAlias = Literal["keyword", "dense", "hybrid"]
 Ranking: TypeAlias = tuple[tuple[str, float], ...]
@@ -25,6 +26,7 @@ class Target:
         analyzer: Cuts texts into the keyword index's tokens; needed to explain a hit and to
             judge a query's words.
         tokenizer: The embedding model's own, None where it has none or is remote.
+        glossary: What codes and abbreviations mean, where one is in use.
     """
 
     snapshot: str
@@ -33,6 +35,7 @@ class Target:
     similarity: str = "cosine"
     analyzer: TokenSource | None = field(default=None, compare=False)
     tokenizer: Tokenizer | None = field(default=None, compare=False)
+    glossary: Glossary | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
