@@ -21,6 +21,9 @@ from ._glossary import RULES, Glossary, Meaning
 _LONGEST = 240
 """Characters of a mined meaning."""
 
+_COUNTED = 100_000
+"""Terms that did not fit are counted up to here."""
+
 _ABOUT = 300
 """Characters of title and metadata kept with it."""
 
@@ -82,7 +85,7 @@ def mine_glossary(
     for document in documents:
         for term, meaning in _of_document(document).items():
             if term not in entries and len(entries) >= most_terms:
-                if len(refused) < most_terms:
+                if len(refused) < _COUNTED:
                     refused.add(term)
                 continue
             known = entries.setdefault(term, {})

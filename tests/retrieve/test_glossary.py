@@ -1,0 +1,143 @@
+"""Glossaries from files, and queries that carry the meanings of their codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragwright.core import ConfigError
+from ragwright.retrieve import Glossary, Meaning, load_glossary
+
+PLAIN = {"APP_w304": "accelerator pedal sensor", "XX-31201": "hotend fan", "IT": "computers"}
+
+
+def glossary(**entries: str) -> Glossary:
+    return Glossary({term: (Meaning(text),) for term, text in entries.items()})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("g.yaml", "APP_w304: pedal\nLNK2019: [symbol, linker]\n"),
+        ("g.json", '{"APP_w304": "pedal", "LNK2019": ["symbol", {"text": "linker"}]}'),
+        ("g.csv", "code,meaning\nAPP_w304,pedal\nLNK2019,symbol\n\nLNK2019,linker\n"),
+        ("g.csv", "APP_w304;pedal\nLNK2019;symbol\nLNK2019;linker\n"),
+        ("g.tsv", "\ufeffterm\tmeaning\nAPP_w304\tpedal\nLNK2019\tsymbol\nLNK2019\tlinker\n"),
+    ],
+)
+def test_files_of_every_kind_give_the_same_glossary(tmp_path: Path, name: str, text: str) -> None:
+    file = tmp_path / name
+    file.write_text(text, "utf-8")
+    found = load_glossary(file)
+    assert {t: [m.text for m in ms] for t, ms in found.entries.items()} == {
+        "APP_w304": ["pedal"],
+        "LNK2019": ["symbol", "linker"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what", "line"),
+    [
+        ("g.yaml", "a1: x\nb2: 3\n", "'b2'", 2),
+        ("g.yaml", "a1: x\nb2: ''\n", "empty", 2),
+        ("g.yaml", "a1: x\na1: y\n", "twice", 2),
+        ("g.yaml", "a1: x\n\tb: y\n", "tab", 2),
+        ("g.json", '{"a1": "x",\n "b2": 3}', "'b2'", 2),
+        ("g.json", '{"a1": "x",\n "b2": {"text": "t", "txt": "u"}}', "'txt'", 2),
+        ("g.json", '{"a1": "x",\n', "JSON", 2),
+        ("g.csv", "a1,x\nb2,y,z\n", "3", 2),
+        ("g.csv", "a1,x\nb2,\n", "empty", 2),
+        ("g.csv", "a1,x\n!!,y\n", "no word", 2),
+        ("g.yaml", f"a1: x\nb2: {'long ' * 500}\n", "2499", 2),
+    ],
+)
+def test_a_wrong_entry_is_named_with_its_line(
+    tmp_path: Path, name: str, text: str, what: str, line: int
+) -> None:
+    file = tmp_path / name
+    file.write_text(text, "utf-8")
+    with pytest.raises(ConfigError, match=what) as caught:
+        load_glossary(file)
+    assert caught.value.where == f"{file}:{line}"
+
+
+@pytest.mark.parametrize(("name", "text"), [("g.yaml", ""), ("g.json", "[]"), ("g.csv", "\n")])
+def test_an_empty_file_is_refused(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError, match="terms"):
+        load_glossary(tmp_path / name)
+
+
+def test_other_endings_and_missing_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"\.doc"):
+        load_glossary(tmp_path / "g.doc")
+    for name in ("g.yaml", "g.json", "g.csv"):
+        with pytest.raises(ConfigError, match="does not exist"):
+            load_glossary(tmp_path / name)
+
+
+def test_what_is_written_reads_back(tmp_path: Path) -> None:
+    made = Glossary({"C2065": (Meaning("undeclared", "heading", "d", 3, 9, "Compiler"),)})
+    file = tmp_path / "g.json"
+    file.write_text(made.to_json(), "utf-8")
+    assert load_glossary(file) == made
+
+
+@pytest.mark.parametrize(
+    ("query", "terms"),
+    [
+        ("I see error app_W304, what now?", ("APP_w304",)),
+        ("(APP_w304) or XX-31201!", ("APP_w304", "XX-31201")),
+        ("APP_w304 APP_w304", ("APP_w304",)),
+        ("APP_w3045 is another code", ()),
+        ("Is it on? I ask IT.", ("IT",)),
+        ("Is it on?", ()),
+        ("", ()),
+        ("📟 !!! ,,,", ()),
+    ],
+)
+def test_terms_are_found_whatever_their_case_and_the_marks_around_them(
+    query: str, terms: tuple[str, ...]
+) -> None:
+    assert glossary(**PLAIN).find(query) == terms
+
+
+def test_the_longest_of_overlapping_terms_is_found() -> None:
+    found = Glossary({t: (Meaning(t),) for t in ("cruise", "adaptive cruise control")})
+    assert found.find("Adaptive cruise control fails; cruise works") == (
+        "adaptive cruise control",
+        "cruise",
+    )
+
+
+def test_a_query_gets_the_meanings_of_all_its_codes() -> None:
+    found = glossary(**PLAIN).expand("APP_w304 and XX-31201?")
+    assert found.texts == ("APP_w304 and XX-31201? (accelerator pedal sensor; hotend fan)",)
+    assert [term for term, _ in found.used] == ["APP_w304", "XX-31201"]
+    assert glossary(**PLAIN).expand("nothing here").texts == ()
+
+
+def several() -> Glossary:
+    return Glossary(
+        {
+            "XX102": (
+                Meaning("homing failed", "heading", "mk4", 0, 1, "Errors of the MK4 printer"),
+                Meaning("tower jammed", "heading", "sl1", 0, 1, "Errors of the SL1 printer"),
+                Meaning("a row elsewhere", "row", "list", 0, 1, "All of SL1"),
+            )
+        }
+    )
+
+
+def test_the_document_that_the_query_points_at_decides_between_meanings() -> None:
+    found = several().expand("What is XX102 on my SL1?")
+    assert found.texts == ("What is XX102 on my SL1? (tower jammed)",)
+
+
+def test_where_nothing_decides_each_meaning_is_a_text_of_its_own() -> None:
+    both = several().expand("What is XX102?")
+    assert both.texts == ("What is XX102? (homing failed)", "What is XX102? (tower jammed)")
+    one = several().expand("What is XX102?", most=1)
+    assert one.texts == ("What is XX102? (homing failed)",)
+    assert "2 meanings, 1 used" in one.notes[0]

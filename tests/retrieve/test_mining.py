@@ -1,0 +1,173 @@
+"""A glossary mined from documents: where definitions stand, and what is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragwright.core import Document, Section, Span
+from ragwright.retrieve import Glossary, load_glossary, mine_glossary
+from ragwright.retrieve._mining import best_long_form, is_code
+
+
+def document(text: str, name: str = "d", **more: Any) -> Document:
+    return Document(name, f"{name}.md", text, **more)
+
+
+def mined(text: str, **more: Any) -> dict[str, list[tuple[str, str]]]:
+    found = mine_glossary([document(text, **more)])
+    return {t: [(m.text, m.rule) for m in ms] for t, ms in found.entries.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "term", "meaning", "rule"),
+    [
+        (
+            "# Compiler Error C2065\n\n> '*identifier*' : undeclared identifier\n\n## Remarks\n",
+            "C2065",
+            "Compiler Error: 'identifier' : undeclared identifier",
+            "heading",
+        ),
+        ("## C2065: undeclared name\n", "C2065", "undeclared name", "heading"),
+        ("## E42\n\nThe pump is dry. Fill it.\n", "E42", "The pump is dry.", "heading"),
+        ("| Code | Meaning |\n|---|---|\n| E42 | pump is dry |\n", "E42", "pump is dry", "row"),
+        ("|Error E42|1|pump is dry|\n", "E42", "pump is dry", "row"),
+        ("E42\tpump is dry\n", "E42", "pump is dry", "row"),
+        ("- **APP_w304**: pedal sensor\n", "APP_w304", "pedal sensor", "line"),
+        ("APP_w304 – pedal sensor\n", "APP_w304", "pedal sensor", "line"),
+        ("XX-31201 = fan stalled\n", "XX-31201", "fan stalled", "line"),
+        (
+            "If E42 means that the pump is dry, stop.",
+            "E42",
+            "the pump is dry, stop.",
+            "sentence",
+        ),
+        ("Le code E42 indique une panne. Autre.", "E42", "une panne.", "sentence"),
+        (
+            "We use retrieval augmented generation (RAG) here.",
+            "RAG",
+            "retrieval augmented generation",
+            "acronym",
+        ),
+        ("The RAM (random access memory) is full.", "RAM", "random access memory", "acronym"),
+    ],
+)
+def test_definitions_are_found_where_they_stand(
+    text: str, term: str, meaning: str, rule: str
+) -> None:
+    assert mined(text) == {term: [(meaning, rule)]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Note: the pump is dry.\nWARNING: hot surface\nStep 3: open the lid",
+        "# Compiler errors C2000 through C2099\n\nThe following pages explain them.",
+        "```\nE42: not a definition but output\n```",
+        "See (Figure 2) and (e.g. pumps) and [the page](c2065.md).",
+        "The year 1998: a good one. 12:30 - lunch.",
+        "It weighs 12kg: heavy. 3-phase: common.",
+        "",
+    ],
+)
+def test_what_defines_nothing_gives_nothing(text: str) -> None:
+    assert mined(text) == {}
+
+
+def test_the_title_is_a_heading_too() -> None:
+    found = mined("The pump is dry. Fill it.", title="Error E42")
+    assert found == {"E42": [("Error: The pump is dry.", "heading")]}
+
+
+def test_sections_of_formats_without_marks_are_headings() -> None:
+    text = "E42\nThe pump is dry."
+    found = mined(text, sections=(Section("E42", 1, Span(0, len(text))),))
+    assert found == {"E42": [("The pump is dry.", "heading")]}
+
+
+def test_meanings_keep_their_document_their_place_and_what_tells_them_apart() -> None:
+    one = document("E42: pump dry", "mk4", title="MK4", metadata={"printers": ("MK4", "XL")})
+    two = document("E42: tower jammed", "sl1", title="SL1")
+    three = document("- E42: pump dry", "xl", title="XL manual")
+    found = mine_glossary([one, two, three]).entries["E42"]
+    assert [(m.text, m.document_id, m.start, m.end) for m in found] == [
+        ("pump dry", "mk4", 5, 13),
+        ("tower jammed", "sl1", 5, 17),
+    ]
+    assert found[0].about == "MK4 XL manual"
+    assert one.text[found[0].start : found[0].end] == "pump dry"
+
+
+def test_the_most_reliable_place_of_a_document_counts() -> None:
+    assert mined("E42: see below\n\n# E42\n\nThe pump is dry.")["E42"] == [
+        ("The pump is dry.", "heading")
+    ]
+
+
+def test_memory_is_bounded_and_what_did_not_fit_is_counted() -> None:
+    texts = (document("\n".join(f"E{n}: meaning {n}" for n in range(100, 200)), "d"),)
+    found = mine_glossary(texts, most_terms=10)
+    assert len(found.entries) == 10
+    assert found.left_out == 90
+    many = [document(f"E42: meaning number {n}", f"d{n}") for n in range(50)]
+    assert len(mine_glossary(many, most_meanings=3).entries["E42"]) == 3
+
+
+def test_documents_are_read_one_at_a_time() -> None:
+    read = 0
+
+    def stream() -> Iterator[Document]:
+        nonlocal read
+        for n in range(1000):
+            read += 1
+            yield document(f"E{n}: meaning {n}", f"d{n}")
+
+    assert len(mine_glossary(stream()).entries) == 990
+    assert read == 1000
+
+
+def test_mining_twice_gives_the_same_file(tmp_path: Path) -> None:
+    texts = [document(f"# Error E{n}\n\nPart {n} fails (PF).", f"d{n}") for n in range(50, 80)]
+    made = mine_glossary(texts)
+    assert made.to_json() == mine_glossary(texts).to_json()
+    (tmp_path / "g.json").write_text(made.to_json(), "utf-8")
+    assert load_glossary(tmp_path / "g.json") == Glossary(made.entries)
+
+
+@given(st.text(max_size=400))
+def test_any_text_is_mined_and_every_span_lies_in_it(text: str) -> None:
+    for meanings in mine_glossary([document(text, title=text[:30])]).entries.values():
+        for meaning in meanings:
+            assert 0 <= meaning.start <= meaning.end <= len(text)
+            assert 0 < len(meaning.text) <= 240
+
+
+@given(st.lists(st.sampled_from(["heat", "shock", "protein", "of", "the", "Beta-2"]), max_size=8))
+def test_a_long_form_spells_the_short_one(parts: list[str]) -> None:
+    """The slow reference: the letters of the short form, in order, within the long form."""
+    for short in ("HSP", "HP", "TB2"):
+        found = best_long_form(short, " ".join(parts))
+        if found:
+            pattern = ".*".join(re.escape(letter) for letter in short.lower())
+            assert re.match(pattern, found.lower())
+            assert " ".join(parts).endswith(found)
+
+
+@pytest.mark.parametrize(
+    "word", ["C2065", "APP_w304", "XX-31201", "LNK2019", "std::move", "camelCase", "v2.3.1"]
+)
+def test_codes_and_identifiers_are_codes(word: str) -> None:
+    assert is_code(word)
+
+
+@pytest.mark.parametrize(
+    "word", ["pump", "Pump", "1998", "12kg", "3-phase", "NOTE", "E1", "x" * 50]
+)
+def test_words_numbers_and_measures_are_none(word: str) -> None:
+    assert not is_code(word)
