@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,18 @@ from hypothesis import strategies as st
 
 from ragwright.core import ChannelScore, ConfigError, Hit, RetrieveError, Rung
 from ragwright.flow import BatchHandler, Lookup, LookupReply, Runner
-from ragwright.retrieve import ExpandOptions, Target, expand_hits, merge_hits
+from ragwright.retrieve import (
+    ExpandOptions,
+    RetrieveOptions,
+    SelectOptions,
+    Target,
+    diversify,
+    expand_hits,
+    merge_hits,
+    retrieve,
+)
+from ragwright.testing._index_suite import make_document
+from ragwright.testing._reranker_suite import _indexed
 
 TEXT = "".join(chr(97 + n % 26) for n in range(400))
 PAGES = ((0, 1), (150, 2), (300, 3))
@@ -169,3 +181,26 @@ def test_a_chunk_that_is_gone_is_an_error(index: Wide) -> None:
 def test_an_unknown_way_is_refused() -> None:
     with pytest.raises(ConfigError, match="chapter"):
         ExpandOptions("chapter")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("by", "most"), [("neighbours", 5), ("section", 40)])
+def test_on_a_real_index_text_and_span_agree_and_nothing_is_shown_twice(
+    tmp_path: Path, by: Any, most: int
+) -> None:
+    texts = {document.id: document.text for document in map(make_document, range(40))}
+    with _indexed(tmp_path) as (routes, target), Runner(routes) as runner:
+        options = RetrieveOptions(top_k=20, search="keyword")
+        plain = runner.run(retrieve("oil pressure sensor pump", target, options)).hits
+        found, _ = runner.run(expand_hits(plain, target, ExpandOptions(by, 2)))
+        picked, notes = runner.run(diversify(plain, 5, target, SelectOptions("mmr")))
+    assert 0 < len(found) <= len(plain)
+    assert [h.rank for h in found] == list(range(1, len(found) + 1))
+    assert sum(len(h.text) for h in found) > sum(len(h.text) for h in plain)
+    for one in found:
+        assert one.text == texts[one.document_id][one.start : one.end]
+        assert len(one.text) <= 120 * most
+    held = [(h.document_id, at) for h in found for at in range(h.start, h.end)]
+    assert len(held) == len(set(held))
+    assert picked[0].chunk_id == plain[0].chunk_id
+    assert len(picked) == 5
+    assert notes == ()  # compared by the vectors of the index
