@@ -1,0 +1,223 @@
+"""Where the answer to a question is looked for: index, database, whole corpus, or nowhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, get_args
+
+from ..core import ConfigError, option
+from ..flow import Flow, branch
+from ..models import Analyzer, AnalyzerOptions, ExtractiveReranker, detect_language, words
+from . import _route_rules as rules
+from ._asking import Asking, asked, json_object, object_schema, one_line
+from ._tables import Database
+
+RouteKind: TypeAlias = Literal["index", "sql", "corpus", "none"]
+RouteMethod: TypeAlias = Literal["index", "rules", "model"]
+
+_CODE_FENCE = re.compile(r"\s*```(?:json)?[ \t]*\n(.*?)\n[ \t]*```\s*", re.DOTALL | re.IGNORECASE)
+_THOUGHT = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class RouteOptions:
+    """How a question's route is chosen: index, SQL database, whole corpus, or no retrieval."""
+
+    method: RouteMethod = option(
+        "index", "index (always), rules (offline, by the question's words), or model."
+    )
+    model: str = option("", "Chat model that routes; empty for that of answer.model.")
+
+    def __post_init__(self) -> None:
+        """Refuse, also from Python, a method that is none."""
+        if self.method not in get_args(RouteMethod):
+            raise ConfigError(
+                f"unknown route method {self.method!r}",
+                hint=f"one of {', '.join(get_args(RouteMethod))}",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a question goes and why.
+
+    Attributes:
+        kind: ``index``, ``sql``, ``corpus`` or ``none``.
+        reason: Why, for the reader.
+        rewrite: The question is worth rewriting before it is searched for.
+        split: It asks for several things that are better searched for one by one.
+        database: The database of the route ``sql``.
+        notes: What went wrong on the way.
+    """
+
+    kind: RouteKind
+    reason: str
+    rewrite: bool = False
+    split: bool = False
+    database: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RouteScene:
+    """What routing may choose from: the databases, and the chat model that would answer.
+
+    Without a chat model (empty, or ``extractive``) no statement could be written, so the rules
+    never choose ``sql``.
+    """
+
+    model: str = ""
+    databases: tuple[Database, ...] = ()
+
+    @property
+    def chats(self) -> bool:
+        """True where a chat model is there."""
+        return self.model not in {"", ExtractiveReranker.name}
+
+
+def route(question: str, options: RouteOptions, scene: RouteScene | None = None) -> Flow[Route]:
+    """The route of a question that stands alone.
+
+    With ``model``, the reply is read strictly; where it cannot be used even after one re-ask,
+    the rules decide and a note says so. A dry run counts the route as ``index`` unless the
+    rules say ``corpus``, and as ``corpus`` at most.
+    """
+    shown = scene or RouteScene()
+    if options.method == "index":
+        return Route("index", "routing is off: the index answers")
+    ruled = route_by_rules(question, shown)
+    if options.method == "rules":
+        return ruled
+    model = options.model or shown.model
+    if model in {"", ExtractiveReranker.name}:
+        note = "no chat model is set that could route: the rules did"
+        return replace(ruled, notes=(*ruled.notes, note))
+    told = yield from asked(_question_for(model, question, shown, ruled))
+    planned = yield from branch(0, int(ruled.kind == "corpus"), 1)
+    if planned is not None:
+        return replace(ruled, kind="corpus" if planned else "index")
+    if told.value is None:
+        note = f"the router's reply could not be used ({told.why}): the rules did"
+        return replace(ruled, notes=(*ruled.notes, note))
+    return replace(told.value, reason=f"{told.value.reason} ({model})")
+
+
+def route_by_rules(question: str, scene: RouteScene) -> Route:
+    """The route by the question's own words: deterministic, offline, no request.
+
+    In this order: nothing to look up; a question about documents as such; one that names a
+    table, a keyword or, with a word of counting, a column of a database; one whose answer is
+    spread over everything; else the index.
+    """
+    text = " ".join(question.replace("’", "'").split())
+    greeted = rules.GREETING.match(text)
+    rest = text[greeted.end() :] if greeted else text
+    if greeted and len(words(rest)) < 2:
+        return Route("none", f"it is a greeting: {text[:60]!r}")
+    found = rules.matched(rules.CHAT, rest)
+    if found:
+        return Route("none", _because(found))
+    made = _looked_up(rest, scene)
+    wordy = bool(rules.WORDY.search(rest)) or len(words(rest)) > rules.MANY_WORDS
+    return replace(made, rewrite=wordy, split=bool(rules.SPLIT.search(rest)))
+
+
+def _looked_up(text: str, scene: RouteScene) -> Route:
+    found = rules.matched(rules.UNITS, text)
+    if found:
+        return Route("corpus", _because(found))
+    named = next(_named(text, scene.databases), None)
+    if named is not None and scene.chats:
+        database, why = named
+        return Route("sql", why, database=database)
+    found = rules.matched(rules.CORPUS, text)
+    made = Route("corpus", _because(found)) if found else Route("index", "no rule says otherwise")
+    if named is None:
+        return made
+    instead = f"{made.reason}; {named[1]}, but no chat model is set that could write a statement"
+    return replace(made, reason=instead)
+
+
+def _because(found: tuple[str, str]) -> str:
+    return f"{found[0]}: {found[1]!r}"
+
+
+def _named(text: str, databases: Sequence[Database]) -> Iterator[tuple[str, str]]:
+    """Databases that a question names something of, with the reason."""
+    language = detect_language([text], least=2)
+    analyzer = Analyzer(AnalyzerOptions(language=language))
+    tokens = set(analyzer.tokens(text))
+    counts = rules.AGGREGATE.search(text)
+    for database in databases:
+        if database.problem:
+            continue
+        name = database.options.name
+        for keyword in database.options.keywords:
+            if _holds(analyzer, tokens, keyword):
+                yield name, f"it holds the keyword {keyword!r} of the database {name}"
+        for table in database.tables:
+            bare = table.name.rpartition(".")[2]
+            if _holds(analyzer, tokens, bare):
+                yield name, f"it names the table {table.name!r} of the database {name}"
+        for table in database.tables if counts else ():
+            for column in table.columns:
+                if _holds(analyzer, tokens, column.name):
+                    seen = f"it says {counts[0]!r}" if counts else ""
+                    yield name, f"{seen} and names the column {table.name}.{column.name} of {name}"
+
+
+def _holds(analyzer: Analyzer, tokens: set[str], name: str) -> bool:
+    """True where a question holds every word of a name (``customer_id``, ``placedOn``)."""
+    apart = re.sub(r"([a-z])([A-Z])", r"\1 \2", name.replace("_", " ").replace("-", " "))
+    wanted = set(analyzer.tokens(apart))
+    return bool(wanted) and max(map(len, wanted)) > 1 and wanted <= tokens
+
+
+def _question_for(model: str, question: str, scene: RouteScene, ruled: Route) -> Asking[Route]:
+    """What the router is asked, and what its reply must look like."""
+    usable = [d for d in scene.databases if not d.problem and scene.chats]
+    names = [database.options.name for database in usable]
+    kinds = ["index", "corpus", "none", *(["sql"] if usable else [])]
+
+    def parse(text: str) -> Route:
+        bare = _THOUGHT.sub("", text, count=1)
+        fence = _CODE_FENCE.fullmatch(bare)
+        found = json_object(fence[1] if fence else bare.strip(), _KEYS)
+        if found["route"] not in kinds:
+            raise ValueError(f"the route {found['route']!r} is none of {', '.join(kinds)}")
+        chosen = found["database"] if found["route"] == "sql" else ""
+        if found["route"] == "sql" and chosen not in names:
+            raise ValueError(f"the database {chosen!r} is none of {', '.join(names)}")
+        reason = one_line(found["reason"], 500)
+        return Route(found["route"], reason, found["rewrite"], found["split"], chosen)
+
+    shown = [
+        {
+            "name": d.options.name,
+            "description": d.options.description,
+            "tables": [table.name for table in d.tables],
+        }
+        for d in usable
+    ]
+    schema = object_schema(
+        {
+            "route": {"type": "string", "enum": sorted(kinds)},
+            "database": {"type": "string", "enum": sorted(["", *names])},
+            "reason": {"type": "string"},
+            "rewrite": {"type": "boolean"},
+            "split": {"type": "boolean"},
+        }
+    )
+    values = {"question": question, "databases": shown}
+    return Asking(model, "route", values, parse, ruled, schema=schema)
+
+
+_KEYS: dict[str, type] = {
+    "route": str,
+    "database": str,
+    "reason": str,
+    "rewrite": bool,
+    "split": bool,
+}

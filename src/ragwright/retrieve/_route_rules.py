@@ -1,0 +1,217 @@
+"""What the wording of a question says about where its answer is: rules, by language.
+
+Every rule has a reason that a reader can check. They are written from the sense of the routes,
+not fitted to any collection, and where none applies the index answers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_UNITS = (
+    r"(?:documents?|docs?|files?|pages?|articles?|passages?|chunks?|sections?|chapters?|papers?"
+    r"|reports?|texts?|sources?|dateis?|fichiers?|chapitres?|textes?|rapports?|extraits?"
+    r"|dokumente?n?|dateien|seiten?|kapiteln?|abschnitte?n?|berichte?n?|artikeln?|texte?n?"
+    r"|documentos?|archivos?|páginas?|artículos?|capítulos?|secciones|informes?|textos?)"
+)
+"""What a corpus is made of, in English, French, German and Spanish."""
+
+_MENTIONS = (
+    r"(?:mention\w*|discuss\w*|talk\w* about|refer\w* to|contain\w*|cite[sd]?|are about|is about"
+    r"|deal\w* with|cover\w*|describ\w*|about|on|name[sd]?"
+    r"|mentionnent|mentionne|parlent d\w*|parle d\w*|traitent d\w*|évoquent|contiennent|citent"
+    r"|décrivent|sur|erwähnen|erwähnt|enthalten|enthält|handeln von|behandeln|nennen|über"
+    r"|mencionan|menciona|hablan de|tratan de|contienen|citan|sobre)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A pattern looked for anywhere in a question, and what it says."""
+
+    pattern: re.Pattern[str]
+    reason: str
+
+
+def _rule(pattern: str, reason: str) -> Rule:
+    return Rule(re.compile(pattern, re.IGNORECASE), reason)
+
+
+GREETING = re.compile(
+    r"^\W*(?:(?:hi|hello|hey|good (?:morning|afternoon|evening|day)|dear \w+|greetings"
+    r"|bonjour|bonsoir|salut|coucou|hallo|guten (?:tag|morgen|abend)|moin|servus"
+    r"|hola|buenos días|buenas (?:tardes|noches))"
+    r"(?: (?:there|all|everyone|again|à tous|tout le monde|zusammen|a todos))?(?!\w)"
+    r"[\s,.!;:–-]*)+",
+    re.IGNORECASE,
+)
+"""A greeting at the beginning; what stands behind it may be a question."""
+
+CHAT: tuple[Rule, ...] = (
+    _rule(
+        r"^\W*(?:(?:many |ok |okay |great |perfect |super )*(?:thanks?|thank you|thx|cheers)"
+        r"(?:[\s,]+(?:a lot|very much|so much|again|for .{0,40}))*"
+        r"|merci(?: (?:beaucoup|bien|à vous|à toi|infiniment|pour .{0,40}))*"
+        r"|danke(?: (?:schön|sehr|dir|ihnen))*|vielen dank|(?:muchas )?gracias)\W*$",
+        "it is a thank-you",
+    ),
+    _rule(
+        r"^\W*(?:good ?bye|bye(?: bye)?|see you(?: \w+)?|have a nice \w+|au revoir|à bientôt"
+        r"|bonne (?:journée|soirée)|tschüss|auf wiedersehen|adiós|hasta luego)\W*$",
+        "it is a farewell",
+    ),
+    _rule(
+        r"^\W*(?:ok|okay|yes|no|great|nice|cool|perfect|good job|well done|d'accord|oui|non"
+        r"|parfait|super|très bien|gut|prima|vale|sí)\W*$",
+        "it is a remark",
+    ),
+    _rule(
+        r"^\W*(?:how are you|how's it going|what's up|ça va|comment (?:ça va|allez-vous|vas-tu)"
+        r"|wie geht(?:'s| es (?:dir|ihnen))|qué tal|cómo est[áa]s?)\b[^?]{0,15}\W*$",
+        "it is small talk",
+    ),
+    _rule(
+        r"^\W*(?:who are you|what are you|what can you (?:do|help)|how (?:do|can) you (?:work|help)"
+        r"|what is your name|what's your name|are you (?:an? )?(?:bot|robot|human|ai|machine)"
+        r"|can you help me\W*$|who (?:made|built|created|trained) you"
+        r"|qui (?:es-tu|êtes-vous)|que (?:peux-tu|pouvez-vous|sais-tu) faire"
+        r"|comment (?:fonctionnes-tu|fonctionnez-vous|t'appelles-tu|vous appelez-vous)"
+        r"|(?:es-tu|êtes-vous) (?:un|une) (?:robot|humain|machine|ia)"
+        r"|wer bist du|wer sind sie\W*$|was kannst du|wie heißt du|bist du ein"
+        r"|quién eres|qué puedes hacer|cómo te llamas)\b",
+        "it is about the assistant",
+    ),
+)
+"""Nothing to look up; each matches the whole message, or its beginning where said."""
+
+UNITS: tuple[Rule, ...] = (
+    _rule(
+        rf"\b(?:how many|number of|count (?:all |of )?(?:the )?|combien d[e']\s?|le nombre d[e']\s?"
+        rf"|wie viele|anzahl der|cuánt[oa]s|número de)\s*(?:\w+ )?{_UNITS}\b"
+        rf"(?=.*\b(?:{_MENTIONS}|there|in (?:the|this)|y a-t-il|dans|gibt es|hay)\b|\W*$)",
+        "it counts documents or passages",
+    ),
+    _rule(
+        rf"\b(?:list|name|show(?: me)?|give(?: me)?|find|which|what|liste[rz]?|donne[rz]?(?:-moi)?"
+        rf"|montre[rz]?(?:-moi)?|quel(?:le)?s(?: sont)?|nenne|liste|zeige|welche|lista|enumera"
+        rf"|qué|cuáles son)\b(?: me)?(?: (?:all|every|the|of|toutes|tous|les|alle|die|todos|todas"
+        rf"|los|las))* {_UNITS} (?:(?:that|which|who|qui|où|die|der|que) )?(?:\w+ )?{_MENTIONS}\b",
+        "it asks for the documents or passages on something",
+    ),
+    _rule(
+        r"\b(?:how (?:often|many times)|combien de fois|à quelle fréquence|wie (?:oft|häufig)"
+        r"|cuántas veces)\b.*\b(?:mention\w*|appear\w*|occur\w*|cited?|named?|used"
+        r"|appara\w+|cité\w*|utilisé\w*|erwähnt|genannt|vorkommt|kommt|aparece\w*|menciona\w*"
+        r"|cita\w*)\b",
+        "it counts mentions",
+    ),
+)
+"""Questions about documents as such: before anything else, also before a database."""
+
+CORPUS: tuple[Rule, ...] = (
+    _rule(
+        r"^\W*(?:please )?(?:(?:can|could|would) you )?(?:please )?(?:give me |make |provide )?"
+        r"(?:list|enumerate|compile|a (?:full |complete )?list of|name (?:all|every|each))\b"
+        r"|^\W*(?:peux-tu |pouvez-vous |merci de )?(?:liste[rz]?|énumère[rz]?|énumérer"
+        r"|recense[rz]?|dresse[rz]?(?: la)? liste"
+        r"|donne[rz]?(?:-moi)? (?:la|une) liste)\b|^\W*(?:bitte )?(?:liste\b.*\bauf\b|zähle?\b.*"
+        r"\bauf\b|nenne? (?:mir )?alle\b)|^\W*(?:enumera|lista|haz una lista|nombra todos)\b",
+        "it asks for a list",
+    ),
+    _rule(
+        r"\b(?:what|which|who|where|show(?: me)?|give(?: me)?|find|tell me) (?:are |were |is )?"
+        r"(?:all|every|each)(?![\w-])"
+        r"|\b(?:quel(?:le)?s?|qui|montre[rz]?(?:-moi)?|donne[rz]?(?:-moi)?|trouve[rz]?) "
+        r"(?:sont |étaient )?(?:tou(?:s|tes)|chacun\w*|l'ensemble)\b"
+        r"|\b(?:welche|was|wer) sind alle\b|\bcuáles son tod[oa]s\b|\bquiénes son todos\b",
+        "it asks for all of something",
+    ),
+    _rule(
+        r"^\W*who (?:are|were) (?:all )?(?:the|its|their) \w+(?:s|people|men|women)\b"
+        r"|^\W*qui (?:sont|étaient|furent) (?:tous )?(?:les|ses|leurs)\b"
+        r"|^\W*quelles (?:sont|étaient) (?:toutes )?les (?:personnes|participantes|autrices)\b"
+        r"|^\W*wer (?:sind|waren) (?:alle |die)\b|^\W*quiénes (?:son|eran|fueron) (?:todos )?los\b",
+        "it asks who belongs to a group",
+    ),
+    _rule(
+        r"\b(?:how many|combien d\w*|wie viele|cuánt[oa]s)\b.*\b(?:in total|in all|altogether"
+        r"|overall|are (?:mentioned|named|listed|described|cited)"
+        r"|(?:mention|name|cite|describe|list)\b|au total|en tout"
+        r"|sont (?:mentionnés?|mentionnées?|cités?|citées?|nommés?|décrits?)"
+        r"|insgesamt|werden (?:\w+ )*(?:erwähnt|genannt)|en total|se (?:mencionan|citan|nombran))",
+        "it counts over everything",
+    ),
+    _rule(
+        r"\b(?:in|across|over|throughout|from|of|among|through) (?:all|the (?:whole|entire|full)"
+        r"|the complete|every) (?:\w+ )?(?:"
+        + _UNITS
+        + r"|corpus|collection|book|library|archive|set)\b"
+        r"|\b(?:dans|à travers|sur|de) (?:tous les|toutes les|l'ensemble d\w+|tout le|toute la)"
+        r" (?:\w+ )?(?:" + _UNITS + r"|corpus|collection|livre|fonds|archives?|débat\w*)\b"
+        r"|\bin (?:allen|der gesamten|dem gesamten)\b|\ben todos los\b|\ben toda la\b",
+        "it is about all documents",
+    ),
+    _rule(
+        r"^\W*(?:please |can you |could you )?(?:summari[sz]e|give (?:me )?(?:a |an )?(?:summary"
+        r"|overview)|what (?:are|is) the (?:main|key|overall|general|central|recurring|common)"
+        r" (?:theme|topic|point|idea|argument|message|subject)s?)\b"
+        r"|^\W*(?:peux-tu |pouvez-vous )?(?:résume[rz]?|fai(?:s|tes)(?:-moi)? (?:un|une) (?:résumé"
+        r"|synthèse)|synthétise[rz]?|quel(?:le)?s? (?:sont|est) (?:les|le|la) (?:principa\w+"
+        r"|grand\w*|thèmes?|idées? générales?)\b)|^\W*(?:fasse|fass)\b.*\bzusammen\b|^\W*was sind"
+        r" die (?:haupt|wichtigsten themen)|^\W*(?:resume|resuma|haz un resumen)\b",
+        "it asks for an overview",
+    ),
+    _rule(
+        r"\b(?:most|least) (?:often|frequent(?:ly)?|common(?:ly)?|cited|mentioned|discussed|used)\b"
+        r"|\ble (?:plus|moins) (?:souvent|fréquent\w*|cité|mentionné|utilisé)\b"
+        r"|\bam (?:häufigsten|meisten|öftesten)\b|\bcon más frecuencia\b|\bmás (?:citad|mencionad)",
+        "it compares how often things occur",
+    ),
+)
+"""Answers that are spread over everything."""
+
+AGGREGATE = re.compile(
+    r"\b(?:average|mean|median|sum|total|totals|maximum|minimum|highest|lowest|largest|smallest"
+    r"|most|least|how many|how much|number of|count|per (?:day|week|month|year|\w+)|by (?:day|week"
+    r"|month|year)|top \d+|percentage|share of|group(?:ed)? by|sorted by"
+    r"|moyenne|médiane|somme|total[e]?s?|maximum|minimum|le plus|la plus|les plus|le moins|combien"
+    r"|nombre d|par (?:jour|semaine|mois|an|année|\w+)|pourcentage|part d"
+    r"|durchschnitt\w*|mittelwert|summe|gesamt\w*|höchste\w*|niedrigste\w*|wie viele|wie viel"
+    r"|anzahl|pro (?:tag|woche|monat|jahr)|prozent\w*"
+    r"|promedio|media|suma|máximo|mínimo|cuánt[oa]s?|número de|por (?:día|semana|mes|año))\b",
+    re.IGNORECASE,
+)
+"""Words by which a question asks for a number over rows."""
+
+SPLIT = re.compile(
+    r"\?.+\?|\b(?:compare|compared (?:to|with)|comparison|difference[s]? between|versus|vs\.?"
+    r"|compare[rz]?|comparaison|différences? entre|par rapport à|unterschied\w* zwischen"
+    r"|vergleich\w*|im vergleich|diferencias? entre|compara\w*)(?!\w)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Several things are asked for, or set side by side."""
+
+WORDY = re.compile(
+    r"\b(?:i (?:was|am|'m) (?:just )?wondering|i would like to know|i'd like to know|can you"
+    r" (?:please )?tell me|could you (?:please )?(?:tell|explain)|do you (?:happen to )?know"
+    r"|je (?:me demandais|voudrais savoir|souhaite(?:rais)? savoir|aimerais savoir)"
+    r"|(?:peux-tu|pouvez-vous|pourriez-vous) m(?:e |')\w+|ich (?:wüsste|würde) gern|ich frage mich"
+    r"|könn(?:en sie|test du) mir|me gustaría saber|quisiera saber|(?:puedes|podrías) decirme)\b",
+    re.IGNORECASE,
+)
+"""Politeness around a question."""
+
+MANY_WORDS = 30
+"""Words from which a question is worth rewriting before it is searched for."""
+
+
+def matched(rules: Sequence[Rule], question: str) -> tuple[str, str] | None:
+    """The reason of the first rule that applies and the words it was seen by, None without."""
+    for rule in rules:
+        found = rule.pattern.search(question)
+        if found:
+            seen = " ".join(found[0].split()).strip(" ,.;:!?")
+            return rule.reason, seen[:60]
+    return None

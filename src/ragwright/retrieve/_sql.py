@@ -1,0 +1,208 @@
+"""Answering from a database: the model writes one SELECT, its rows become a passage."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..core import Hit, MetaValue, StatementError, neutral, render, shipped_mapping, text_hash
+from ..flow import ChatReply, Flow, Message, SqlReply, branch, chat, sql
+from ..models import words
+from ._asking import json_object, object_schema
+from ._tables import Database, Table
+from ._target import Retrieved
+
+MOST_TABLES = 40
+"""Tables that the model is shown; of more, those that share the most words with the question."""
+
+_MAX_TOKENS = 600
+_SCHEMA = object_schema({"statement": {"type": "string"}})
+_THOUGHT = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
+_FENCE = re.compile(r"\s*```(?P<kind>\w*)[ \t]*\n(?P<inner>.*?)\n?[ \t]*```\s*", re.DOTALL)
+
+
+def sql_context(question: str, database: Database, model: str) -> Flow[Retrieved]:
+    """One hit: a Markdown table of the rows that a model's statement fetches.
+
+    The schema is shown to the model; the question is a value of its prompt and never part of
+    a statement of ours. A statement that is refused or fails is shown to the model with the
+    reason, once. The hit's source is ``sql:NAME``, its metadata holds the statement.
+
+    Raises:
+        StatementError: The model finds no table for it, or its second statement fails too.
+        DatabaseError: The database cannot be asked.
+    """
+    data = shipped_mapping("retrieve", "prompts/sql.yaml")
+    data.check_keys(("system", "user", "again"), "a prompt file")
+    tables, notes = _shown_tables(question, database)
+    values = _prompt_values(question, database, tables)
+    turns = [Message(role, render(data.text(role), values)) for role in ("system", "user")]
+    reply = yield from _written(model, turns)
+    planned = yield from branch(0, 0, 1)
+    if reply.finish == "forecast":
+        if planned:
+            yield from _written(model, _once_more(turns, reply, "…"))
+        return Retrieved(question, (_hit(database, "", SqlReply((), ())),), "sql")
+    try:
+        statement = read_statement(reply)
+        rows = yield from sql(database.options.name, statement, database.options.max_rows)
+    except StatementError as error:
+        if not _worth_another(reply):
+            raise
+        turns = _once_more(turns, reply, error.what)
+        notes.append(f"a first statement did not work: {error.what}")
+        statement = ""
+        try:
+            statement = read_statement((yield from _written(model, turns)))
+            rows = yield from sql(database.options.name, statement, database.options.max_rows)
+        except StatementError as second:
+            raise StatementError(
+                second.what, where=f"second statement: {statement[:300]!r}", hint=second.hint
+            ) from second
+    said = f"from the database {database.options.name}: {statement}"
+    notes = [said, *notes, *rows.notes]
+    return Retrieved(question, (_hit(database, statement, rows),), "sql", tuple(notes))
+
+
+def read_statement(reply: ChatReply) -> str:
+    """The statement in a reply: the JSON object asked for, or one fenced block of SQL.
+
+    Raises:
+        StatementError: It holds neither, or both, or says that the tables cannot answer.
+    """
+    if reply.finish == "length":
+        raise StatementError(f"the reply was cut at {_MAX_TOKENS} tokens")
+    text = _THOUGHT.sub("", reply.text, count=1).strip()
+    fence = _FENCE.fullmatch(text)
+    if fence and "```" in fence["inner"]:
+        raise StatementError("the reply holds several blocks, one is due")
+    if fence and fence["kind"].lower() in {"sql", "sqlite", "postgresql", "postgres"}:
+        found = fence["inner"].strip()
+    else:
+        try:
+            inner = fence["inner"] if fence and fence["kind"].lower() in {"", "json"} else text
+            found = str(json_object(inner.strip(), {"statement": str})["statement"]).strip()
+        except ValueError as error:
+            raise StatementError(f"no statement in the reply: {error}") from error
+    if not found:
+        raise StatementError(_NO_TABLE, hint="ask differently, or describe the tables better")
+    return found
+
+
+_NO_TABLE = "the model finds no table that answers the question"
+
+
+def _worth_another(reply: ChatReply) -> bool:
+    """False where the model said that there is nothing to ask the database for."""
+    try:
+        read_statement(reply)
+    except StatementError as error:
+        return error.what != _NO_TABLE
+    return True
+
+
+def _once_more(turns: Sequence[Message], reply: ChatReply, fault: str) -> list[Message]:
+    """The turns that show the model its own statement and what was wrong with it."""
+    again = render(shipped_mapping("retrieve", "prompts/sql.yaml").text("again"), {"fault": fault})
+    return [*turns, Message("assistant", reply.text), Message("user", again)]
+
+
+def _written(model: str, turns: Sequence[Message]) -> Flow[ChatReply]:
+    params = {"temperature": 0.0, "max_tokens": _MAX_TOKENS}
+    return (yield from chat(model, turns, params, schema=_SCHEMA))
+
+
+def _shown_tables(question: str, database: Database) -> tuple[tuple[Table, ...], list[str]]:
+    """The tables a model is shown, in the database's order, and a note where some are not."""
+    if len(database.tables) <= MOST_TABLES:
+        return database.tables, []
+    asked = {word.casefold() for word in words(question)}
+
+    def shared(table: Table) -> int:
+        named = " ".join([table.name, *(column.name for column in table.columns)])
+        return len(asked & {piece.casefold() for piece in re.findall(r"[^\W_]+", named)})
+
+    best = sorted(database.tables, key=lambda table: (-shared(table), table.name))[:MOST_TABLES]
+    kept = {table.name for table in best}
+    note = f"{MOST_TABLES} of {len(database.tables)} tables were shown to the model"
+    return tuple(table for table in database.tables if table.name in kept), [note]
+
+
+def _prompt_values(question: str, database: Database, tables: Sequence[Table]) -> dict[str, Any]:
+    """What the prompt sees; names and values of the database cannot pass for its own marks."""
+    return {
+        "question": question,
+        "dialect": database.dialect,
+        "database": database.options.name,
+        "description": database.options.description,
+        "tables": [
+            {
+                "name": _line(table.name),
+                "columns": [
+                    {
+                        "name": _line(column.name),
+                        "type": _line(column.type),
+                        "examples": [_line(value) for value in column.examples],
+                    }
+                    for column in table.columns
+                ],
+            }
+            for table in tables
+        ],
+    }
+
+
+def _line(text: str) -> str:
+    return " ".join(neutral(text).split())
+
+
+def _hit(database: Database, statement: str, rows: SqlReply) -> Hit:
+    """The rows as one passage, under the statement that fetched them."""
+    table = markdown_table(rows)
+    text = f"```sql\n{statement}\n```\n\n{table}"
+    if rows.truncated:
+        text += f"\n\nOnly the first {len(rows.rows)} rows are shown; there are more."
+    name = f"sql:{database.options.name}"
+    hit = Hit(
+        rank=1,
+        score=1.0,
+        document_id=name,
+        chunk_id=f"{name}:{text_hash(statement)[:12]}",
+        source=name,
+        title=database.options.description or database.options.name,
+        page=None,
+        start=0,
+        end=len(text),
+        text=text,
+    )
+    metadata: dict[str, MetaValue] = {
+        "database": database.options.name,
+        "statement": statement,
+        "rows": len(rows.rows),
+        "truncated": rows.truncated,
+    }
+    return replace(hit, metadata=metadata)
+
+
+def markdown_table(rows: SqlReply) -> str:
+    """Columns and rows as a Markdown table; no value can break out of its cell."""
+    lines = [_row(rows.columns), "|" + "---|" * max(1, len(rows.columns))]
+    lines += map(_row, rows.rows)
+    if not rows.rows:
+        lines.append("\n(no rows)")
+    return "\n".join(lines)
+
+
+def _row(values: Sequence[Any]) -> str:
+    return "| " + " | ".join(_cell(value) for value in values) + " |"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return json.dumps(value)
+    return " ".join(str(value).split()).replace("|", "\\|").replace("```", "'''")
