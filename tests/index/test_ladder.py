@@ -1,0 +1,81 @@
+"""What a rung weighs and means, and how often rungs are empty."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from ragwright.core import Filter, FilterError, Relaxation, Rung, SoftFilter
+from ragwright.index import RungRate, rung_rates, rungs_of
+
+A, B, C = (Filter(name, ("x",)) for name in "abc")
+T1, T2 = Filter("topic", ("1",)), Filter("topic", ("2",))
+
+
+def soft(*pairs: tuple[Filter, float]) -> tuple[SoftFilter, ...]:
+    return tuple(SoftFilter(condition, weight) for condition, weight in pairs)
+
+
+def test_rungs_say_what_is_met_and_missed() -> None:
+    relax = Relaxation(soft((A, 3), (B, 0.1), (C, 0.2)))
+    assert rungs_of(relax, (0b111, 0b110, 0, 0b110)) == (
+        Rung(3.3, (A, B, C), ()),
+        Rung(0.3, (B, C), (A,)),
+        Rung(0.0, (), (A, B, C)),
+        Rung(0.3, (B, C), (A,)),
+    )
+    assert rungs_of(relax, ()) == ()
+    assert rungs_of(Relaxation(()), (0,)) == (Rung(0.0),)
+
+
+def test_equal_conditions_are_one_with_the_largest_weight() -> None:
+    number, text = Filter("year", (2020, "2021")), Filter("year", ("2021", 2020.0, "2020"))
+    low, same = Filter("year", low=2020), Filter("year", low="2020")
+    relax = Relaxation(soft((number, 1), (low, 2), (text, 4), (same, 1), (A, 0)))
+    (rung,) = rungs_of(relax, (0b01111,))
+    assert rung == Rung(6.0, (number, low), (A,))
+    assert rungs_of(relax, (0b00101, 0b11010)) == (
+        Rung(4.0, (number,), (low, A)),
+        Rung(2.0, (low, A), (number,)),
+    )
+
+
+def test_ladders_that_cannot_be_climbed_are_refused() -> None:
+    with pytest.raises(FilterError, match="62"):
+        rungs_of(Relaxation(soft(*[(A, 1.0)] * 63)), ())
+    with pytest.raises(FilterError, match="infinity"):
+        rungs_of(Relaxation(soft((A, 1e308), (B, 1e308))), ())
+    with pytest.raises(FilterError, match="number"):
+        rungs_of(Relaxation((), math.nan), ())
+
+
+def test_zero_hit_rates_by_fields() -> None:
+    relax = Relaxation(soft((A, 8), (T1, 3), (T2, 3)))
+    first = relax, [(0b011, 2), (0b100, 1), (0, 9)]
+    second = relax, [(0b001, 4), (0, 0)]
+    assert rung_rates([first, second]) == (
+        RungRate(("a", "topic", "topic"), 2, 2),
+        RungRate(("a", "topic"), 4, 3),
+        RungRate(("topic", "topic"), 2, 2),
+        RungRate(("a",), 2, 0),
+        RungRate(("topic",), 4, 2),
+        RungRate((), 2, 0),
+    )
+    assert rung_rates([first])[1].rate == 0.5
+    assert rung_rates([]) == ()
+
+
+def test_zero_hit_rates_of_nothing_found_and_of_no_last_rung() -> None:
+    assert rung_rates([(Relaxation(()), [])]) == (RungRate((), 1, 1),)
+    assert rung_rates([(Relaxation(soft((A, 1)), unfiltered=False), [])]) == (
+        RungRate(("a",), 1, 1),
+    )
+
+
+def test_many_filters_are_counted_one_by_one_and_all_together() -> None:
+    names = "abcdefghij"
+    relax = Relaxation(soft(*[(Filter(name, ("x",)), 1.0) for name in names]))
+    rates = rung_rates([(relax, [(0b1, 5), (0, 1)])])
+    assert [rate.fields for rate in rates] == [tuple(names), *[(name,) for name in names], ()]
+    assert [rate.empty for rate in rates] == [1, 0, *[1] * 9, 0]
