@@ -40,6 +40,7 @@ BARRED = {("measure", "index"), ("measure", "ingest"), ("report", "experiment")}
 EXTRAS = {
     "calamine",
     "docx",
+    "faiss",
     "lancedb",
     "markdownify",
     "onnx",
@@ -50,6 +51,8 @@ EXTRAS = {
     "pyarrow",
     "pypdfium2",
     "python_calamine",
+    "sacrebleu",
+    "scipy",
     "selectolax",
     "sentence_transformers",
     "tokenizers",

@@ -8,6 +8,7 @@ from ._lance import LanceStore
 from ._naive import naive_relaxed
 from ._open import open_store
 from ._options import StoreOptions
+from ._scan_view import ScanView
 from ._sqlite import SqliteStore
 from ._store import (
     IndexedDocument,
@@ -31,6 +32,7 @@ __all__ = [
     "Pair",
     "Reading",
     "RungRate",
+    "ScanView",
     "SearchHandler",
     "SqliteStore",
     "Store",

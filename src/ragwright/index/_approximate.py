@@ -83,15 +83,17 @@ class Approximate:
         """Stands for an index that could be neither opened nor built."""
         return cls(None, fault=f"{type(error).__name__}: {error}")
 
+    def narrow(self, mask: Mask | None) -> bool:
+        """True where so few rows are asked for that these are searched exactly."""
+        return mask is not None and int(np.count_nonzero(mask)) < _WIDE * len(mask)
+
     def depth(self, k: int, mask: Mask | None) -> int:
         """Lists to visit for the k best of the masked rows; 0 where exact search answers."""
-        fitting = next((one for one in self.measured if k <= one.k), None)
-        if self.fault or fitting is None or not fitting.depth:
+        fitting = self.fitting(k)
+        if self.fault or fitting is None or not fitting.depth or self.narrow(mask):
             return 0
-        if mask is None:
-            return fitting.depth
-        share = float(np.count_nonzero(mask)) / max(1, len(mask))
-        return 0 if share < _WIDE else int(np.ceil(fitting.depth / share))
+        share = 1.0 if mask is None else float(np.count_nonzero(mask)) / max(1, len(mask))
+        return int(np.ceil(fitting.depth / share))
 
     def candidates(self, queries: Vectors, k: int, mask: Mask | None) -> list[Rows] | None:
         """Rows that may be among the k best, per query; None where exact search must answer."""
@@ -107,25 +109,41 @@ class Approximate:
         # Rows of a mask may lie in lists that were not visited: then nothing may be missing.
         return found if all(len(rows) >= wanted for rows in found) else None
 
-    def statement(self, k: int) -> str:
-        """What a reader must know of a search for k candidates."""
-        if self.fault:
-            return f"the approximate index failed ({self.fault}): exact search answered"
-        fitting = next((one for one in self.measured if k <= one.k), None)
-        if fitting is None:
-            most = self.measured[-1].k if self.measured else 0
-            return (
-                f"approximate search is measured for up to {most} candidates: exact search answered"
-            )
-        if not fitting.depth:
-            return (
-                f"approximate search reached a recall@{fitting.k} of {fitting.recall:.3f} only, "
-                f"{self.target:g} are asked for: exact search answered"
-            )
+    def fitting(self, k: int) -> Measured | None:
+        """What was measured for k candidates, None where they are too many."""
+        return next((one for one in self.measured if k <= one.k), None)
+
+
+def stated(indexes: Sequence[Approximate | None], k: int) -> str:
+    """What a reader must know of a search for k candidates in segments with these indexes.
+
+    The worst figure speaks for all; empty where there is no index.
+    """
+    known = [one for one in indexes if one is not None]
+    faults = sorted({one.fault for one in known if one.fault})
+    if faults:
+        return f"the approximate index failed ({'; '.join(faults)}): exact search answered"
+    if not known:
+        return ""
+    measured = [one.fitting(k) for one in known]
+    found = [one for one in measured if one is not None]
+    if len(found) < len(measured):
+        most = min(one.measured[-1].k if one.measured else 0 for one in known)
+        return f"approximate search is measured for up to {most} candidates: exact search answered"
+    used = [one for one in found if one.depth]
+    if not used:
+        best = max(one.recall for one in found)
         return (
-            f"approximate: measured recall@{fitting.k} {fitting.recall:.3f} "
-            f"on {self.queries} sampled vectors"
+            f"approximate search reached a recall@{found[0].k} of {best:.3f}, "
+            f"short of {known[0].target:g}: exact search answered"
         )
+    least = min(used, key=lambda one: one.recall)
+    queries = sum(one.queries for one in known)
+    part = "" if len(used) == len(found) else f" in {len(used)} of {len(found)} large segments"
+    return (
+        f"approximate{part}: measured recall@{least.k} {least.recall:.3f} "
+        f"on {queries} sampled queries"
+    )
 
 
 def build(vectors: Vectors, target: float) -> Arrays:
@@ -190,6 +208,15 @@ def opened(arrays: Arrays, target: float) -> Approximate:
     index = faiss.deserialize_index(data)
     measured = [Measured(*one) for one in meta["measured"]]
     return Approximate(index, measured, target=target, queries=meta["queries"])
+
+
+def available() -> None:
+    """See to it that approximate search can be had.
+
+    Raises:
+        MissingExtraError: It cannot.
+    """
+    _faiss()
 
 
 def _faiss() -> Any:

@@ -1,7 +1,8 @@
 """Saved views: segments and what makes views of them, under the cache folder.
 
-``<folder>/<store>/<pair>/`` holds ``*.seg`` (segments) and ``*.view`` (which segments make
-one snapshot, the impacts under that snapshot's statistics, and which documents are dead).
+``<folder>/<store>/<pair>/`` holds ``*.seg`` (segments), ``*.ann`` (the approximate index of a
+large one, where the settings ask for it) and ``*.view`` (which segments make one snapshot, the
+impacts under that snapshot's statistics, and which documents are dead).
 Everything here can be made again from the store; deleting it costs time only.
 """
 
@@ -11,13 +12,15 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core import StoreError, value_hash
+from . import _approximate as approximate
+from ._approximate import Approximate
 from ._arrays import Array, Arrays, open_arrays, write_arrays
 from ._options import StoreOptions
 from ._segment import FORMAT, MAX_ROWS, Segment, build_segments
@@ -56,7 +59,10 @@ class Catalog:
 
     def snapshot(self, pair: Pair, digest: str) -> str:
         """Name of a state: equal content and equal BM25 settings give equal names."""
-        parts = [digest, self._options.k1, self._options.b]
+        options = self._options
+        parts: list[object] = [digest, options.k1, options.b]
+        if options.approximate:
+            parts += ["approximate", options.recall, options.approximate_rows]
         return f"{pair.key}@{value_hash(parts)[:16]}"
 
     def saved(self, pair: Pair, snapshot: str) -> State | None:
@@ -124,6 +130,7 @@ class Catalog:
                     gone.append(path)
             for path in gone:
                 _unlink(path)
+            gone += _orphans(self._folder.glob("*/*.ann"))
             for view in self._folder.glob("*/*.view"):
                 names = _segment_names(view)
                 if names is None or not all((view.parent / name).exists() for name in names):
@@ -147,7 +154,7 @@ class Catalog:
             ]
         except (OSError, StoreError):
             return None
-        return _state(view, segments)
+        return _state(view, segments, self._near(pair, segments))
 
     def _reusable(self, pair: Pair, live: Stamps) -> list[Segment]:
         """Segments of the newest saved view that are worth keeping under a new state."""
@@ -193,7 +200,44 @@ class Catalog:
                 view = open_arrays(path)
             except OSError:
                 pass
-        return _state(view, segments)
+        return _state(view, segments, self._near(pair, segments))
+
+    def _near(self, pair: Pair, segments: Sequence[Segment]) -> list[Approximate | None]:
+        """Approximate indexes of the segments, opened or built; None for what stays exact.
+
+        Raises:
+            MissingExtraError: They are asked for, and what makes them is not installed.
+        """
+        if not self._options.approximate or not pair.dimensions:
+            return [None] * len(segments)
+        approximate.available()
+        return [
+            None
+            if len(segment.vectors) < self._options.approximate_rows
+            else self._approximate(pair, segment)
+            for segment in segments
+        ]
+
+    def _approximate(self, pair: Pair, segment: Segment) -> Approximate:
+        recall = self._options.recall
+        path = self._home(pair) / f"{Path(segment.name).stem}.ann" if segment.name else None
+        try:
+            if path is not None and segment.name not in self._distrusted:
+                return approximate.opened(open_arrays(path), recall)
+        except (OSError, StoreError, RuntimeError, KeyError, ValueError, TypeError):
+            # It is made anew below.
+            pass
+        try:
+            arrays = approximate.build(segment.vectors, recall)
+            found = approximate.opened(arrays, recall)
+        except (MemoryError, RuntimeError, ValueError, OSError) as error:
+            return Approximate.broken(error)
+        try:
+            if path is not None:
+                write_arrays(path, arrays)
+        except OSError:
+            pass
+        return found
 
     def _tidy(self, pair: Pair) -> None:
         """Drop old views and the segments that only they used."""
@@ -206,6 +250,7 @@ class Catalog:
             # Another process may be about to name a young one in its view.
             if path.name not in used and now - _age_key(path) > _GRACE_SECONDS:
                 _unlink(path)
+        _orphans(self._home(pair).glob("*.ann"))
 
 
 def _describe(segments: Sequence[Segment], live: Stamps, options: StoreOptions) -> Arrays:
@@ -237,9 +282,9 @@ def _describe(segments: Sequence[Segment], live: Stamps, options: StoreOptions) 
     return Arrays(meta, arrays)
 
 
-def _state(view: Arrays, segments: Sequence[Segment]) -> State:
+def _state(view: Arrays, segments: Sequence[Segment], near: Sequence[Approximate | None]) -> State:
     parts = [
-        Part(segment, view[f"impacts/{index}"], view.arrays.get(f"dead/{index}"))
+        Part(segment, view[f"impacts/{index}"], view.arrays.get(f"dead/{index}"), near[index])
         for index, segment in enumerate(segments)
     ]
     meta = view.meta
@@ -260,6 +305,14 @@ def _segment_names(view: Path) -> list[str] | None:
     except (OSError, StoreError):
         return None
     return list(meta["segments"]) if meta["format"] == FORMAT else None
+
+
+def _orphans(indexes: Iterable[Path]) -> list[Path]:
+    """Delete the approximate indexes of segments that are gone; those that were deleted."""
+    gone = [path for path in indexes if not path.with_suffix(".seg").exists()]
+    for path in gone:
+        _unlink(path)
+    return gone
 
 
 def _age_key(path: Path) -> float:

@@ -18,6 +18,21 @@ class StoreOptions:
     views: str = option("", "Folder of saved views; empty for cache/views in the project.")
     k1: float = option(1.2, "BM25: how soon repeating a word stops to count.", ge=0.0)
     b: float = option(0.75, "BM25: how much a long chunk is held against it.", ge=0.0, le=1.0)
+    approximate: bool = option(
+        False,
+        "Answer dense searches of large segments from an approximate index ([ann]); its measured "
+        "recall is stated with every answer.",
+    )
+    recall: float = option(
+        0.98,
+        "Recall@100 and @1000 that the approximate index is tuned to; where it cannot reach "
+        "them, search is exact.",
+        ge=0.0,
+        le=1.0,
+    )
+    approximate_rows: int = option(
+        50_000, "Chunks of one segment from which the approximate index is made.", ge=1000
+    )
     durability: str = option(
         "normal", "Safe against a killed process (normal), or against power loss too (full)."
     )

@@ -178,11 +178,15 @@ class _Asked:
         candidates = tuple((name, score) for _, name, score, _ in self._best)
         if self.ladder is None:
             return SearchReply(candidates, terms=self.terms)
-        rungs = tuple(self.ladder.asked(step) for *_, step in self._best)
-        steps = list(self._steps)
-        weights = self.ladder.totals(np.array(steps, np.int64)).tolist()
-        order = sorted(zip(weights, steps, strict=True), key=_by_weight)
-        ladder = tuple((self.ladder.asked(step), self._steps[step]) for _, step in order)
+        found = np.array([step for *_, step in self._best], np.int64)
+        rungs = tuple(self.ladder.all_asked(found))
+        steps = np.array(list(self._steps), np.int64)
+        order = sorted(
+            zip(self.ladder.totals(steps).tolist(), steps.tolist(), strict=True), key=_by_weight
+        )
+        held = [step for _, step in order]
+        names = self.ladder.all_asked(np.array(held, np.int64))
+        ladder = tuple(zip(names, (self._steps[step] for step in held), strict=True))
         return SearchReply(candidates, rungs, ladder, self.terms)
 
 
@@ -264,18 +268,8 @@ class _Census:
             FilterError: A field that no chunk carries, or values none of which any chunk holds.
             RetrieveError: The chunk to go on behind is not stored.
         """
-        request = asked.request
-        if request.after:
-            asked.after = self._after[request.after]
-            if asked.after is None:
-                raise RetrieveError(
-                    f"no chunk has the id {request.after!r}",
-                    where=f"snapshot {request.snapshot}",
-                    hint="search and look up in one snapshot",
-                )
-        if not self.rows:
-            return
-        for condition, seen in zip(asked.conditions, self._seen.get(id(asked), ()), strict=True):
+        known = zip(asked.conditions, self._seen.get(id(asked), ()), strict=True)
+        for condition, seen in known if self.rows else ():
             if condition.field not in self._fields and condition.field not in ALWAYS:
                 raise FilterError(
                     f"no chunk carries the field {condition.field!r}",
@@ -286,6 +280,15 @@ class _Census:
                 raise FilterError(
                     f"no chunk has {condition.field} = {' or '.join(map(repr, wanted))}",
                     hint=_nearest(wanted, seen.values),
+                )
+        request = asked.request
+        if request.after:
+            asked.after = self._after[request.after]
+            if asked.after is None:
+                raise RetrieveError(
+                    f"no chunk has the id {request.after!r}",
+                    where=f"snapshot {request.snapshot}",
+                    hint="search and look up in one snapshot",
                 )
 
 

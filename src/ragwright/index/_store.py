@@ -81,12 +81,17 @@ class WriteCounts:
 
 @dataclass(frozen=True, slots=True)
 class ViewStatistics:
-    """Size of a view, for ``doctor``: rows, documents, tokens, resident bytes."""
+    """Size of a view, for ``doctor``: rows, documents, tokens, resident bytes.
+
+    ``approximate`` is what must be said of a dense search for 100 candidates, empty where it is
+    exact.
+    """
 
     chunks: int
     documents: int
     tokens: int
     bytes: int
+    approximate: str = ""
 
 
 class View(ABC):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..core import Filter, Hit, Relaxation, RetrieveError
 from ..flow import SearchReply
 from ..models import TokenSource
+from ._approximate import Approximate, stated
 from ._arrays import Arrays
 from ._fields import Rows as Positions
 from ._filters import Mask, field_counts, filter_masks, positions_of, unknown_value
@@ -35,11 +36,12 @@ _POSITIONS = 256
 
 @dataclass(slots=True)
 class Part:
-    """A segment within a view: the impacts of its postings, and which rows are dead."""
+    """A segment within a view: impacts of its postings, dead rows, its approximate index."""
 
     segment: Segment
     impacts: Impacts
     dead: Mask | None = None
+    near: Approximate | None = None
 
 
 class State:
@@ -211,9 +213,18 @@ class SegmentView(View):
             return tuple(() for _ in queries)
         found: list[list[tuple[Segment, Rows, Scores]]] = [[] for _ in queries]
         for part, mask in zip(state.parts, masks, strict=True):
-            for number, rows, scores in _similar(part.segment, queries, k, mask):
+            for number, rows, scores in _similar(part, queries, k, mask):
                 found[number].append((part.segment, rows, scores))
         return tuple(best(lists, k) for lists in found)
+
+    def approximation(self, k: int, filters: Sequence[Filter] = ()) -> str:
+        """What must be said of :meth:`dense` with these arguments; empty where it is exact."""
+        state = self._open()
+        if not any(part.near for part in state.parts):
+            return ""
+        masks = state.masks(filters)
+        pairs = zip(state.parts, masks, strict=True)
+        return stated([part.near for part, mask in pairs if _concerned(part, k, mask)], k)
 
     def relaxed(
         self, query: str | Matrix, k: int, relax: Relaxation, filters: Sequence[Filter] = ()
@@ -306,7 +317,13 @@ class SegmentView(View):
     def statistics(self) -> ViewStatistics:
         """Size of the view; bytes count mapped files, which the system may drop and reread."""
         state = self._open()
-        return ViewStatistics(state.rows, state.documents, state.tokens, state.bytes)
+        return ViewStatistics(
+            state.rows,
+            state.documents,
+            state.tokens,
+            state.bytes,
+            self.approximation(100),
+        )
 
     def close(self) -> None:
         """Let the files go; searching afterwards is a RetrieveError."""
@@ -342,11 +359,17 @@ def checked_queries(vectors: Matrix, pair: Pair, snapshot: str) -> Matrix:
 
 
 def _similar(
-    segment: Segment, queries: Matrix, k: int, mask: Mask | None
+    part: Part, queries: Matrix, k: int, mask: Mask | None
 ) -> Iterator[tuple[int, Rows, Scores]]:
     """Per query: its number, candidate rows of the segment and their exact similarities."""
+    segment = part.segment
     matrix = segment.vectors
     if not len(matrix):
+        return
+    near = None if part.near is None else part.near.candidates(queries, k, mask)
+    if near is not None:
+        for number, (query, rows) in enumerate(zip(queries, near, strict=True)):
+            yield number, rows, _exact(matrix, rows, query)
         return
     chosen = None if mask is None else np.flatnonzero(mask)
     few = chosen is not None and len(chosen) <= len(matrix) // 4
@@ -364,6 +387,11 @@ def _similar(
             if chosen is not None and mask is not None:
                 rows = chosen[rows] if few else rows[mask[rows]]
             yield start + at, rows, _exact(segment.vectors, rows, query)
+
+
+def _concerned(part: Part, k: int, mask: Mask | None) -> bool:
+    """False where a segment is searched exactly because few of its rows are asked for."""
+    return part.near is not None and (not part.near.narrow(mask) or bool(part.near.fault))
 
 
 def _similarity(segment: Segment, query: NDArray[np.float32]) -> Channel:
