@@ -116,8 +116,13 @@ def changed_options(record: Any) -> dict[str, Any]:
         else:
             default = field.default
         if value != default:
-            found[field.name] = list(value) if isinstance(value, tuple) else value
+            found[field.name] = _plain(value) if isinstance(value, tuple) else value
     return found
+
+
+def _plain(values: tuple[Any, ...]) -> list[Any]:
+    """A tuple as a list, records in it by what differs from their defaults."""
+    return [changed_options(v) if dataclasses.is_dataclass(v) else v for v in values]
 
 
 def _checked(
