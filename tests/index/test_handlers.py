@@ -14,8 +14,10 @@ from ragwright.core import (
     Document,
     Filter,
     FilterError,
+    Relaxation,
     RetrieveError,
     SnapshotGoneError,
+    SoftFilter,
     Span,
 )
 from ragwright.flow import Lookup, LookupReply, Search, SearchReply
@@ -112,6 +114,15 @@ def test_what_takes_long_is_not_quick(monkeypatch: pytest.MonkeyPatch, store: Sq
     assert handler.quick([replace(question, filters=(Filter("year", low=1, high=2),))])
     many = Filter("year", tuple(range(5000)))
     assert not handler.quick([replace(question, filters=(many,))])
+    assert not handler.quick([replace(question, relax=Relaxation((SoftFilter(many),)))])
+    year = SoftFilter(Filter("year", (1,)))
+    assert handler.quick([replace(question, relax=Relaxation((year,)))])
+    assert not handler.quick([replace(question, relax=Relaxation((year,) * 9))])
+    assert not handler.quick([Search(snapshot, "all", 10)] * 3)
+    assert handler.quick([Search(snapshot, "all", 10)])
+    looking = LookupHandler(views)
+    assert looking.quick([Lookup(snapshot, ("a", "b"), vectors=True)])
+    assert not looking.quick([Lookup(snapshot, ("a", "b"), expand="section")])
 
 
 def test_a_pinned_snapshot_answers_while_the_store_moves_on(store: SqliteStore) -> None:
