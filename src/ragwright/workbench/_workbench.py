@@ -37,6 +37,7 @@ from ..flow import (
     Runs,
     RunSummary,
     Search,
+    Sql,
     TraceEntry,
     embed,
     fetch,
@@ -51,9 +52,19 @@ from ..ingest import (
     make_chunker,
 )
 from ..measure import Measure, parse_measures
-from ..models import Models, Tokenizer, WordTokenizer, make_analyzer, model_handlers
-from ..retrieve import Retrieved, Target, retrieve
+from ..models import Analyzer, Models, Tokenizer, WordTokenizer, make_analyzer, model_handlers
+from ..retrieve import (
+    Databases,
+    Explanation,
+    Glossary,
+    Retrieved,
+    SqlHandler,
+    Target,
+    explain,
+    retrieve,
+)
 from ._ahead import FetchAhead
+from ._glossaries import project_glossary
 from ._ingest import Feed, Ingest, IngestForecast, IngestProgress, IngestReport, reading, web_pages
 from ._project import ProjectFolder
 from ._runs import Evaluating, System, run_evaluation
@@ -179,6 +190,7 @@ class Workbench:
             Search: SearchHandler(self.views),
             Lookup: LookupHandler(self.views),
             Fetch: FetchHandler(self.settings.fetch),
+            Sql: SqlHandler(self.databases),
         }
         options = RunnerOptions(
             concurrency=budget.concurrency,
@@ -190,6 +202,11 @@ class Workbench:
             seed=session.seed,
         )
         return Runner(routes, options, replies=self.replies)
+
+    @cached_property
+    def databases(self) -> Databases:
+        """The SQL databases that questions may be answered from."""
+        return Databases(self.settings.retrieve.databases, self.folder.root)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -204,12 +221,17 @@ class Workbench:
         return make_chunker(self.settings.chunk, self.tokenizer)
 
     @cached_property
+    def analyzer(self) -> Analyzer:
+        """Cuts queries and documents into the words of the keyword index."""
+        return make_analyzer(self.settings.keyword)
+
+    @cached_property
     def pair(self) -> Pair:
         """Under which settings documents are indexed and searched.
 
         Its ``dimensions`` are 0 where a server embeds that was never asked for a vector.
         """
-        analyzer = make_analyzer(self.settings.keyword).spec
+        analyzer = self.analyzer.spec
         model = self.settings.embed.model
         if not model:
             return Pair(self.chunker.spec, analyzer)
@@ -348,15 +370,38 @@ class Workbench:
             )
         # the view is opened here, so that an ingest in between cannot take it away
         snapshot = self.views.snapshot(pair)
-        return Target(snapshot, self.settings.embed.model, pair.dimensions, pair.similarity)
+        model = self.settings.embed.model
+        return Target(
+            snapshot,
+            model,
+            pair.dimensions,
+            pair.similarity,
+            analyzer=self.analyzer,
+            tokenizer=self.models.tokenizer(model) if model else None,
+            glossary=self._glossary(),
+        )
 
-    def retrieve(self, query: str, k: int | None = None) -> Retrieved:
+    def _glossary(self) -> Glossary | None:
+        """What codes mean, where the settings ask for it."""
+        options = self.settings.retrieve
+        if "glossary" not in options.query.methods:
+            return None
+        root, cache = self.folder.root, self.folder.cache
+        return project_glossary(options.glossary, root, cache, self.store, self.pair)
+
+    def retrieve(
+        self, query: str, k: int | None = None, *, trace: list[TraceEntry] | None = None
+    ) -> Retrieved:
         """The k best chunks for a query (``retrieve.top_k`` where k is None)."""
         options = self.settings.retrieve
         if k is not None:
             options = replace(options, top_k=k)
-        found = self.runner.run(retrieve(query, self.target(), options))
+        found = self.runner.run(retrieve(query, self.target(), options), trace=trace)
         return replace(found, notes=(*self.partial_note(), *found.notes))
+
+    def explain(self, found: Retrieved) -> Explanation:
+        """Why these are the hits: words looked for, tokens seen, weights, rungs."""
+        return explain(found, self.target())
 
     @cached_property
     def personas(self) -> Mapping[str, Persona]:

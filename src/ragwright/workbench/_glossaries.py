@@ -1,0 +1,46 @@
+"""The glossary of a project: given as a file, or mined from the index and kept per snapshot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..core import text_hash
+from ..index import Pair, Store
+from ..retrieve import Glossary, load_glossary, mine_glossary
+
+MINED = "corpus"
+"""What ``retrieve.glossary`` says where the glossary is mined."""
+
+
+def project_glossary(setting: str, root: Path, cache: Path, store: Store, pair: Pair) -> Glossary:
+    """The glossary that ``retrieve.glossary`` names.
+
+    A mined one is kept in the cache under the snapshot it was mined from, and older ones are
+    dropped: mining reads every document.
+
+    Args:
+        setting: A file (relative to ``root``), or ``corpus``.
+        root: Folder of the project.
+        cache: Folder of what may be deleted.
+        store: The project's store.
+        pair: Whose documents are read.
+
+    Raises:
+        ConfigError: The file is missing or wrong.
+    """
+    if setting != MINED:
+        return load_glossary(root / setting)
+    file = cache / "glossary" / f"{text_hash(store.snapshot(pair))[:24]}.json"
+    if file.is_file():
+        return load_glossary(file)
+    found = mine_glossary(store.documents(pair))
+    if not found.entries:
+        return found
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(".part")
+    part.write_text(found.to_json(), "utf-8")
+    part.replace(file)
+    for other in file.parent.glob("*.json"):
+        if other != file:
+            other.unlink(missing_ok=True)
+    return found
