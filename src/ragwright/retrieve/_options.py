@@ -11,9 +11,7 @@ from ._iterate import IterateOptions
 from ._query import QueryOptions
 from ._rerank import RerankOptions
 from ._route import RouteOptions
-from ._route import RouteOptions
 from ._select import SelectOptions
-from ._tables import DatabaseOptions
 from ._tables import DatabaseOptions
 
 SearchKind: TypeAlias = Literal["auto", "keyword", "dense", "hybrid"]
@@ -91,10 +89,6 @@ class RetrieveOptions:
     rerank: RerankOptions = option(RerankOptions, "A stronger model that orders what was found.")
     select: SelectOptions = option(SelectOptions, "Which of the found chunks are kept.")
     expand: ExpandOptions = option(ExpandOptions, "What is shown around each hit.")
-    route: RouteOptions = option(RouteOptions, "Where a question goes.")
-    databases: tuple[DatabaseOptions, ...] = option(
-        (), "SQL databases that questions may be answered from, read-only."
-    )
     route: RouteOptions = option(RouteOptions, "Where the answer to a question is looked for.")
     databases: tuple[DatabaseOptions, ...] = option(
         (), "SQL databases that questions may be routed to, read-only: name, address, description."
