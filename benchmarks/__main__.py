@@ -15,6 +15,7 @@ NAMES = (
     "documents",
     "extractive",
     "retrieval",
+    "rerank",
 )
 
 

@@ -23,7 +23,7 @@ from ragwright.retrieve import (
     merge_hits,
     retrieve,
 )
-from ragwright.testing._index_suite import make_document
+from ragwright.testing._index_corpus import make_document
 from ragwright.testing._reranker_suite import _indexed
 
 TEXT = "".join(chr(97 + n % 26) for n in range(400))
