@@ -19,6 +19,7 @@ from ._console import Console, fail, reported
 from ._options import (
     HERE,
     DryRun,
+    Filters,
     Json,
     MaxCost,
     NoCache,
@@ -26,6 +27,7 @@ from ._options import (
     Overrides,
     Project,
     Quiet,
+    SoftFilters,
 )
 from ._show import (
     answer_json,
@@ -47,6 +49,8 @@ def command(
     personas: Annotated[
         str, typer.Option("--personas", "--persona", help="Names, separated by commas.")
     ] = "",
+    filters: Filters = None,
+    soft: SoftFilters = None,
     trace: Annotated[
         bool, typer.Option("--trace", help="Show every request, prompt, hit, token and cost.")
     ] = False,
@@ -62,7 +66,13 @@ def command(
     names = [name.strip() for name in personas.split(",") if name.strip()] or [""]
     plain = not as_json and output is None and len(names) == 1 and not trace
     extra = ("answer.stream=true",) if plain else ()
-    session = Session((*extra, *(overrides or ())), reuse=not no_cache, max_cost=max_cost)
+    session = Session(
+        (*extra, *(overrides or ())),
+        reuse=not no_cache,
+        max_cost=max_cost,
+        filters=tuple(filters or ()),
+        soft=tuple(soft or ()),
+    )
     with Workbench.open(project, session) as bench:
         if question is None:
             if trace or dry_run:

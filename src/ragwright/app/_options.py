@@ -17,6 +17,22 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the project file."),
 ]
+Filters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        metavar="FIELD=VALUE",
+        help="Hits must meet it: party=D, topic=health|tax, year=2019..2021; repeatable.",
+    ),
+]
+SoftFilters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--soft",
+        metavar="FIELD=VALUE^WEIGHT",
+        help="Hits should meet it, and rank by the weights they meet: topic=health^3; repeatable.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks.")]
 Output = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -13,12 +14,14 @@ from ..workbench import (
 from ._console import Console, reported
 from ._options import (
     HERE,
+    Filters,
     Json,
     NoCache,
     Output,
     Overrides,
     Project,
     Quiet,
+    SoftFilters,
 )
 from ._show import (
     hit_json,
@@ -32,6 +35,15 @@ def command(
     project: Project = HERE,
     overrides: Overrides = None,
     k: Annotated[int | None, typer.Option("-k", min=1, help="Chunks to return.")] = None,
+    filters: Filters = None,
+    soft: SoftFilters = None,
+    explained: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Show words and pieces looked for, what each hit matched, weights and rungs.",
+        ),
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
     output: Output = None,
@@ -39,10 +51,17 @@ def command(
 ) -> None:
     """Show the chunks that answer a query best, with their scores per channel."""
     console = Console(quiet, output)
-    session = Session(tuple(overrides or ()), reuse=not no_cache)
+    session = Session(
+        tuple(overrides or ()),
+        reuse=not no_cache,
+        filters=tuple(filters or ()),
+        soft=tuple(soft or ()),
+    )
     with Workbench.open(project, session) as bench:
         found = bench.retrieve(query, k)
+        why = bench.explain(found) if explained else None
     if as_json:
-        console.json({"hits": [hit_json(hit) for hit in found.hits], "notes": list(found.notes)})
+        shown = {"hits": [hit_json(hit) for hit in found.hits], "notes": list(found.notes)}
+        console.json(shown if why is None else {**shown, "explanation": asdict(why)})
     else:
-        console.result(hits_text(found))
+        console.result(hits_text(found, why))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ..core import Answer, Hit, Usage
+from ..core import Answer, Filter, Hit, Usage
 from ..experiment import Evaluation
 from ..flow import (
     Chat,
@@ -25,7 +25,7 @@ from ..flow import (
     TraceEntry,
 )
 from ..models import ExtractiveReranker
-from ..retrieve import Retrieved
+from ..retrieve import Explanation, Retrieved
 from ..workbench import Check, IngestForecast, IngestProgress, IngestReport
 from ._console import Console, table
 
@@ -63,22 +63,68 @@ def place(source: str, page: int | None, start: int, end: int) -> str:
     return f"{source}{paged}, characters {start}-{end}"
 
 
-def hits_text(found: Retrieved) -> str:
-    """Hits for a person: rank, score per channel, place, the beginning of the text."""
-    blocks = []
+def hits_text(found: Retrieved, why: Explanation | None = None) -> str:
+    """Hits for a person: rank, score per channel, place, the beginning of the text.
+
+    With an explanation also what was looked for, and per hit what it matched and its rung.
+    """
+    blocks = [] if why is None else [_search_text(found, why)]
     for hit in found.hits:
         channels = "  ".join(
             f"{name} #{c.rank} {c.score:.3f}" for name, c in sorted(hit.channels.items())
         )
         head = f"{hit.rank}. {hit.title or hit.document_id}   [{channels or f'{hit.score:.4f}'}]"
-        where = place(hit.source, hit.page, hit.start, hit.end)
+        lines = [head, f"   {place(hit.source, hit.page, hit.start, hit.end)}"]
+        if why is not None:
+            lines += [f"   {line}" for line in _hit_lines(hit, why)]
         body = excerpt(hit.text, found.query)
-        blocks.append(
-            f"{head}\n   {where}\n"
-            + textwrap.fill(body, _WIDTH, initial_indent="   ", subsequent_indent="   ")
-        )
+        lines.append(textwrap.fill(body, _WIDTH, initial_indent="   ", subsequent_indent="   "))
+        blocks.append("\n".join(lines))
+    if not found.hits:
+        blocks.append("no hits")
     blocks += [f"note: {note}" for note in found.notes]
-    return "\n\n".join(blocks) if blocks else "no hits"
+    return "\n\n".join(blocks)
+
+
+def _search_text(found: Retrieved, why: Explanation) -> str:
+    """What was searched for, and how much each channel counted."""
+    lines = [f"query: {found.query}"]
+    if why.terms:
+        rows = [["token", "chunks", "idf"]]
+        rows += [[term.token, str(term.chunks), f"{term.idf:.3f}"] for term in why.terms]
+        lines.append(table(rows, right=(1, 2)))
+    if why.pieces:
+        lines.append(f"the embedding model sees: {' | '.join(why.pieces)}")
+    if why.reason:
+        lines.append(f"weights: {why.reason}")
+    elif why.weights:
+        lines.append("weights: " + ", ".join(f"{k} {v:.2f}" for k, v in why.weights.items()))
+    for met, weight, count in why.ladder:
+        lines.append(f"rung {weight:g} ({', '.join(met) or 'no filter met'}): {count} chunks")
+    return "\n".join(lines)
+
+
+def _hit_lines(hit: Hit, why: Explanation) -> list[str]:
+    """What one hit matched, how the model sees it, on which rung it stands."""
+    lines = [
+        f"score {hit.score:.6f}; matched: {', '.join(why.matched.get(hit.chunk_id, ())) or '-'}"
+    ]
+    if hit.chunk_id in why.seen:
+        lines.append(f"the model sees: {' | '.join(why.seen[hit.chunk_id][:24])} …")
+    if hit.rung is not None:
+        met = ", ".join(map(_condition, hit.rung.met)) or "none"
+        missed = ", ".join(map(_condition, hit.rung.missed)) or "none"
+        lines.append(f"rung {hit.rung.weight:g}: meets {met}; misses {missed}")
+    return lines
+
+
+def _condition(one: Filter) -> str:
+    """A filter as it is typed."""
+    if one.values:
+        return f"{one.field}={'|'.join(map(str, one.values))}"
+    return (
+        f"{one.field}={'' if one.low is None else one.low}..{'' if one.high is None else one.high}"
+    )
 
 
 def excerpt(text: str, query: str, width: int = 320) -> str:

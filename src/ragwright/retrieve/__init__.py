@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._adaptive import Balance, balance, held_share, unknown_share
 from ._channels import candidates
+from ._conditions import parse_filter, parse_soft_filter
 from ._databases import (
     Databases,
     SqlHandler,
@@ -91,6 +92,8 @@ __all__ = [
     "mine_glossary",
     "mmr",
     "one_sided",
+    "parse_filter",
+    "parse_soft_filter",
     "query_variants",
     "rerank_depth",
     "rerank_hits",

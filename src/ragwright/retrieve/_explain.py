@@ -6,6 +6,9 @@ from dataclasses import replace
 
 from ._target import Explanation, Retrieved, Target
 
+_BEGINNING = 160
+"""Characters of a hit whose pieces are shown."""
+
 
 def explain(found: Retrieved, target: Target) -> Explanation:
     """The explanation of a result, with the model's pieces and the tokens each hit shares.
@@ -16,9 +19,12 @@ def explain(found: Retrieved, target: Target) -> Explanation:
             embedding model's tokenizer no pieces can be shown; those parts stay empty.
     """
     known = found.explanation
-    pieces = tuple(target.tokenizer.pieces(found.query)) if target.tokenizer else ()
+    if target.tokenizer is not None:
+        pieces = target.tokenizer.pieces
+        seen = {h.chunk_id: tuple(pieces(h.text[:_BEGINNING])) for h in found.hits}
+        known = replace(known, pieces=tuple(pieces(found.query)), seen=seen)
     if target.analyzer is None:
-        return replace(known, pieces=pieces)
+        return known
     asked = [term.token for term in known.terms]
     wanted = dict.fromkeys(asked or target.analyzer.query_tokens(found.query))
     matched = {}
@@ -26,4 +32,4 @@ def explain(found: Retrieved, target: Target) -> Explanation:
         text = "\n".join((hit.text, hit.title, *hit.headings))
         held = set(target.analyzer.tokens(text))
         matched[hit.chunk_id] = tuple(token for token in wanted if token in held)
-    return replace(known, pieces=pieces, matched=matched)
+    return replace(known, matched=matched)

@@ -63,6 +63,7 @@ class Explanation:
         reason: Why the weights are what they are.
         ladder: With soft filters: (conditions met, weight, chunks over the threshold), per rung.
         matched: Chunk id -> tokens of the query that the chunk holds.
+        seen: Chunk id -> the embedding model's tokens of the chunk's beginning.
     """
 
     terms: tuple[Term, ...] = ()
@@ -71,6 +72,7 @@ class Explanation:
     reason: str = ""
     ladder: tuple[tuple[tuple[str, ...], float, int], ...] = ()
     matched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    seen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,8 @@ from ..retrieve import (
     SqlHandler,
     Target,
     explain,
+    parse_filter,
+    parse_soft_filter,
     retrieve,
 )
 from ._ahead import FetchAhead
@@ -83,6 +85,8 @@ class Session:
         attempt: Raised to draw new replies in place of stored ones.
         max_cost: Most money to spend; the project's own bound where None.
         seed: Seed of everything that is drawn at random.
+        filters: Hard filters beside the project's own, such as ``party=D``.
+        soft: Soft filters beside the project's own, such as ``topic=health^3``.
     """
 
     overrides: tuple[str, ...] = ()
@@ -91,6 +95,8 @@ class Session:
     attempt: int = 0
     max_cost: float | None = None
     seed: int = 0
+    filters: tuple[str, ...] = ()
+    soft: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +131,8 @@ class Workbench:
         self, folder: ProjectFolder, settings: Settings, session: Session | None = None
     ) -> None:
         self.folder = folder
-        self.settings = _rooted(settings, folder.root)
         self.session = session or Session()
+        self.settings = _narrowed(_rooted(settings, folder.root), self.session)
         self.models = Models(self.settings.models, self.settings.embed, folder.root)
 
     @classmethod
@@ -521,3 +527,14 @@ def _rooted(settings: Settings, root: Path) -> Settings:
     if not prompt.template:
         return settings
     return replace(settings, prompt=replace(prompt, template=str(root / prompt.template)))
+
+
+def _narrowed(settings: Settings, session: Session) -> Settings:
+    """Settings with the session's filters beside the project's."""
+    if not session.filters and not session.soft:
+        return settings
+    options = settings.retrieve
+    hard = tuple(map(parse_filter, session.filters))
+    soft = tuple(map(parse_soft_filter, session.soft))
+    narrowed = replace(options, filters=options.filters + hard, soft=options.soft + soft)
+    return replace(settings, retrieve=narrowed)

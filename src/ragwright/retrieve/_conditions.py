@@ -1,0 +1,57 @@
+"""Filters as people type them: ``party=D``, ``topic=health|tax``, ``year=2019..2021``."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from ..core import Filter, FilterError
+from ._options import SoftFilterOptions
+
+_BOUNDS = re.compile(r"(?P<low>[^.|]*(?:\.[^.|]+)*)\.\.(?P<high>.*)")
+
+
+def parse_filter(text: str) -> Filter:
+    """A hard filter from a text.
+
+    ``field=value``, ``field=value|value`` for any of several, ``field=low..high`` for inclusive
+    bounds of which one may be missing. Values are compared by their spelling, so that ``2021``
+    finds the number too, and ``true`` the truth value.
+
+    Raises:
+        FilterError: The text is of another form.
+    """
+    field, sign, value = text.partition("=")
+    field, value = field.strip(), value.strip()
+    if not (field and sign and value):
+        raise FilterError(
+            f"cannot read {text!r} as a filter",
+            hint="write field=value, field=value|value or field=low..high",
+        )
+    bounds = _BOUNDS.fullmatch(value)
+    if bounds and (bounds["low"] or bounds["high"]):
+        return Filter(field, (), bounds["low"].strip() or None, bounds["high"].strip() or None)
+    values = tuple(one.strip() for one in value.split("|") if one.strip())
+    return Filter(field, values)
+
+
+def parse_soft_filter(text: str) -> SoftFilterOptions:
+    """A soft filter: a filter with its weight behind a caret, ``topic=health^3``; 1 without.
+
+    Raises:
+        FilterError: The text is of another form, or the weight is no number from 0.
+    """
+    condition, caret, weight = text.rpartition("^")
+    if not caret:
+        condition, weight = text, "1"
+    try:
+        number = float(weight)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise FilterError(
+            f"the weight {weight!r} of {condition!r} is not a number from 0",
+            hint="write field=value^3",
+        )
+    found = parse_filter(condition)
+    return SoftFilterOptions(found.field, found.values, found.low, found.high, number)

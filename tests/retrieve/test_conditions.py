@@ -1,0 +1,49 @@
+"""Filters as people type them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragwright.core import Filter, FilterError
+from ragwright.retrieve import parse_filter, parse_soft_filter
+
+
+@pytest.mark.parametrize(
+    ("text", "filter_"),
+    [
+        ("party=D", Filter("party", ("D",))),
+        (" topic = health | tax ", Filter("topic", ("health", "tax"))),
+        ("year=2019..2021", Filter("year", (), "2019", "2021")),
+        ("year=..2021", Filter("year", (), None, "2021")),
+        ("score=1.5..2.5", Filter("score", (), "1.5", "2.5")),
+        ("created=2021-05-01..", Filter("created", (), "2021-05-01", None)),
+        ("open=true", Filter("open", ("true",))),
+        ("code=007", Filter("code", ("007",))),
+        ("source=https://a.b/c?d=e", Filter("source", ("https://a.b/c?d=e",))),
+        ("title=1.2.3", Filter("title", ("1.2.3",))),
+    ],
+)
+def test_a_filter_is_read_as_typed(text: str, filter_: Filter) -> None:
+    assert parse_filter(text) == filter_
+
+
+@pytest.mark.parametrize("text", ["", "party", "=D", "party=", "party= | "])
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(FilterError):
+        parse_filter(text)
+
+
+def test_two_dots_alone_are_a_value() -> None:
+    assert parse_filter("path=..") == Filter("path", ("..",))
+
+
+def test_a_weight_stands_behind_a_caret() -> None:
+    soft = parse_soft_filter("topic=health^3")
+    assert (soft.field, soft.values, soft.weight) == ("topic", ("health",), 3.0)
+    assert parse_soft_filter("topic=health").weight == 1.0
+
+
+@pytest.mark.parametrize("text", ["topic=health^x", "topic=a^-1", "topic=a^nan", "topic^2"])
+def test_a_weight_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(FilterError):
+        parse_soft_filter(text)
