@@ -61,13 +61,22 @@ def errors() -> Iterator[str]:
 
 def measures() -> Iterator[str]:
     """Every measure this version computes."""
-    yield "# Measures\n\n| measure | meaning | needs | range | source |\n|---|---|---|---|---|\n"
+    yield "# Measures\n\n"
+    yield "| measure | meaning | needs | range | better | model | source | numbers held to |\n"
+    yield f"{'|---' * 8}|\n"
     for entry in measure.definitions():
         high = "unbounded" if entry.high is None else f"{entry.high:g}"
         needs = ", ".join(f"`{name}`" for name in entry.needs)
+        if entry.instead:
+            needs += f", or {', '.join(f'`{name}`' for name in entry.instead)}"
         form = entry.form.replace("|", "\\|")
         span = f"{entry.low:g} to {high}"
-        yield f"| `{form}` | {entry.summary} | {needs} | {span} | {entry.source} |\n"
+        better = "higher" if entry.higher_is_better else "lower"
+        model = f"{entry.model} (`[{entry.extra}]`)" if entry.extra else entry.model
+        yield (
+            f"| `{form}` | {entry.summary} | {needs} | {span} | {better} | {model} | "
+            f"{entry.source} | {entry.validated} |\n"
+        )
 
 
 def prompt_presets() -> Iterator[str]:

@@ -16,7 +16,7 @@ from ragwright.measure import Measure, definitions, parse_measure, parse_measure
 def texts(draw: st.DrawFn) -> str:
     definition = draw(st.sampled_from(definitions()))
     text = definition.name
-    bracketed = draw(st.booleans())
+    bracketed = draw(st.booleans()) or not definition.default
     if definition.parameters and bracketed:
         form = draw(st.sampled_from(definition.parameters))
         text += f"({form.replace('N', str(draw(st.integers(1, 9))))})"

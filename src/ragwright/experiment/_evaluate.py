@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..core import Row, Score, ScoreState, StoppedError, TestsetError
+from ..core import MeasureError, Row, Score, ScoreState, StoppedError, TestsetError
 from ..flow import Flow, gather
 from ..measure import Measure, Summary, aggregate, retrieval_scores
 from ..retrieve import RetrieveOptions, Target, retrieve
@@ -49,7 +49,15 @@ def ranking_search(
 
     Fetches ``pool`` chunks, not only ``top_k`` of them; the pool is raised to the largest
     cutoff where it is smaller. Documents of several chunks make the ranking shorter than that.
+
+    Raises:
+        MeasureError: A measure does not score rankings.
     """
+    for measure in measures:
+        if measure.definition.kind != "retrieval":
+            raise MeasureError(
+                f"{measure} does not score rankings", hint="name retrieval measures, such as nDCG@10"
+            )
     depth = max((measure.cutoff or 1 for measure in measures), default=1)
     pool = max(options.pool, options.top_k, depth)
     deep = replace(options, pool=pool, top_k=pool)

@@ -21,8 +21,9 @@ def read_rows(path: str | Path) -> tuple[Row, ...]:
 
     ``user_input`` is required; ``id`` is the line's number among the rows where left out.
     ``reference_ids`` is an object of grades or a list of ids (grade 1 each);
-    ``reference_spans`` a list of ``{document_id, start, end, text}``. A column nobody knows
-    becomes metadata, unless it looks like a misspelt one.
+    ``reference_spans`` a list of ``{document_id, start, end, text}``, and so is
+    ``retrieved_spans``, where the retrieved contexts stand, in their order. A column nobody
+    knows becomes metadata, unless it looks like a misspelt one.
 
     Raises:
         TestsetError: A line is not JSON, a value has the wrong type, or an id occurs twice.
@@ -152,6 +153,7 @@ _CONVERT: dict[str, Callable[[str, Any, str], Any]] = {
     "retrieved_context_ids": _texts,
     "reference_ids": _grades,
     "reference_spans": _spans,
+    "retrieved_spans": _spans,
     "persona_name": _text,
     "metadata": _metadata,
 }

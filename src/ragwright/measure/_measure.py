@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..core import MeasureError
-from ._catalogue import Definition, definitions, find
+from ._catalogue import definitions, find
+from ._definition import Definition
 
 _TEXT = re.compile(r"([A-Za-z]\w*)(?:\(([^()]*)\))?(?:@(\d+))?")
 _COMMA = re.compile(r",(?![^(]*\))")  # not inside brackets
@@ -101,6 +102,8 @@ def parse_measures(texts: str | Iterable[str | Measure]) -> tuple[Measure, ...]:
 def _parameter(definition: Definition, given: str, text: str) -> str:
     """The canonical parameter: spaces out, whole numbers bare, the default left out."""
     parameter = re.sub(r"\d+", lambda m: str(int(m[0])), re.sub(r"\s", "", given))
+    if not parameter and definition.parameters and not definition.default:
+        raise MeasureError(f"{text} needs a parameter", hint=f"write {definition.form}")
     if not parameter or parameter == definition.default:
         return ""
     for form in definition.parameters:

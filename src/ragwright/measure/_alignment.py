@@ -1,0 +1,208 @@
+"""BERTScore and MoverScore: two texts compared token by token, by a local transformer.
+
+They are rerankers to the rest of the program (how well each passage matches a query), so that
+the work is batched, kept off the event loop and never done twice. Their model names are
+``bertscore:FOLDER`` (F1), ``bertscore:FOLDER#precision``, ``bertscore:FOLDER#recall`` and
+``moverscore:FOLDER``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import ConfigError, require, text_hash
+from ..models import Reranker
+
+Matrix = NDArray[np.float64]
+_PARTS = ("F1", "precision", "recall")
+
+
+class TokenModel:
+    """Vectors of the tokens of texts, by the last layer of a transformer in a folder.
+
+    Nothing is downloaded and nothing is cut: a text beyond the model's window is read in
+    several windows, each between the model's own special tokens.
+
+    Raises:
+        MissingExtraError: transformers and torch are not installed.
+        ConfigError: The folder holds no such model.
+    """
+
+    def __init__(self, folder: str) -> None:
+        home = Path(folder).expanduser()
+        if not (home / "config.json").is_file():
+            raise ConfigError(
+                "no transformer lies in this folder",
+                where=str(home),
+                hint="name a folder with config.json, weights and tokenizer",
+            )
+        transformers = require("transformers", "torch", "BERTScore and MoverScore")
+        self._torch = require("torch", "torch", "BERTScore and MoverScore")
+        with _no_bars():
+            self.tokenizer = transformers.AutoTokenizer.from_pretrained(
+                str(home), local_files_only=True
+            )
+            self.model = transformers.AutoModel.from_pretrained(str(home), local_files_only=True)
+        self.model.eval()
+        limits = [self.tokenizer.model_max_length]
+        limits.append(getattr(self.model.config, "max_position_embeddings", limits[0]))
+        self.window = int(min(limits))
+        self.identity = _identity(home)
+
+    def vectors(self, text: str) -> tuple[Matrix, NDArray[np.bool_]]:
+        """Unit vectors of all tokens, shape (tokens, dimensions), and which are the text's own.
+
+        The others are special tokens: something may match them, they count for nothing.
+        """
+        made = self.tokenizer(
+            text.strip(),
+            truncation=True,
+            max_length=self.window,
+            return_overflowing_tokens=True,
+            return_special_tokens_mask=True,
+        )
+        parts, own = [], []
+        names = [name for name in self.tokenizer.model_input_names if name in made]
+        for at, special in enumerate(made["special_tokens_mask"]):
+            with self._torch.no_grad():
+                given = {name: self._torch.tensor([made[name][at]]) for name in names}
+                found = self.model(**given).last_hidden_state[0]
+            parts.append(found.double().numpy())
+            own.append(np.array(special) == 0)
+        rows = np.concatenate(parts)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True), np.concatenate(own)
+
+
+class BertScorer(Reranker):
+    """BERTScore of each passage (a response) against a query (its reference).
+
+    Args:
+        source: ``FOLDER``, or ``FOLDER#precision`` or ``FOLDER#recall``.
+    """
+
+    def __init__(self, source: str) -> None:
+        folder, _, part = source.partition("#")
+        self.part = part or _PARTS[0]
+        if self.part not in _PARTS:
+            raise ConfigError(f"BERTScore has no {self.part!r}", hint=f"one of {', '.join(_PARTS)}")
+        self.tokens = token_model(folder)
+        self.identity = f"bertscore:{self.part}:{self.tokens.identity}"
+        self.scale = f"BERTScore {self.part}, -1 to 1"
+
+    def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
+        """One score a passage; 0 where a text holds no tokens."""
+        reference = self.tokens.vectors(query)
+        return [bert_score(self.tokens.vectors(text), reference, self.part) for text in passages]
+
+
+class MoverScorer(Reranker):
+    """MoverScore of each passage (a response) against a query (its reference)."""
+
+    def __init__(self, source: str) -> None:
+        self.tokens = token_model(source)
+        self.identity = f"moverscore:{self.tokens.identity}"
+        self.scale = "MoverScore, -1 to 1"
+
+    def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
+        """One score a passage; 0 where a text holds no tokens."""
+        reference = _own(self.tokens.vectors(query))
+        return [mover_score(_own(self.tokens.vectors(text)), reference) for text in passages]
+
+
+def bert_score(
+    response: tuple[Matrix, NDArray[np.bool_]],
+    reference: tuple[Matrix, NDArray[np.bool_]],
+    part: str = "F1",
+) -> float:
+    """Greedy matching by cosine (Zhang et al. 2020), special tokens matched but not counted."""
+    (ours, own), (theirs, their_own) = response, reference
+    if not own.any() or not their_own.any():
+        return 0.0
+    similar = np.clip(ours @ theirs.T, -1.0, 1.0)
+    precision = float(similar.max(axis=1)[own].mean())
+    recall = float(similar.max(axis=0)[their_own].mean())
+    if part == "precision":
+        return precision
+    if part == "recall":
+        return recall
+    total = precision + recall
+    return 2 * precision * recall / total if total else 0.0
+
+
+def mover_score(response: Matrix, reference: Matrix) -> float:
+    """1 - the least mean Euclidean distance of moving all tokens of one text onto the other's.
+
+    Args:
+        response: Unit vectors, shape (tokens, dimensions); every token weighs the same.
+        reference: Likewise.
+    """
+    if not len(response) or not len(reference):
+        return 0.0
+    squared = np.maximum(2 - 2 * response @ reference.T, 0.0)
+    return 1.0 - transport(np.sqrt(squared))
+
+
+def transport(cost: Matrix) -> float:
+    """Least cost of moving equal weights of the rows to equal weights of the columns (exact).
+
+    Raises:
+        MissingExtraError: scipy is not installed.
+    """
+    optimize = require("scipy.optimize", "torch", "MoverScore")
+    sparse = require("scipy.sparse", "torch", "MoverScore")
+    rows, columns = cost.shape
+    sums = sparse.vstack(
+        [
+            sparse.kron(sparse.eye(rows), np.ones((1, columns))),
+            sparse.kron(np.ones((1, rows)), sparse.eye(columns)),
+        ]
+    ).tocsr()
+    weights = np.concatenate([np.full(rows, 1 / rows), np.full(columns, 1 / columns)])
+    # The last equation follows from the others; without it rounding cannot make them disagree.
+    found = optimize.linprog(
+        cost.ravel(), A_eq=sums[:-1], b_eq=weights[:-1], bounds=(0, None), method="highs"
+    )
+    if not found.success:
+        raise ArithmeticError(f"no transport was found: {found.message}")
+    return float(found.fun)
+
+
+@lru_cache(maxsize=2)
+def token_model(folder: str) -> TokenModel:
+    """The token model in a folder, opened once."""
+    return TokenModel(folder)
+
+
+def _own(found: tuple[Matrix, NDArray[np.bool_]]) -> Matrix:
+    vectors, own = found
+    kept: Any = vectors[own]
+    return np.asarray(kept, np.float64)
+
+
+@contextmanager
+def _no_bars() -> Iterator[None]:
+    """No progress bars of others: ours are the only ones on the screen."""
+    bars = require("transformers.utils.logging", "torch", "BERTScore and MoverScore")
+    shown = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            bars.enable_progress_bar()
+
+
+def _identity(home: Path) -> str:
+    """Hash of weights, configuration and tokenizer: no path of this machine."""
+    parts = []
+    for path in sorted(home.iterdir()):
+        if path.suffix in {".safetensors", ".bin", ".json", ".txt", ".model"}:
+            parts.append(f"{path.name}:{text_hash(path.read_bytes().decode('latin-1'))}")
+    return text_hash("+".join(parts))[:16]

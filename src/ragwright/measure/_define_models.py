@@ -1,0 +1,77 @@
+"""Measures that ask a model for vectors or probabilities, as data."""
+
+from __future__ import annotations
+
+from ._definition import Definition
+
+EMBEDDING = (
+    Definition(
+        name="ChunkScore",
+        kind="embedding",
+        summary="Mean cosine similarity of the question to the retrieved passages.",
+        needs=("user_input", "retrieved_contexts"),
+        low=-1.0,
+        high=1.0,
+        higher_is_better=True,
+        source="SPEC A4; the number `chunk_score` kept with the row where there is one",
+        model="embed",
+    ),
+    Definition(
+        name="QADistance",
+        kind="embedding",
+        summary="1 - cosine of question and response; read it beside its null baselines.",
+        needs=("user_input", "response"),
+        low=0.0,
+        high=2.0,
+        higher_is_better=False,
+        source="SPEC C3; it rewards repeating the question's words (C5)",
+        model="embed",
+    ),
+    Definition(
+        name="BERTScore",
+        kind="embedding",
+        summary="Each token of one text matched to the most similar one of the other: F1, or the "
+        "share over the response (precision) or the reference (recall).",
+        needs=("response", "reference"),
+        low=-1.0,
+        high=1.0,
+        higher_is_better=True,
+        source="Zhang et al. 2020, last layer, no idf weights, no rescaling; texts beyond the "
+        "model's window in several windows",
+        parameters=("F1", "precision", "recall"),
+        default="F1",
+        model="tokens",
+        extra="torch",
+        validated="bert-score on random and real texts",
+    ),
+    Definition(
+        name="MoverScore",
+        kind="embedding",
+        summary="1 - the least mean distance over which the response's tokens are moved onto the "
+        "reference's.",
+        needs=("response", "reference"),
+        low=-1.0,
+        high=1.0,
+        higher_is_better=True,
+        source="Zhao et al. 2019: unigrams of the last layer, equal weights, Euclidean distance "
+        "of unit vectors, exact transport",
+        model="tokens",
+        extra="torch",
+        validated="cases worked by hand and the assignment problem",
+    ),
+)
+
+LOGPROB = (
+    Definition(
+        name="Perplexity",
+        kind="logprob",
+        summary="Exponential of the mean negative log-probability of the response's tokens.",
+        needs=("response",),
+        low=1.0,
+        high=None,
+        higher_is_better=False,
+        source="Jelinek et al. 1977; the first token, which has nothing before it, is left out",
+        model="complete",
+        validated="scripted log-probabilities",
+    ),
+)

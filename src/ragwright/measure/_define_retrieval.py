@@ -1,0 +1,100 @@
+"""Measures of what was retrieved, as data."""
+
+from __future__ import annotations
+
+from ._definition import Cutoff, Definition
+
+_SPANS = ("retrieved_spans", "reference_spans")
+
+
+def _ranking(
+    name: str,
+    summary: str,
+    source: str,
+    *,
+    cutoff: Cutoff = "required",
+    binary: bool = True,
+    spans: bool = True,
+) -> Definition:
+    """A measure from 0 to 1 of a ranking against gold spans, or graded documents."""
+    return Definition(
+        name=name,
+        kind="retrieval",
+        summary=summary,
+        needs=("retrieved_context_ids", "reference_ids"),
+        low=0.0,
+        high=1.0,
+        higher_is_better=True,
+        source=source,
+        cutoff=cutoff,
+        parameters=("rel=N",) if binary else (),
+        default="rel=1" if binary else "",
+        instead=_SPANS if spans else (),
+        validated="trec_eval's own test files and ir_measures; spans: a slow second implementation",
+    )
+
+
+def _characters(name: str, summary: str, source: str) -> Definition:
+    return Definition(
+        name=name,
+        kind="span",
+        summary=summary,
+        needs=_SPANS,
+        low=0.0,
+        high=1.0,
+        higher_is_better=True,
+        source=source,
+        cutoff="required",
+        validated="a slow second implementation on chunking_eval",
+    )
+
+
+RETRIEVAL = (
+    _ranking(
+        "HitRate",
+        "1 where a relevant document, or a gold span, is among the first k, else 0.",
+        "success_k of trec_eval",
+    ),
+    _ranking(
+        "MAP",
+        "Precision at the rank of each relevant document, averaged over all relevant ones.",
+        "Buckley and Voorhees 2000; map and map_cut_k of trec_eval",
+        cutoff="optional",
+        spans=False,
+    ),
+    _ranking(
+        "MRR",
+        "1 / rank of the first relevant document or span, 0 where the first k hold none.",
+        "Voorhees 1999; recip_rank of trec_eval, with a cutoff",
+        cutoff="optional",
+    ),
+    _ranking(
+        "Precision",
+        "Share of the first k places that hold a relevant document, or a gold span not seen yet.",
+        "P_k of trec_eval: the divisor is k, however few documents were returned",
+    ),
+    _ranking(
+        "Recall",
+        "Share of the relevant documents, or gold spans, that are among the first k.",
+        "recall_k of trec_eval",
+    ),
+    _ranking(
+        "nDCG",
+        "Grades discounted by log2(rank + 1), over the same sum for the ideal order.",
+        "Järvelin and Kekäläinen 2002 with linear gain; ndcg and ndcg_cut_k of trec_eval: "
+        "the ideal ranks all judged documents, grades below 0 count as 0; spans: gain 1 each, a "
+        "hit that covers several takes the next places for them",
+        cutoff="optional",
+        binary=False,
+    ),
+    _characters(
+        "SpanPrecision",
+        "Share of the characters of the first k passages that belong to a gold span.",
+        "Smith and Troynikov 2024, with passages that overlap counted once",
+    ),
+    _characters(
+        "SpanIoU",
+        "Characters that the first k passages share with the gold spans, over those of either.",
+        "Smith and Troynikov 2024, with passages that overlap counted once",
+    ),
+)

@@ -1,0 +1,144 @@
+"""Measures of texts that need no model, as data."""
+
+from __future__ import annotations
+
+from ._definition import Definition
+
+_SQUAD = "SQuAD 1.1 (Rajpurkar et al. 2016), articles by language as MLQA does (Lewis et al. 2020)"
+_ROUGE_HELD = "rouge-score on random and real texts"
+
+
+def _answer(
+    name: str,
+    summary: str,
+    source: str,
+    validated: str = "cases worked by hand",
+    *,
+    parameters: tuple[str, ...] = (),
+    higher: bool = True,
+    extra: str = "",
+) -> Definition:
+    """A measure from 0 to 1 of a response against its reference."""
+    return Definition(
+        name=name,
+        kind="text",
+        summary=summary,
+        needs=("response", "reference"),
+        low=0.0,
+        high=1.0,
+        higher_is_better=higher,
+        source=source,
+        parameters=parameters,
+        extra=extra,
+        validated=validated,
+    )
+
+
+def _knowledge(name: str, summary: str, source: str) -> Definition:
+    """A measure from 0 to 1 of a response against the passages it was written from."""
+    return Definition(
+        name=name,
+        kind="text",
+        summary=summary,
+        needs=("response", "retrieved_contexts"),
+        low=0.0,
+        high=1.0,
+        higher_is_better=True,
+        source=source,
+        parameters=("all", "content"),
+        default="all",
+        validated="a slow second implementation; people: docs/measures.md",
+    )
+
+
+TEXT = (
+    _answer(
+        "ExactMatch",
+        "1 where response and reference are equal after normalising, else 0.",
+        _SQUAD,
+        "the formula of SQuAD's script on random texts",
+    ),
+    _answer(
+        "TokenF1",
+        "Harmonic mean of the shares of words that response and reference have in common.",
+        _SQUAD,
+        "the formula of SQuAD's script on random texts",
+    ),
+    _answer(
+        "Contains",
+        "1 where the words of the reference stand in the response in a row, else 0.",
+        "the lexical matching of open question answering (Kamalloo et al. 2023), normalised as "
+        "ExactMatch",
+    ),
+    _answer(
+        "EditDistance",
+        "Insertions, deletions and substitutions of characters, over the longer text's length.",
+        "Levenshtein 1966, by the bit vectors of Myers 1999; texts in Unicode form NFC",
+        "a slow second implementation on random texts",
+        higher=False,
+    ),
+    _answer(
+        "BLEU",
+        "Geometric mean of the shares of N-grams found in the reference, times a brevity penalty.",
+        "Papineni et al. 2002, by sacrebleu for one sentence (orders up to the response's "
+        "length, exponential smoothing), divided by 100",
+        "sacrebleu computes it",
+        parameters=("N",),
+        extra="measures",
+    ),
+    _answer(
+        "ROUGE",
+        "F1 of what response and reference share: N-grams, longest common subsequence (L), the "
+        "same favouring runs (W, power 1.2), skip-bigrams (S), these and words (SU).",
+        "Lin 2004, beta 1; words without stemming",
+        f"N and L: {_ROUGE_HELD}; W, S and SU: the paper's examples, by hand",
+        parameters=("N", "L", "W", "S", "SU"),
+    ),
+    _knowledge(
+        "KPrecision",
+        "Share of the response's words that stand in the retrieved passages.",
+        "K-Precision of Adlakha et al. 2023, words normalised as TokenF1; content: stems without "
+        "stop words",
+    ),
+    _knowledge(
+        "KF1",
+        "Harmonic mean of that share and the share of the passages' words that the response has.",
+        "Knowledge F1 of Shuster et al. 2021, words normalised as TokenF1; content: stems without "
+        "stop words",
+    ),
+)
+
+CAPABILITY = (
+    Definition(
+        name="RejectionRate",
+        kind="capability",
+        summary="1 where the response says that it cannot answer, else 0.",
+        needs=("response",),
+        low=0.0,
+        high=1.0,
+        higher_is_better=True,
+        source="Chen et al. 2024 (RGB): a cue stands in the response, or the row is marked "
+        "`abstained`; rows marked `answerable: true` are left out",
+    ),
+    Definition(
+        name="ErrorDetection",
+        kind="capability",
+        summary="1 where the response says that the passages hold an error, else 0.",
+        needs=("response",),
+        low=0.0,
+        high=1.0,
+        higher_is_better=True,
+        source="Chen et al. 2024 (RGB): a cue stands in the response; rows marked "
+        "`falsified: false` are left out",
+    ),
+    Definition(
+        name="ErrorCorrection",
+        kind="capability",
+        summary="Where an error was pointed out: 1 if the response holds the reference, else 0.",
+        needs=("response", "reference"),
+        low=0.0,
+        high=1.0,
+        higher_is_better=True,
+        source="Chen et al. 2024 (RGB): over the rows whose error was detected; held as Contains",
+    ),
+)

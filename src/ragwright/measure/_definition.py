@@ -1,0 +1,62 @@
+"""What is said of a measure before anything is computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Kind: TypeAlias = Literal[
+    "retrieval", "span", "text", "embedding", "judged", "logprob", "capability"
+]
+Cutoff: TypeAlias = Literal["required", "optional", "none"]
+ModelUse: TypeAlias = Literal["none", "chat", "embed", "complete", "tokens"]
+"""What kind of model a measure asks: ``tokens`` is a local one that gives a vector a token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a measure is; the reference page and the checks are read off it.
+
+    Attributes:
+        name: As written before bracket and cutoff.
+        kind: Which family of functions computes it.
+        summary: One sentence for the reader of a report.
+        needs: Fields of a row that it reads.
+        low: Smallest value; ``high``, None where unbounded, the largest.
+        higher_is_better: Direction.
+        source: Where the formula comes from.
+        cutoff: Whether ``@k`` must, may or must not be given.
+        parameters: What may stand in brackets, ``N`` being a whole number from 1.
+        default: Parameter meant where none is given; not written out. Without one, a measure
+            that has parameters must be given one of them.
+        instead: Fields that do as well as ``needs``, and are read first where a row has both.
+        model: What kind of model it asks.
+        extra: Extra of ragwright that it needs, empty where the core is enough.
+        validated: What its numbers are held to in the tests.
+    """
+
+    name: str
+    kind: Kind
+    summary: str
+    needs: tuple[str, ...]
+    low: float
+    high: float | None
+    higher_is_better: bool
+    source: str
+    cutoff: Cutoff = "none"
+    parameters: tuple[str, ...] = ()
+    default: str = ""
+    instead: tuple[str, ...] = ()
+    model: ModelUse = "none"
+    extra: str = ""
+    validated: str = "cases worked by hand"
+
+    @property
+    def form(self) -> str:
+        """How it is written, optional pieces in square brackets: ``Recall[(rel=N)]@k``."""
+        brackets = f"({'|'.join(self.parameters)})" if self.parameters else ""
+        if brackets and self.default:
+            brackets = f"[{brackets}]"
+        return (
+            self.name + brackets + {"required": "@k", "optional": "[@k]", "none": ""}[self.cutoff]
+        )

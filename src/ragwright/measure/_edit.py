@@ -1,0 +1,47 @@
+"""Edit distance and longest common subsequence by bit vectors held in whole numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+
+def edit_distance(one: Sequence[Hashable], two: Sequence[Hashable]) -> int:
+    """Least insertions, deletions and substitutions that turn one sequence into the other.
+
+    Myers 1999 in the form of Hyyrö 2003, a column of the table in one whole number.
+    """
+    if not one:
+        return len(two)
+    places = _places(one)
+    full, last, score = (1 << len(one)) - 1, 1 << (len(one) - 1), len(one)
+    up, down = full, 0
+    for item in two:
+        equal = places.get(item, 0)
+        vertical = equal | down
+        horizontal = (((equal & up) + up) ^ up) | equal
+        more = down | (full & ~(horizontal | up))
+        less = up & horizontal
+        score += bool(more & last) - bool(less & last)
+        more, less = (more << 1) | 1, less << 1
+        up = full & (less | ~(vertical | more))
+        down = full & more & vertical
+    return score
+
+
+def common_subsequence(one: Sequence[Hashable], two: Sequence[Hashable]) -> int:
+    """Length of the longest common subsequence (Hyyrö 2004)."""
+    places = _places(one)
+    full = (1 << len(one)) - 1
+    row = full
+    for item in two:
+        kept = row & places.get(item, 0)
+        row = ((row + kept) | (row - kept)) & full
+    return len(one) - row.bit_count()
+
+
+def _places(items: Sequence[Hashable]) -> dict[Hashable, int]:
+    """Item -> whole number whose bits say where it stands."""
+    found: dict[Hashable, int] = {}
+    for place, item in enumerate(items):
+        found[item] = found.get(item, 0) | 1 << place
+    return found

@@ -1,0 +1,174 @@
+"""Measures by vectors of whole texts, and the null baselines that belong beside a distance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import MeasureError, Row, Score
+from ..flow import Flow, embed, gather, rerank
+from ._measure import Measure
+from ._setup import MeasureSetup
+from ._text import references_of
+
+Matrix: TypeAlias = NDArray[np.float64]
+_BATCH = 256
+
+
+def kept_chunk_score(row: Row) -> float | None:
+    """The mean similarity of the retrieved passages that was kept with a row, if any was."""
+    kept = row.metadata.get("chunk_score")
+    return float(kept) if isinstance(kept, int | float) and not isinstance(kept, bool) else None
+
+
+def chunk_score(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
+    """Mean cosine of the question to the retrieved passages, -1 to 1 (SPEC A4)."""
+    kept = kept_chunk_score(row)
+    if kept is not None:
+        return Score(str(measure), "scored", kept)
+    (question,) = _unit((yield from embed(setup.embedder, [row.user_input], "query")))
+    passages = _unit((yield from embed(setup.embedder, row.retrieved_contexts, "passage")))
+    return Score(str(measure), "scored", float((passages @ question).mean()))
+
+
+def qa_distance(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
+    """1 - cosine of question and response, 0 to 2 (SPEC C3)."""
+    (question,) = _unit((yield from embed(setup.embedder, [row.user_input], "query")))
+    (response,) = _unit((yield from embed(setup.embedder, [row.response], "passage")))
+    return Score(str(measure), "scored", float(1 - question @ response))
+
+
+def token_similarity(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
+    """BERTScore or MoverScore of the response; of several references the best counts."""
+    part = f"#{measure.parameter}" if measure.parameter else ""
+    model = f"{measure.name.lower()}:{setup.token_model}{part}"
+    found: list[float] = []
+    for reference in references_of(row):
+        found += (yield from rerank(model, reference, [row.response])).scores
+    return Score(str(measure), "scored", max(found))
+
+
+@dataclass(frozen=True, slots=True)
+class QADistances:
+    """Distances of questions to answers beside those that mean nothing; lists by row.
+
+    Attributes:
+        row_ids: Rows with a question and a response, in order.
+        own: 1 - cosine of each question and its response.
+        shuffled: The same with the response of another row.
+        echoed: The same with the question itself, embedded as a response would be.
+        chunk: The same with a random passage retrieved for another row; empty where no other
+            row has any.
+        ranks: Rank, from 1, of a question's own response among the responses of all rows;
+            equally near ones share the better rank.
+    """
+
+    row_ids: tuple[str, ...]
+    own: tuple[float, ...]
+    shuffled: tuple[float, ...]
+    echoed: tuple[float, ...]
+    chunk: tuple[float, ...]
+    ranks: tuple[int, ...]
+
+    def scores(self) -> dict[str, tuple[Score, ...]]:
+        """Scores by name, ``QADistance`` and its baselines, ready to be aggregated."""
+        lists: dict[str, Sequence[float]] = {
+            "QADistance": self.own,
+            "QADistance, answers shuffled": self.shuffled,
+            "QADistance, question echoed": self.echoed,
+            "QADistance, random chunk": self.chunk,
+            "rank of the own answer": self.ranks,
+        }
+        return {
+            name: tuple(Score(name, "scored", float(value)) for value in values)
+            for name, values in lists.items()
+            if values
+        }
+
+
+def qa_distances(rows: Sequence[Row], setup: MeasureSetup, seed: int = 0) -> Flow[QADistances]:
+    """Distances of questions to their answers with the null baselines beside them (SPEC C3, C5).
+
+    Args:
+        rows: Those without a question or a response are left out.
+        setup: ``embedder`` makes all vectors.
+        seed: Decides which answers and chunks stand in for the own ones.
+
+    Raises:
+        MeasureError: No embedder is set, or fewer than two rows can be compared.
+    """
+    if not setup.embedder:
+        raise MeasureError("QADistance needs an embedding model", hint="set `embedder`")
+    used = [row for row in rows if row.user_input.strip() and row.response.strip()]
+    if len(used) < 2:
+        raise MeasureError(
+            f"{len(used)} rows have a question and a response, baselines need two",
+            hint="score single rows by the measure QADistance",
+        )
+    draw = np.random.default_rng(seed)
+    questions = [row.user_input for row in used]
+    asked = yield from _vectors(setup.embedder, questions, "query")
+    echoed = yield from _vectors(setup.embedder, questions, "passage")
+    given = yield from _vectors(setup.embedder, [row.response for row in used], "passage")
+    chunks = _other_chunks(used, draw)
+    chosen = yield from _vectors(setup.embedder, chunks, "passage")
+    every = np.round(1 - asked @ given.T, 6)
+    own = np.diagonal(every)
+    return QADistances(
+        row_ids=tuple(row.id for row in used),
+        own=tuple(own.tolist()),
+        shuffled=tuple(every[np.arange(len(used)), _others(len(used), draw)].tolist()),
+        echoed=_distances(asked, echoed),
+        chunk=_distances(asked, chosen) if chunks else (),
+        ranks=tuple((1 + (every < own[:, None]).sum(axis=1)).tolist()),
+    )
+
+
+def _distances(one: Matrix, two: Matrix) -> tuple[float, ...]:
+    return tuple(np.round(1 - (one * two).sum(axis=1), 6).tolist())
+
+
+def _others(count: int, draw: np.random.Generator) -> list[int]:
+    """For every place another place, each used once: a random cycle."""
+    order = draw.permutation(count).tolist()
+    found = [0] * count
+    for at, place in enumerate(order):
+        found[place] = order[at - 1]
+    return found
+
+
+def _other_chunks(rows: Sequence[Row], draw: np.random.Generator) -> list[str]:
+    """For every row a passage retrieved for another one and not for it; none where one lacks."""
+    pool = list(dict.fromkeys(text for row in rows for text in row.retrieved_contexts))
+    found = []
+    for row in rows:
+        others = [text for text in pool if text not in row.retrieved_contexts]
+        if not others:
+            return []
+        found.append(others[int(draw.integers(len(others)))])
+    return found
+
+
+def _vectors(model: str, texts: Sequence[str], role: str) -> Flow[Matrix]:
+    """Unit vectors of many texts, a block a request."""
+    flows = [
+        embed(model, texts[at : at + _BATCH], "query" if role == "query" else "passage")
+        for at in range(0, len(texts), _BATCH)
+    ]
+    parts = yield from gather(flows)
+    return _unit(np.concatenate(parts)) if parts else np.zeros((0, 0))
+
+
+def _unit(vectors: NDArray[np.float32]) -> Matrix:
+    rows = np.asarray(vectors, np.float64)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    if not (lengths > 0).all():
+        raise MeasureError(
+            "a text has a vector of length 0: its direction is undefined",
+            hint="check the embedding model with `ragwright doctor`",
+        )
+    return np.asarray(rows / lengths)

@@ -1,0 +1,206 @@
+"""The one seam: a row and measures in, one score a measure out, whatever happens.
+
+Missing fields and missing models give ``not_applicable`` with the reason; an exception inside a
+measure is ``errored`` for that measure alone; nothing gives NaN, or 0 for nothing to judge.
+
+A measure is either computed (:data:`COMPUTED`, by kind) or asks a model (:data:`ASKED`, by its
+name or its kind): a new one is one entry.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from ..core import MeasureError, RagwrightError, Row, Score, StoppedError, require
+from ..flow import Flow, gather
+from ._capability import capability_value
+from ._definition import Definition
+from ._embedded import chunk_score, kept_chunk_score, qa_distance, token_similarity
+from ._likelihood import perplexity
+from ._measure import Measure
+from ._retrieval import retrieval_scores
+from ._setup import MeasureSetup
+from ._spans import span_value
+from ._text import Found, text_value
+
+Asking: TypeAlias = Callable[[Row, Measure, MeasureSetup], Flow[Score]]
+"""How a measure that asks a model is scored."""
+
+_MODEL_FIELDS = {
+    "chat": "judge",
+    "complete": "completer",
+    "embed": "embedder",
+    "tokens": "token_model",
+}
+_EXTRA_MODULES = {"measures": "sacrebleu", "torch": "transformers"}
+_OF_RESPONSE = frozenset({"text", "embedding", "judged", "logprob"})
+
+
+def score_row(
+    row: Row, measures: Sequence[Measure], setup: MeasureSetup | None = None
+) -> Flow[tuple[Score, ...]]:
+    """Score one row by every measure, in their order; those that ask a model side by side.
+
+    Args:
+        row: What is scored.
+        measures: Of any kind.
+        setup: Models, language and cues.
+
+    Returns:
+        One score a measure; none of them raises. Only stops (a budget, Ctrl-C) pass through.
+    """
+    chosen = setup or MeasureSetup()
+    scores: list[Score | None] = [_unasked(row, measure, chosen) for measure in measures]
+    open_ = [at for at, score in enumerate(scores) if score is None]
+    if open_:
+        outcomes = yield from gather(
+            [_asking(measures[at])(row, measures[at], chosen) for at in open_], settle=True
+        )
+        for at, outcome in zip(open_, outcomes, strict=True):
+            if isinstance(outcome, StoppedError):
+                raise outcome
+            scores[at] = (
+                _errored(measures[at], outcome)
+                if isinstance(outcome, Exception)
+                else _finite(outcome)
+            )
+    return tuple(score for score in scores if score is not None)
+
+
+def score_rows(
+    rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup | None = None
+) -> Iterator[tuple[Score, ...]]:
+    """Score rows by measures that ask no model, one after the other, holding one at a time.
+
+    Raises:
+        MeasureError: A measure asks a model; said before the first row is read.
+    """
+    chosen = setup or MeasureSetup()
+    asking = [str(measure) for measure in measures if measure.definition.model != "none"]
+    if asking:
+        raise MeasureError(
+            f"{', '.join(asking)} needs a model", hint="run score_row as a flow for these"
+        )
+    return (tuple(_computed(row, measure, chosen) for measure in measures) for row in rows)
+
+
+def check_setup(measures: Iterable[Measure], setup: MeasureSetup) -> None:
+    """Say before a run what would leave a measure without a single score.
+
+    Raises:
+        MeasureError: A measure's model is not set.
+        MissingExtraError: A measure's extra is not installed.
+    """
+    for measure in measures:
+        definition = measure.definition
+        lacking = _no_model(definition, setup)
+        if lacking:
+            raise MeasureError(f"{measure}: {lacking}", hint="set it, or leave the measure out")
+        if definition.extra:
+            require(_EXTRA_MODULES[definition.extra], definition.extra, str(measure))
+
+
+def missing_fields(row: Row, definition: Definition) -> tuple[str, ...]:
+    """Fields that a measure needs and a row lacks; none where either set of them is whole."""
+    due = [definition.needs, *([definition.instead] if definition.instead else [])]
+    lacking = [tuple(name for name in names if not _present(row, name)) for names in due]
+    return min(lacking, key=len)
+
+
+def _unasked(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
+    """The score of a measure that need not ask a model for this row, else None."""
+    if measure.definition.model == "none":
+        return _computed(row, measure, setup)
+    return _blocked(row, measure, setup)
+
+
+def _computed(row: Row, measure: Measure, setup: MeasureSetup) -> Score:
+    blocked = _blocked(row, measure, setup)
+    if blocked is not None:
+        return blocked
+    try:
+        found = COMPUTED[measure.definition.kind](row, measure, setup)
+    except Exception as error:
+        return _errored(measure, error)
+    if isinstance(found, str):
+        return Score(str(measure), "not_applicable", reason=found)
+    return _finite(Score(str(measure), "scored", found))
+
+
+def _blocked(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
+    """Why a row cannot be scored by a measure, None where it can."""
+    definition = measure.definition
+    lacking = missing_fields(row, definition)
+    if lacking:
+        reason = f"the row has no {' and no '.join(lacking)}"
+        return Score(str(measure), "not_applicable", reason=reason)
+    if (
+        definition.kind in _OF_RESPONSE
+        and "response" in definition.needs
+        and row.metadata.get("abstained") is True
+    ):
+        return Score(str(measure), "abstained", reason="the system gave no answer")
+    no_model = _no_model(definition, setup)
+    if no_model and not (measure.name == "ChunkScore" and kept_chunk_score(row) is not None):
+        return Score(str(measure), "not_applicable", reason=no_model)
+    return None
+
+
+def _no_model(definition: Definition, setup: MeasureSetup) -> str:
+    field = _MODEL_FIELDS.get(definition.model)
+    if field is None or getattr(setup, field):
+        return ""
+    return f"no model is set for it (`{field}`)"
+
+
+def _present(row: Row, name: str) -> bool:
+    value = getattr(row, name)
+    return bool(value.strip() if isinstance(value, str) else value)
+
+
+def _asking(measure: Measure) -> Asking:
+    return ASKED.get(measure.name) or ASKED[measure.definition.kind]
+
+
+def _errored(measure: Measure, error: Exception) -> Score:
+    said = error.what if isinstance(error, RagwrightError) else str(error)
+    return Score(str(measure), "errored", reason=f"{type(error).__name__}: {said}")
+
+
+def _finite(score: Score) -> Score:
+    """The score, or an error where its value is no number: nothing may average that."""
+    if score.value is None or math.isfinite(score.value):
+        return score
+    return Score(score.measure, "errored", reason=f"the value {score.value} is not a number")
+
+
+def _ranking(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
+    spans = measure.definition.instead
+    if spans and all(_present(row, name) for name in spans):
+        return span_value(row, measure)
+    score = retrieval_scores(measure, row.retrieved_context_ids, row.reference_ids)
+    return score.reason if score.value is None else score.value
+
+
+def _spans(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
+    return span_value(row, measure)
+
+
+COMPUTED: Mapping[str, Callable[[Row, Measure, MeasureSetup], Found]] = {
+    "capability": capability_value,
+    "retrieval": _ranking,
+    "span": _spans,
+    "text": text_value,
+}
+"""Kind -> function of measures that ask no model; a string is the reason for no value."""
+
+ASKED: Mapping[str, Asking] = {
+    "BERTScore": token_similarity,
+    "ChunkScore": chunk_score,
+    "MoverScore": token_similarity,
+    "Perplexity": perplexity,
+    "QADistance": qa_distance,
+}
+"""Name or kind -> flow of measures that ask a model."""

@@ -1,0 +1,116 @@
+"""Retrieval measured against gold spans: evidence that survives another chunking.
+
+A retrieved passage covers a gold span when it holds at least half of the span's characters.
+Passages are read in order; the first one that covers a span not covered yet earns it. The ideal
+is the number of spans, whatever the size of the passages, so figures compare across chunk sizes.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from ..core import GoldSpan, Row, Span
+from ._measure import Measure
+
+
+def span_value(row: Row, measure: Measure) -> float | str:
+    """A measure of kind ``retrieval`` or ``span`` against the gold spans of a row, 0 to 1.
+
+    Returns the reason where the measure knows no spans of that kind.
+    """
+    if measure.parameter:
+        return f"gold spans have no grades for {measure.parameter}"
+    k = sys.maxsize if measure.cutoff is None else measure.cutoff
+    if measure.definition.kind == "span":
+        return _characters(measure.name, row.retrieved_spans[:k], row.reference_spans)
+    earned = spans_earned(row.retrieved_spans[:k], row.reference_spans)
+    gold = len(set(_places(row.reference_spans)))
+    return _FROM_EARNED[measure.name](earned, gold, k)
+
+
+def spans_earned(retrieved: Sequence[GoldSpan], gold: Sequence[GoldSpan]) -> list[int]:
+    """How many gold spans each passage is the first to cover by at least half, in order."""
+    left = dict.fromkeys(_places(gold))
+    earned = []
+    for passage in retrieved:
+        here = Span(passage.start, passage.end)
+        got = [
+            (document, span)
+            for document, span in left
+            if document == passage.document_id and 2 * here.overlap(span) >= span.length
+        ]
+        for place in got:
+            del left[place]
+        earned.append(len(got))
+    return earned
+
+
+def _places(spans: Iterable[GoldSpan]) -> list[tuple[str, Span]]:
+    return [(span.document_id, Span(span.start, span.end)) for span in spans]
+
+
+def _hit_rate(earned: Sequence[int], gold: int, k: int) -> float:
+    return float(any(earned))
+
+
+def _recall(earned: Sequence[int], gold: int, k: int) -> float:
+    return sum(earned) / gold
+
+
+def _precision(earned: Sequence[int], gold: int, k: int) -> float:
+    return sum(count > 0 for count in earned) / k
+
+
+def _reciprocal_rank(earned: Sequence[int], gold: int, k: int) -> float:
+    return next((1 / rank for rank, count in enumerate(earned, 1) if count), 0.0)
+
+
+def _ndcg(earned: Sequence[int], gold: int, k: int) -> float:
+    # A passage that covers several spans would beat the ideal of one a rank; its further spans
+    # take the next places instead, so that 1 is the most and whole passages can reach it.
+    gain, place = 0.0, 0
+    for rank, count in enumerate(earned, 1):
+        for _ in range(count):
+            place = max(rank, place + 1)
+            gain += 1 / math.log2(place + 1) if place <= k else 0.0
+    return gain / math.fsum(1 / math.log2(n + 1) for n in range(1, min(gold, k) + 1))
+
+
+def _characters(name: str, retrieved: Sequence[GoldSpan], gold: Sequence[GoldSpan]) -> float:
+    ours, theirs = _union(retrieved), _union(gold)
+    common = sum(
+        max(0, min(end, other_end) - max(start, other_start))
+        for document, ranges in ours.items()
+        for start, end in ranges
+        for other_start, other_end in theirs.get(document, ())
+    )
+    size, wanted = _size(ours), _size(theirs)
+    return common / size if name == "SpanPrecision" else common / (size + wanted - common)
+
+
+def _union(spans: Iterable[GoldSpan]) -> dict[str, list[tuple[int, int]]]:
+    """Document -> ranges of characters that do not meet, in order."""
+    by_document: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for span in sorted(spans, key=lambda span: span.start):
+        ranges = by_document[span.document_id]
+        if ranges and span.start <= ranges[-1][1]:
+            ranges[-1] = (ranges[-1][0], max(ranges[-1][1], span.end))
+        else:
+            ranges.append((span.start, span.end))
+    return by_document
+
+
+def _size(ranges: dict[str, list[tuple[int, int]]]) -> int:
+    return sum(end - start for found in ranges.values() for start, end in found)
+
+
+_FROM_EARNED = {
+    "HitRate": _hit_rate,
+    "MRR": _reciprocal_rank,
+    "Precision": _precision,
+    "Recall": _recall,
+    "nDCG": _ndcg,
+}

@@ -1,0 +1,139 @@
+"""Measures of a response against its reference, or against the passages it was written from."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, TypeAlias
+
+from ..core import Row, require
+from ._edit import edit_distance
+from ._measure import Measure
+from ._rouge import f1, rouge
+from ._setup import MeasureSetup
+from ._words import answer_words, content_words, plain_words
+
+Found: TypeAlias = float | str
+"""A value, or the reason why there is none."""
+
+_CHARACTERS = frozenset({"ja", "ko", "th", "lo", "km", "my"})
+_NO_WORDS = "the reference holds no words"
+
+
+def language_of(row: Row, setup: MeasureSetup) -> str:
+    """ISO code of a row's language: its own where it says one."""
+    own = row.metadata.get("language")
+    return own if isinstance(own, str) and own else setup.language
+
+
+def references_of(row: Row) -> tuple[str, ...]:
+    """The reference and any further accepted ones, which stand in ``metadata["references"]``."""
+    more = row.metadata.get("references")
+    found = (row.reference, *more) if isinstance(more, tuple) else (row.reference,)
+    return tuple(dict.fromkeys(text for text in found if text.strip()))
+
+
+def text_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
+    """A text measure of a row; of several accepted references the best counts.
+
+    Returns the reason where there is nothing to judge.
+    """
+    language = language_of(row, setup)
+    if measure.name in _KNOWLEDGE:
+        return _knowledge(row, measure, language)
+    references = references_of(row)
+    if measure.name == "BLEU":
+        return bleu(int(measure.parameter), row.response, references, language)
+    formula = _AGAINST[measure.name]
+    found = [formula(row.response, text, measure.parameter, language) for text in references]
+    values = [value for value in found if not isinstance(value, str)]
+    if not values:
+        return found[0]
+    return max(values) if measure.definition.higher_is_better else min(values)
+
+
+def exact_match(response: str, reference: str, parameter: str, language: str) -> Found:
+    """1 where both normalise to the same words, else 0."""
+    wanted = answer_words(reference, language)
+    if not wanted:
+        return _NO_WORDS
+    return float(answer_words(response, language) == wanted)
+
+
+def token_f1(response: str, reference: str, parameter: str, language: str) -> Found:
+    """F1 of normalised words, each counted at most as often as in the other text."""
+    wanted = answer_words(reference, language)
+    if not wanted:
+        return _NO_WORDS
+    given = answer_words(response, language)
+    return f1((Counter(given) & Counter(wanted)).total(), len(given), len(wanted))
+
+
+def contains(response: str, reference: str, parameter: str, language: str) -> Found:
+    """1 where the reference's normalised words stand in a row in the response's, else 0."""
+    wanted = answer_words(reference, language)
+    if not wanted:
+        return _NO_WORDS
+    return float(stands_in(wanted, answer_words(response, language)))
+
+
+def stands_in(part: Sequence[str], whole: Sequence[str]) -> bool:
+    """True where a list of words occurs in another one, in a row."""
+    size = len(part)
+    return any(whole[at : at + size] == part for at in range(len(whole) - size + 1))
+
+
+def character_distance(response: str, reference: str, parameter: str, language: str) -> Found:
+    """Edits of characters over the length of the longer text, 0 (equal) to 1."""
+    ours, theirs = (unicodedata.normalize("NFC", text) for text in (response, reference))
+    return edit_distance(ours, theirs) / max(len(ours), len(theirs))
+
+
+def bleu(order: int, response: str, references: Sequence[str], language: str) -> float:
+    """Sentence BLEU against all references together, 0 to 1, by sacrebleu.
+
+    Raises:
+        MissingExtraError: sacrebleu is not installed.
+    """
+    found = _bleu(order, language).sentence_score(response, list(references)).score
+    return min(1.0, float(found) / 100)
+
+
+@cache
+def _bleu(order: int, language: str) -> Any:
+    sacrebleu = require("sacrebleu.metrics", "measures", "BLEU")
+    tokenize = "zh" if language == "zh" else "char" if language in _CHARACTERS else "13a"
+    return sacrebleu.BLEU(
+        max_ngram_order=order, effective_order=True, tokenize=tokenize, force=True
+    )
+
+
+def _rouge(response: str, reference: str, parameter: str, language: str) -> Found:
+    return rouge(parameter, plain_words(response), plain_words(reference))
+
+
+def _knowledge(row: Row, measure: Measure, language: str) -> Found:
+    cut = content_words if measure.parameter == "content" else answer_words
+    given = Counter(cut(row.response, language))
+    known = Counter(word for text in row.retrieved_contexts for word in cut(text, language))
+    if not given:
+        return "the response holds no words"
+    if not known:
+        return "the retrieved contexts hold no words"
+    common = (given & known).total()
+    if measure.name == "KPrecision":
+        return common / given.total()
+    return f1(common, given.total(), known.total())
+
+
+_KNOWLEDGE = frozenset({"KPrecision", "KF1"})
+
+_AGAINST: dict[str, Callable[[str, str, str, str], Found]] = {
+    "Contains": contains,
+    "EditDistance": character_distance,
+    "ExactMatch": exact_match,
+    "ROUGE": _rouge,
+    "TokenF1": token_f1,
+}

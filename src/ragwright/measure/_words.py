@@ -1,0 +1,99 @@
+"""From a text to the words that a lexical measure compares, by language.
+
+Three ways, all of them without a download: :func:`answer_words` (SQuAD's normalising),
+:func:`plain_words` (what rouge-score cuts, for every script) and :func:`content_words` (the
+keyword analyzer: stems of the language itself, stop words left out).
+"""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+from functools import cache
+
+from ..core import ConfigError
+from ..models import Analyzer, AnalyzerOptions, make_analyzer, words
+
+ARTICLES = {
+    "en": "a an the",
+    "fr": "le la les l un une des du",
+    "de": "ein eine einen einem eines einer der die das den dem des",
+    "es": "un una unos unas el la los las",
+    "it": "il lo la i gli le l un uno una",
+    "pt": "o a os as um uma uns umas",
+    "nl": "de het een",
+}
+"""Articles that normalising leaves out; en, de and es as in MLQA, the others our own."""
+
+_ELIDING = frozenset({"fr", "it"})
+_ELISION = re.compile(r"(?<=\w)['’](?=\w)")
+_UNSPACED = re.compile(
+    "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff])"
+)
+"""Characters of scripts without spaces: each is a word of its own."""
+
+_ASCII_WORD = re.compile("[a-z0-9]+")
+_JOINTS = re.compile("[!-/:-@\\[-`{-~’\u2010\u2011]+")
+
+
+def answer_words(text: str, language: str = "en") -> list[str]:
+    """Words after SQuAD's normalising: lower case, no punctuation, no articles.
+
+    Punctuation is deleted, not replaced (``U.S.`` gives ``us``), in every script; in French and
+    Italian an apostrophe inside a word parts it (``l'avare`` gives ``avare``).
+    """
+    text = unicodedata.normalize("NFC", text).lower()
+    if language in _ELIDING:
+        text = _ELISION.sub(" ", text)
+    text = text.translate(_PUNCTUATION)
+    if not text.isascii():
+        text = _UNSPACED.sub(r" \1 ", text)
+    articles = _articles(language)
+    return [word for word in text.split() if word not in articles]
+
+
+def plain_words(text: str) -> list[str]:
+    """Runs of letters and digits in lower case; single characters where a script has no spaces.
+
+    On ASCII text exactly what rouge-score cuts without its stemmer, which knows English alone.
+    """
+    text = unicodedata.normalize("NFC", text).lower()
+    if text.isascii():
+        return _ASCII_WORD.findall(text)
+    found: list[str] = []
+    for word in words(text):
+        for piece in _JOINTS.split(word):
+            found += _UNSPACED.sub(r" \1 ", piece).split()
+    return found
+
+
+def content_words(text: str, language: str = "en") -> list[str]:
+    """Stems of the words that say something, accents folded, as the keyword index has them."""
+    return _analyzer(language).tokens(text)
+
+
+@cache
+def _articles(language: str) -> frozenset[str]:
+    return frozenset(ARTICLES.get(language, "").split())
+
+
+class _Punctuation(dict[int, int | None]):
+    """What becomes of a character: worked out when first seen, for there are a million."""
+
+    def __missing__(self, code: int) -> int | None:
+        mark = unicodedata.category(chr(code))[0] == "P" or chr(code) in string.punctuation
+        found = self[code] = None if mark else code
+        return found
+
+
+_PUNCTUATION = _Punctuation()
+
+
+@cache
+def _analyzer(language: str) -> Analyzer:
+    try:
+        return make_analyzer(AnalyzerOptions(language=language))
+    except ConfigError:  # no stemmer and no stop words are known for it
+        return make_analyzer(AnalyzerOptions(language="none"))

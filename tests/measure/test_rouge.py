@@ -1,0 +1,134 @@
+"""ROUGE against rouge-score, and against the examples of Lin 2004 worked by hand."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from measure_data import DATA, needs
+from rouge_score.rouge_scorer import RougeScorer
+
+from ragwright.measure._edit import common_subsequence, edit_distance
+from ragwright.measure._rouge import rouge, skip_f1, weighted_f1
+from ragwright.measure._words import plain_words
+
+WORDS = st.lists(
+    st.sampled_from(["the", "cat", "dog", "a", "on", "mat", "sat", "Rome"]), max_size=25
+)
+PAIRS = {"1": "rouge1", "2": "rouge2", "3": "rouge3", "4": "rouge4", "L": "rougeL"}
+SCORER = RougeScorer(list(PAIRS.values()), use_stemmer=False)
+
+
+def agree(response: str, reference: str) -> None:
+    theirs = SCORER.score(reference, response)
+    for kind, name in PAIRS.items():
+        ours = rouge(kind, plain_words(response), plain_words(reference))
+        if isinstance(ours, str):
+            assert theirs[name].fmeasure == 0  # where we say "undefined", they say 0
+        else:
+            assert ours == pytest.approx(theirs[name].fmeasure, abs=1e-12)
+
+
+@given(WORDS, WORDS)
+def test_agrees_with_rouge_score_on_random_words(response: list[str], reference: list[str]) -> None:
+    agree(" ".join(response), " ".join(reference))
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(max_codepoint=127)), st.text(st.characters(max_codepoint=127)))
+def test_agrees_with_rouge_score_on_random_ascii(response: str, reference: str) -> None:
+    agree(response, reference)
+
+
+@needs("ragchecker_meta")
+@pytest.mark.needs_data
+def test_agrees_with_rouge_score_on_real_answers() -> None:
+    path = DATA / "ragchecker_meta" / "human_labeled_data.json"
+    rows = json.loads(path.read_text("utf-8"))[::56]
+    for row in rows:
+        response, reference = row["model1"]["response"], row["gt_answer"]
+        if (response + reference).isascii():
+            agree(response[:2000], reference[:2000])
+
+
+GUNMAN = ["police", "killed", "the", "gunman"]
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("police kill the gunman", 3),  # police the, police gunman, the gunman
+        ("the gunman kill police", 1),  # the gunman
+        ("the gunman police killed", 2),  # the gunman, police killed
+        ("gunman the killed police", 0),
+    ],
+)
+def test_skip_bigrams_of_the_paper(text: str, pairs: int) -> None:
+    """Lin 2004, section 5: four words have 6 pairs."""
+    assert skip_f1(text.split(), GUNMAN) == pytest.approx(pairs / 6)
+
+
+def test_single_words_join_the_skip_bigrams() -> None:
+    # 4 words and 6 pairs each; reversed order shares the words alone
+    assert rouge("SU", ["gunman", "the", "killed", "police"], GUNMAN) == pytest.approx(4 / 10)
+    assert rouge("SU", ["police", "kill", "the", "gunman"], GUNMAN) == pytest.approx((3 + 3) / 10)
+    assert rouge("SU", ["police"], GUNMAN) == pytest.approx(2 * 1 * 0.1 / 1.1)  # P 1/1, R 1/10
+
+
+def test_runs_weigh_more() -> None:
+    """Lin 2004, section 4: X = ABCDEFG, weight k ** 2: 16 and 4 ones, of 49."""
+    reference = list("ABCDEFG")
+    assert weighted_f1(list("ABCDHIK"), reference, 2) == pytest.approx(0.571, abs=5e-4)
+    assert weighted_f1(list("AHBKCID"), reference, 2) == pytest.approx(0.286, abs=5e-4)
+    # with power 1.2: 4 ** 1.2 to the 1/1.2 is 4, and 4 ones give 4 ** (1 / 1.2)
+    assert rouge("W", list("ABCDHIK"), reference) == pytest.approx(4 / 7)
+    assert rouge("W", list("AHBKCID"), reference) == pytest.approx(4 ** (1 / 1.2) / 7)
+
+
+@given(WORDS, WORDS)
+def test_skip_bigrams_as_counted_one_by_one(one: list[str], two: list[str]) -> None:
+    left = list(combinations(one, 2))
+    common = 0
+    for pair in combinations(two, 2):
+        if pair in left:
+            left.remove(pair)
+            common += 1
+    sizes = [len(words) * (len(words) - 1) / 2 for words in (one, two)]
+    due = 2 * common / sum(sizes) if common else 0.0
+    assert skip_f1(one, two) == pytest.approx(due)
+
+
+@pytest.mark.parametrize("kind", ["1", "2", "L", "W", "S", "SU"])
+def test_ends_of_the_scale(kind: str) -> None:
+    words = ["never", "the", "same", "river", "twice"]
+    assert rouge(kind, words, words) == pytest.approx(1)
+    assert rouge(kind, ["other"] * 5, words) == 0
+    assert rouge(kind, [], words) == 0
+    assert isinstance(rouge(kind, words, []), str)
+
+
+def slow_edits(one: str, two: str) -> int:
+    row = list(range(len(two) + 1))
+    for n, left in enumerate(one, 1):
+        above, row = row, [n]
+        for m, right in enumerate(two, 1):
+            row.append(min(above[m] + 1, row[-1] + 1, above[m - 1] + (left != right)))
+    return row[-1]
+
+
+@given(st.text("abc", max_size=80), st.text("abcd", max_size=80))
+def test_edit_distance_as_the_table_gives_it(one: str, two: str) -> None:
+    assert edit_distance(one, two) == slow_edits(one, two)
+
+
+@given(st.text("abc", max_size=80), st.text("abcd", max_size=80))
+def test_common_subsequence_is_what_edits_without_substitution_leave(one: str, two: str) -> None:
+    row = [0] * (len(two) + 1)
+    for left in one:
+        above, row = row, [0]
+        for m, right in enumerate(two, 1):
+            row.append(above[m - 1] + 1 if left == right else max(above[m], row[-1]))
+    assert common_subsequence(one, two) == row[-1]

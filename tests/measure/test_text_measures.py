@@ -1,0 +1,143 @@
+"""Text measures against reference formulas, slow second implementations and sacrebleu."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+
+import pytest
+import sacrebleu
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragwright.core import Row, Score
+from ragwright.measure import MeasureSetup, parse_measure, score_rows
+
+TEXTS = st.lists(
+    st.sampled_from(
+        ["the", "a", "An", "cat.", "Cat,", "dogs", "dog", "Rome", "1668", "U.S.", "it's"]
+    ),
+    max_size=12,
+).map(" ".join)
+
+
+def score(text: str, setup: MeasureSetup | None = None, **fields: object) -> Score:
+    row = Row(**{"id": "r", "user_input": "?", **fields})  # type: ignore[arg-type]
+    ((found,),) = score_rows([row], [parse_measure(text)], setup)
+    return found
+
+
+# -- SQuAD's own evaluation script, as published -----------------------------------------------
+
+
+def squad_normal(text: str) -> str:
+    text = "".join(c for c in text.lower() if c not in set(string.punctuation))
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
+
+
+def squad_f1(prediction: str, truth: str) -> float:
+    ours, theirs = squad_normal(prediction).split(), squad_normal(truth).split()
+    same = sum((Counter(ours) & Counter(theirs)).values())
+    if not same:
+        return 0.0
+    precision, recall = same / len(ours), same / len(theirs)
+    return 2 * precision * recall / (precision + recall)
+
+
+@given(TEXTS, TEXTS)
+def test_answers_as_squad_scores_them(response: str, reference: str) -> None:
+    exact = score("ExactMatch", response=response, reference=reference)
+    f1 = score("TokenF1", response=response, reference=reference)
+    if response and squad_normal(reference):
+        assert exact.value == float(squad_normal(response) == squad_normal(reference))
+        assert f1.value == pytest.approx(squad_f1(response, reference))
+    else:
+        assert exact.state == f1.state == "not_applicable"
+
+
+@settings(deadline=None)
+@given(TEXTS, TEXTS, st.integers(1, 4))
+def test_bleu_is_that_of_sacrebleu(response: str, reference: str, order: int) -> None:
+    found = score(f"BLEU({order})", response=response, reference=reference)
+    if not response or not reference:
+        assert found.state == "not_applicable"
+        return
+    theirs = sacrebleu.BLEU(max_ngram_order=order, effective_order=True)
+    due = theirs.sentence_score(response, [reference]).score / 100
+    assert found.value == pytest.approx(min(1.0, due), abs=1e-9)
+
+
+def test_bleu_worked_by_hand() -> None:
+    # 1-grams 3/4 (the mat twice is clipped), 2-grams 2/3, response shorter: penalty exp(1 - 6/4)
+    found = score("BLEU(2)", response="the cat sat mat", reference="the cat sat on a rug")
+    due = (3 / 4 * 2 / 3) ** 0.5 * 2.718281828 ** (1 - 6 / 4)
+    assert found.value == pytest.approx(due, abs=1e-6)
+
+
+def test_bleu_cuts_chinese_into_characters() -> None:
+    chinese = MeasureSetup(language="zh")
+    found = score("BLEU(1)", chinese, response="莫里哀写了", reference="莫里哀写")
+    assert found.value == pytest.approx(4 / 5)
+
+
+def test_edit_distance_is_of_characters_over_the_longer_text() -> None:
+    found = score("EditDistance", response="kitten", reference="sitting")
+    assert found.value == pytest.approx(3 / 7)
+    same = score("EditDistance", response="e\u0301te\u0301", reference="\u00e9t\u00e9")
+    assert same.value == 0
+
+
+@given(TEXTS, st.lists(TEXTS, max_size=3))
+def test_knowledge_overlap_as_counted_one_by_one(response: str, contexts: list[str]) -> None:
+    precision = score("KPrecision", response=response, retrieved_contexts=tuple(contexts))
+    f1 = score("KF1", response=response, retrieved_contexts=tuple(contexts))
+    said = squad_normal(response).split()
+    known = [word for text in contexts for word in squad_normal(text).split()]
+    if not said or not known:
+        assert precision.state == f1.state == "not_applicable"
+        return
+    left, common = list(known), 0
+    for word in said:
+        if word in left:
+            left.remove(word)
+            common += 1
+    assert precision.value == pytest.approx(common / len(said))
+    assert f1.value == pytest.approx(2 * common / (len(said) + len(known)))
+
+
+def test_content_words_leave_function_words_out() -> None:
+    fields = {
+        "response": "It is the running of horses",
+        "retrieved_contexts": ("A horse runs.",),
+    }
+    assert score("KPrecision(content)", **fields).value == 1.0
+    assert score("KPrecision", **fields).value == 0.0
+
+
+def test_french_answers_are_normalised_as_french() -> None:
+    french = MeasureSetup(language="fr")
+    fields = {"response": "l'avare", "reference": "L’Avare."}
+    assert score("ExactMatch", french, **fields).value == 1.0
+    fields = {"response": "une pièce", "reference": "la pièce"}
+    assert score("ExactMatch", french, **fields).value == 1.0
+    assert score("ExactMatch", **fields).value == 0.0  # as English: two other words
+    own = score("ExactMatch", **fields, metadata={"language": "fr"})
+    assert own.value == 1.0
+
+
+def test_of_several_accepted_references_the_best_counts() -> None:
+    fields = {
+        "response": "Poquelin",
+        "reference": "Molière",
+        "metadata": {"references": ("Poquelin",)},
+    }
+    assert score("ExactMatch", **fields).value == 1.0
+    assert score("EditDistance", **fields).value == 0.0
+    assert score("BLEU(1)", **fields).value == pytest.approx(1.0)
+
+
+def test_contains_wants_whole_words_in_a_row() -> None:
+    assert score("Contains", response="It was in 1668.", reference="1668").value == 1.0
+    assert score("Contains", response="It was in 16680.", reference="1668").value == 0.0
+    assert score("Contains", response="Red hot pump", reference="red pump").value == 0.0
