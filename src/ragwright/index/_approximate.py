@@ -10,7 +10,6 @@ quarter of the lists does not reach it, the segment is searched exactly.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -76,7 +75,6 @@ class Approximate:
         self.target = target
         self.queries = queries
         self.fault = fault
-        self._lock = threading.Lock()
 
     @classmethod
     def broken(cls, error: Exception) -> Approximate:
@@ -95,19 +93,22 @@ class Approximate:
         share = 1.0 if mask is None else float(np.count_nonzero(mask)) / max(1, len(mask))
         return int(np.ceil(fitting.depth / share))
 
-    def candidates(self, queries: Vectors, k: int, mask: Mask | None) -> list[Rows] | None:
-        """Rows that may be among the k best, per query; None where exact search must answer."""
+    def candidates(self, queries: Vectors, k: int, mask: Mask | None) -> dict[int, Rows]:
+        """Per number of a query the rows that may be among its k best.
+
+        Queries that exact search must answer are left out.
+        """
         depth = self.depth(k, mask)
         if not depth:
-            return None
+            return {}
         wanted = k if mask is None else min(k, int(np.count_nonzero(mask)))
         try:
             found = _searched(self._index, queries, _FETCHED * k, depth, mask)
         except Exception as error:
             self.fault = f"{type(error).__name__}: {error}"
-            return None
-        # Rows of a mask may lie in lists that were not visited: then nothing may be missing.
-        return found if all(len(rows) >= wanted for rows in found) else None
+            return {}
+        # The lists visited may hold fewer rows than are wanted.
+        return {number: rows for number, rows in enumerate(found) if len(rows) >= wanted}
 
     def fitting(self, k: int) -> Measured | None:
         """What was measured for k candidates, None where they are too many."""
@@ -239,18 +240,17 @@ def _searched(index: Any, queries: Vectors, k: int, depth: int, mask: Mask | Non
     return [np.asarray(rows[rows >= 0], np.intp) for rows in found]
 
 
-def _truth(vectors: Vectors, asked: Rows, k: int) -> Rows:
-    """The k nearest rows to each of some rows, itself left out, nearest first."""
-    found = np.empty((len(asked), k), np.intp)
+def _truth(vectors: Vectors, asked: Rows, k: int) -> Vectors:
+    """The k highest similarities of each of some rows, itself left out, highest first."""
+    found = np.empty((len(asked), k), np.float32)
     for at, row in enumerate(asked.tolist()):
         scores = vectors @ vectors[row]
         scores[row] = -np.inf
-        top = np.argpartition(-scores, k)[:k]
-        found[at] = top[np.argsort(-scores[top], kind="stable")]
+        found[at] = -np.sort(-np.partition(scores, len(scores) - k)[-k:])
     return found
 
 
-def _tuned(index: Any, vectors: Vectors, asked: Rows, truth: Rows, target: float) -> Measured:
+def _tuned(index: Any, vectors: Vectors, asked: Rows, truth: Vectors, target: float) -> Measured:
     """The least depth, by doubling and halving, that reaches the target; 0 where none does."""
     k = truth.shape[1]
     most = max(1, index.nlist // 4)
@@ -271,15 +271,16 @@ def _tuned(index: Any, vectors: Vectors, asked: Rows, truth: Rows, target: float
     return Measured(k, high, recall)
 
 
-def _recall(index: Any, vectors: Vectors, asked: Rows, truth: Rows, depth: int) -> float:
-    """Share of the true nearest rows that a search finds, scored as searches are."""
+def _recall(index: Any, vectors: Vectors, asked: Rows, truth: Vectors, depth: int) -> float:
+    """Share of the nearest rows that a search finds, scored as searches are.
+
+    By their similarities: of rows that tie with the last one, any will do.
+    """
     k = truth.shape[1]
     hits = 0
-    for row, nearest in zip(asked.tolist(), truth, strict=True):
+    for row, best in zip(asked.tolist(), truth, strict=True):
         query = vectors[row]
         rows = _searched(index, query[None, :], _FETCHED * k + 1, depth, None)[0]
-        rows = rows[rows != row]
-        scores = vectors[rows] @ query
-        best = rows[np.argsort(-scores, kind="stable")[:k]]
-        hits += int(np.isin(nearest, best).sum())
+        scores = vectors[rows[rows != row]] @ query
+        hits += min(k, int(np.count_nonzero(scores >= best[-1] - 1e-6)))
     return hits / truth.size

@@ -362,14 +362,22 @@ def _similar(
     part: Part, queries: Matrix, k: int, mask: Mask | None
 ) -> Iterator[tuple[int, Rows, Scores]]:
     """Per query: its number, candidate rows of the segment and their exact similarities."""
-    segment = part.segment
+    left = np.arange(len(queries))
+    if part.near is not None:
+        near = part.near.candidates(queries, k, mask)
+        for number, rows in near.items():
+            yield number, rows, _exact(part.segment.vectors, rows, queries[number])
+        left = np.setdiff1d(left, list(near))
+    for at, rows, scores in _nearest(part.segment, queries[left], k, mask):
+        yield int(left[at]), rows, scores
+
+
+def _nearest(
+    segment: Segment, queries: Matrix, k: int, mask: Mask | None
+) -> Iterator[tuple[int, Rows, Scores]]:
+    """The same, from all vectors."""
     matrix = segment.vectors
     if not len(matrix):
-        return
-    near = None if part.near is None else part.near.candidates(queries, k, mask)
-    if near is not None:
-        for number, (query, rows) in enumerate(zip(queries, near, strict=True)):
-            yield number, rows, _exact(matrix, rows, query)
         return
     chosen = None if mask is None else np.flatnonzero(mask)
     few = chosen is not None and len(chosen) <= len(matrix) // 4
