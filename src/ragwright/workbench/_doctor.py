@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ._workbench import Workbench
 
 EXTRAS = {
+    "ann": ("faiss",),
     "docs": ("pypdfium2", "pdfplumber", "docx", "pptx", "python_calamine", "selectolax"),
     "embed": ("onnxruntime", "tokenizers"),
     "lance": ("lancedb",),
@@ -26,6 +27,7 @@ EXTRAS = {
 """Modules that each extra brings."""
 
 _FOR = {
+    "ann": "approximate search (store.approximate)",
     "docs": "PDF, DOCX, PPTX, XLSX and HTML",
     "embed": "local embedding models (onnx:FOLDER)",
     "lance": "the store that scales out",
@@ -131,6 +133,8 @@ def _index(bench: Workbench) -> Iterator[Check]:
             f"{size.documents} documents, {size.chunks} chunks, {size.tokens} tokens; the view "
             f"takes {size.bytes / 1e6:.1f} MB",
         )
+        if size.approximate:
+            yield Check("index", "note", size.approximate)
     for note in bench.partial_note():
         yield Check("index", "note", note)
     for other in pairs:

@@ -21,7 +21,6 @@ from ..core import (
     ConfigError,
     Document,
     Persona,
-    RetrieveError,
     TestsetError,
 )
 from ..experiment import Evaluation, Testset, load_testset, ranking_search, retrieval_row
@@ -72,6 +71,7 @@ from ._project import ProjectFolder
 from ._runs import Evaluating, System, run_evaluation
 from ._settings import Settings, SourceEntry, load_settings
 from ._stamps import Stamps
+from ._swapped import known_embedders, nothing_indexed, remember_embedder
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +291,8 @@ class Workbench:
         """
         feeds, how = self._feeds(sources)
         self._settle_dimensions()
+        if self.pair.embedder:
+            remember_embedder(self.folder.data, self.pair.embedder, self.settings.embed.model)
         self._open_marker.parent.mkdir(parents=True, exist_ok=True)
         self._open_marker.touch()
         with self._ingesting(how) as work:
@@ -363,16 +365,17 @@ class Workbench:
         """What is searched now: the newest snapshot under the present settings.
 
         Raises:
-            RetrieveError: Nothing has been ingested under these settings.
+            RetrieveError: Nothing has been ingested under these settings; where others were, it
+                says which part was swapped (a model, or its files), and the ways out.
         """
         pair = self.pair
         if not self.store.holds(pair):
-            others = self.store.pairs()
-            built = f"; {len(others)} other combination(s) of settings are built" if others else ""
-            raise RetrieveError(
-                f"nothing is indexed under the present chunk, keyword and embed settings{built}",
-                where=str(self.folder.file),
-                hint="run: ragwright ingest",
+            raise nothing_indexed(
+                pair,
+                self.store.pairs(),
+                self.settings.embed.model,
+                known_embedders(self.folder.data),
+                self.folder.file,
             )
         # the view is opened here, so that an ingest in between cannot take it away
         snapshot = self.views.snapshot(pair)
