@@ -6,7 +6,15 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from ragwright.core import BudgetStopped, Hit, RetrieveError, Row, StoppedError, TestsetError
+from ragwright.core import (
+    BudgetStopped,
+    Hit,
+    MeasureError,
+    RetrieveError,
+    Row,
+    StoppedError,
+    TestsetError,
+)
 from ragwright.experiment import (
     Testset,
     evaluate_retrieval,
@@ -179,3 +187,8 @@ def test_a_ranking_is_as_deep_as_the_measures_look() -> None:
         many = runner.run(ranking_search(target, shallow, parse_measures("nDCG@30"))("why"))
     assert list(few) == ["d0", "d1"]  # the documents of all four candidates
     assert list(many) == [f"d{n}" for n in range(10)]
+
+
+def test_a_search_is_not_evaluated_by_measures_of_answers() -> None:
+    with pytest.raises(MeasureError, match="TokenF1"):
+        ranking_search(Target("s"), RetrieveOptions(), parse_measures("nDCG@10, TokenF1"))

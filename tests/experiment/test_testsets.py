@@ -182,6 +182,7 @@ def test_rows_in_ragas_names(tmp_path: Path) -> None:
                 "retrieved_context_ids": ["d1", 2],
                 "reference": None,
                 "reference_spans": [span],
+                "retrieved_spans": [{"document_id": "d", "start": 0, "end": 8}],
                 "persona_name": "engineer",
                 "difficulty": 3,
                 "metadata": {"topic": ["x", "y"]},
@@ -198,6 +199,7 @@ def test_rows_in_ragas_names(tmp_path: Path) -> None:
         retrieved_contexts=("a", "b"),
         retrieved_context_ids=("d1", "2"),
         reference_spans=(GoldSpan("d", 3, 9, "sample"),),
+        retrieved_spans=(GoldSpan("d", 0, 8),),
         persona_name="engineer",
         metadata={"difficulty": 3, "topic": ("x", "y")},
     )
@@ -224,6 +226,7 @@ def test_rows_in_ragas_names(tmp_path: Path) -> None:
             "span",
         ),
         ({"user_input": "?", "reference_spans": ["text"]}, "span"),
+        ({"user_input": "?", "retrieved_spans": [{"document_id": "d"}]}, "span"),
         ({"user_input": "?", "notes": {"deep": 1}}, "notes"),
     ],
 )

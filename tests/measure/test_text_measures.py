@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
+from typing import Any
 
 import pytest
 import sacrebleu
@@ -107,7 +108,7 @@ def test_knowledge_overlap_as_counted_one_by_one(response: str, contexts: list[s
 
 
 def test_content_words_leave_function_words_out() -> None:
-    fields = {
+    fields: dict[str, Any] = {
         "response": "It is the running of horses",
         "retrieved_contexts": ("A horse runs.",),
     }
@@ -117,7 +118,7 @@ def test_content_words_leave_function_words_out() -> None:
 
 def test_french_answers_are_normalised_as_french() -> None:
     french = MeasureSetup(language="fr")
-    fields = {"response": "l'avare", "reference": "L’Avare."}
+    fields: dict[str, Any] = {"response": "l'avare", "reference": "L’Avare."}
     assert score("ExactMatch", french, **fields).value == 1.0
     fields = {"response": "une pièce", "reference": "la pièce"}
     assert score("ExactMatch", french, **fields).value == 1.0
@@ -127,7 +128,7 @@ def test_french_answers_are_normalised_as_french() -> None:
 
 
 def test_of_several_accepted_references_the_best_counts() -> None:
-    fields = {
+    fields: dict[str, Any] = {
         "response": "Poquelin",
         "reference": "Molière",
         "metadata": {"references": ("Poquelin",)},

@@ -1,0 +1,154 @@
+"""The seam: every measure ends in a named state, and one that fails takes no other with it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from measure_fakes import Equal, Told, WordEmbed, run
+
+from ragwright.core import GoldSpan, MeasureError, Row
+from ragwright.flow import CompleteReply
+from ragwright.measure import (
+    Measure,
+    MeasureSetup,
+    check_setup,
+    definitions,
+    parse_measure,
+    parse_measures,
+    score_row,
+    score_rows,
+)
+from ragwright.measure._score import COMPUTED
+
+
+def every_measure() -> list[Measure]:
+    found = []
+    for definition in definitions():
+        for form in definition.parameters or ("",):
+            cutoff = None if definition.cutoff == "none" else 3
+            found.append(Measure(definition.name, form.replace("N", "2"), cutoff))
+    return found
+
+
+EVERY = every_measure()
+OFFLINE = [measure for measure in EVERY if measure.definition.model == "none"]
+MODELS = MeasureSetup(embedder="e", token_model="folder", completer="c")
+FULL = Row(
+    "full",
+    "who wrote the miser",
+    response="Molière wrote it, a factual error aside",
+    reference="Molière",
+    retrieved_contexts=("The Miser is by Molière.", "A play."),
+    reference_contexts=("The Miser is by Molière.",),
+    retrieved_context_ids=("a", "b"),
+    reference_ids={"b": 2},
+    retrieved_spans=(GoldSpan("a", 0, 9), GoldSpan("b", 0, 9)),
+    reference_spans=(GoldSpan("b", 0, 5),),
+)
+ECHO = CompleteReply(FULL.response, tokens=(("b", -1.0), ("c", -3.0)))
+
+
+def test_a_whole_row_is_scored_by_every_measure() -> None:
+    scores = run(score_row(FULL, EVERY, MODELS), WordEmbed(), Equal(), Told(ECHO))
+    assert [score.measure for score in scores] == [str(measure) for measure in EVERY]
+    for measure, score in zip(EVERY, scores, strict=True):
+        if measure.parameter == "rel=2" or str(measure) in {"ROUGE(2)", "ROUGE(S)"}:
+            assert score.state in {"scored", "not_applicable"}  # spans without grades, one word
+            continue
+        assert score.state == "scored", score
+        assert score.value is not None
+        assert math.isfinite(score.value)
+        high = measure.definition.high
+        assert measure.definition.low <= score.value <= (math.inf if high is None else high)
+
+
+def test_an_empty_row_gives_reasons_and_no_number() -> None:
+    scores = run(score_row(Row("r", ""), EVERY, MODELS))
+    for measure, score in zip(EVERY, scores, strict=True):
+        assert score.state == "not_applicable", measure
+        needs = (*measure.definition.needs, *measure.definition.instead)
+        assert any(name in score.reason for name in needs)
+
+
+WORDS = st.lists(st.sampled_from(["the", "cat", "...", "é", "莫", "1668"]), max_size=6).map(
+    " ".join
+)
+
+
+@settings(deadline=None)
+@given(WORDS, WORDS, st.lists(WORDS, max_size=2))
+def test_no_text_gives_nan_or_an_error(response: str, reference: str, contexts: list[str]) -> None:
+    row = Row("r", "?", response, reference, tuple(contexts))
+    ((*scores,),) = score_rows([row], OFFLINE)
+    for score in scores:
+        assert score.state in {"scored", "not_applicable"}, score
+        assert score.value is None or 0 <= score.value <= 1
+        assert score.value is not None or score.reason
+
+
+def test_models_that_are_not_set_are_named() -> None:
+    scores = run(score_row(FULL, parse_measures("QADistance, BERTScore, Perplexity")))
+    assert [score.state for score in scores] == ["not_applicable"] * 3
+    for score, field in zip(scores, ("embedder", "token_model", "completer"), strict=True):
+        assert field in score.reason
+    for text in ("QADistance", "BERTScore", "Perplexity"):
+        with pytest.raises(MeasureError, match=text):
+            check_setup([parse_measure(text)], MeasureSetup())
+    check_setup(OFFLINE, MeasureSetup())
+
+
+def test_a_measure_that_fails_is_errored_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*given: object) -> float:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setitem(COMPUTED, "capability", broken)
+    measures = parse_measures("ExactMatch, RejectionRate, QADistance, ChunkScore")
+    row = Row("r", "fail", response="x", reference="x", retrieved_contexts=("y",))
+    scores = run(score_row(row, measures, MODELS), WordEmbed())
+    assert [s.state for s in scores] == ["scored", "errored", "errored", "errored"]
+    assert scores[1].reason == "ZeroDivisionError: oh"
+    assert "the embedder broke" in scores[2].reason
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_what_is_no_number_is_no_score(monkeypatch: pytest.MonkeyPatch, value: float) -> None:
+    monkeypatch.setitem(COMPUTED, "text", lambda *given: value)
+    ((score,),) = score_rows([FULL], parse_measures("ExactMatch"))
+    assert score.state == "errored"
+
+
+def test_an_answer_that_was_withheld_is_abstained_not_wrong() -> None:
+    row = Row("r", "?", "I cannot answer.", "Rome", ("x",), metadata={"abstained": True})
+    ((exact, precision, rejects),) = score_rows(
+        [row], parse_measures("ExactMatch, KPrecision, RejectionRate")
+    )
+    assert exact.state == precision.state == "abstained"
+    assert rejects.value == 1.0
+
+
+def test_retrieval_from_a_row_is_that_of_its_ids() -> None:
+    row = Row("r", "?", retrieved_context_ids=("x", "a", "a"), reference_ids={"a": 1, "b": 1})
+    ((recall, rank),) = score_rows([row], parse_measures("Recall@2, MRR"))
+    assert (recall.value, rank.value) == (0.5, 0.5)
+
+
+def test_streaming_refuses_models_before_it_reads_a_row() -> None:
+    with pytest.raises(MeasureError, match="QADistance"):
+        score_rows(iter([FULL]), parse_measures("ExactMatch, QADistance"))
+
+
+def test_rows_are_streamed_one_at_a_time() -> None:
+    taken = 0
+
+    def rows() -> object:
+        nonlocal taken
+        for _ in range(5):
+            taken += 1
+            yield FULL
+
+    scores = score_rows(rows(), OFFLINE)  # type: ignore[arg-type]
+    next(scores)
+    assert taken == 1
