@@ -115,8 +115,9 @@ class Lookup:
 
     Attributes:
         expand: Give each chunk's text with its surroundings: ``neighbours`` (``reach`` chunks
-            before and after it) or ``section`` (the innermost section that holds its first
-            character, and the chunk itself); the hit's span grows with it.
+            before and after it) or ``section`` (the section that its headings name, the
+            innermost one that holds its first character, and the chunk itself); the hit's span
+            grows with it. A document that changed since the snapshot gives none, and a note.
         reach: Chunks on each side.
         vectors: Return the chunks' own vectors too.
     """
