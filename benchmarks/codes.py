@@ -33,7 +33,7 @@ from benchmarks.data_sets import DATA
 from benchmarks.publish import Cell, Section, Table, publish
 from benchmarks.retrieval import DEPTH, Corpus, opened
 from benchmarks.vectors import vectors
-from ragwright.core import Chunk, Document, Span
+from ragwright.core import Chunk, Document, MetaValue, Span
 from ragwright.experiment import Testset
 from ragwright.flow import Runner
 from ragwright.index import IndexedDocument, embedded_text
@@ -111,7 +111,7 @@ def prusa(data: Path = DATA) -> Task:
             where = f"Printers: {', '.join(printers)}" if printers else "All printers"
             text = f"{entry['text'].strip()}\n{where}"
             title = f"{code} {entry['title'].strip()}"
-            metadata = {"code": code, "printers": tuple(printers)}
+            metadata: dict[str, MetaValue] = {"code": code, "printers": tuple(printers)}
             documents.append(Document(name, str(path), text, title=title, metadata=metadata))
             for printer in printers:
                 asked.setdefault((code, printer), set()).add(name)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from ..core import RetrieveError
-from ._target import Ranking
 
 
 def rrf(
@@ -52,7 +51,7 @@ def rrf(
 
 
 def convex(
-    lists: Sequence[Ranking],
+    lists: Sequence[Sequence[tuple[str, float]]],
     shares: Sequence[float],
     floors: Sequence[float],
     pool: int,
