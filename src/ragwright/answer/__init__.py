@@ -6,7 +6,19 @@ from ._ask import AskPlan, ask
 from ._citations import citation, cited_numbers, resolve_citations
 from ._condense import Condensed, condense, condense_by_rule
 from ._consolidate import Consolidated, ConsolidateOptions, consolidate
-from ._context import count_tokens, fit_hits, order_hits
+from ._context import (
+    count_tokens,
+    fit_hits,
+    order_hits,
+    split_hit,
+)
+from ._corpus import (
+    answer_from_corpus,
+    corpus_ids,
+)
+from ._corpus_options import (
+    CorpusOptions,
+)
 from ._extract import Selection, Sentence, select, split_sentences
 from ._flow import (
     AnswerOptions,
@@ -19,6 +31,11 @@ from ._flow import (
 )
 from ._personas import load_persona, load_personas, pick_persona, shipped_personas
 from ._prompt import Prompt, PromptOptions, compose, part_names, presets
+from ._window import (
+    PromptFrame,
+    Window,
+    generator_window,
+)
 
 __all__ = [
     "AnswerOptions",
@@ -27,12 +44,16 @@ __all__ = [
     "Condensed",
     "ConsolidateOptions",
     "Consolidated",
+    "CorpusOptions",
     "Prompt",
+    "PromptFrame",
     "PromptOptions",
     "Selection",
     "Sentence",
+    "Window",
     "abstains",
     "answer",
+    "answer_from_corpus",
     "ask",
     "avg_chunk_score",
     "citation",
@@ -41,9 +62,11 @@ __all__ = [
     "condense",
     "condense_by_rule",
     "consolidate",
+    "corpus_ids",
     "count_tokens",
     "extract",
     "fit_hits",
+    "generator_window",
     "load_persona",
     "load_personas",
     "order_hits",
@@ -53,6 +76,7 @@ __all__ = [
     "resolve_citations",
     "select",
     "shipped_personas",
+    "split_hit",
     "split_sentences",
     "write",
 ]

@@ -1,15 +1,28 @@
-"""From a question to its answers: condense, retrieve once, answer for each persona."""
+"""From a question to its answers: condense, route, find the context once, answer for each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..core import Answer, Persona
+from ..core import Answer, DatabaseError, Persona
 from ..flow import Flow, Message, gather, settled
-from ..retrieve import RetrieveOptions, Target, retrieve
+from ..models import ExtractiveReranker
+from ..retrieve import (
+    Database,
+    Retrieved,
+    RetrieveOptions,
+    Route,
+    RouteScene,
+    Target,
+    retrieve,
+    route,
+    sql_context,
+)
 from ._condense import condense
+from ._corpus import answer_from_corpus
 from ._flow import AnswerSetup, answer
+from ._small_talk import reply_without_documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,41 +30,117 @@ class AskPlan:
     """How a question is answered.
 
     Attributes:
-        retrieve: How passages are found.
+        retrieve: How it is routed and passages are found.
         setup: How answers are made from them.
         history: Earlier turns, oldest first; the question is then made to stand alone.
         notes: What every answer has to say beside its own notes.
+        databases: What the route ``sql`` may ask, with their schemas.
     """
 
     retrieve: RetrieveOptions
     setup: AnswerSetup
     history: tuple[Message, ...] = ()
     notes: tuple[str, ...] = ()
+    databases: tuple[Database, ...] = ()
 
 
 def ask(
     question: str, personas: Sequence[Persona], target: Target, plan: AskPlan
 ) -> Flow[list[Answer]]:
-    """One answer per persona, in their order, all from the same passages.
+    """One answer per persona, in their order, all by the same route and from the same passages.
 
     Raises:
         RagwrightError: What the first persona that failed failed with, after all have ended.
     """
     notes = plan.notes
     standalone = question
+    model = plan.setup.options.model
     if plan.history:
-        condensed = yield from condense(question, plan.history, plan.setup.options.model)
+        condensed = yield from condense(question, plan.history, model, plan.setup.window(model))
         standalone = condensed.text
+        notes += condensed.notes
         if standalone != question:
             notes = (*notes, f"read as: {standalone} ({condensed.how})")
-    found = yield from retrieve(standalone, target, plan.retrieve)
-    outcomes = yield from gather(
-        (answer(standalone, persona, found.hits, plan.setup) for persona in personas), settle=True
-    )
-    reason = f"{found.mode} search" if found.mode else "own retriever"
+    scene = RouteScene(model, plan.databases)
+    chosen = yield from route(standalone, plan.retrieve.route, scene)
+    notes += chosen.notes
+    if chosen.kind == "none":
+        made = yield from _without_documents(standalone, personas, plan)
+    elif chosen.kind == "corpus":
+        made = yield from answer_from_corpus(
+            standalone, personas, target, plan.setup, plan.retrieve.filters
+        )
+    else:
+        chosen, found = yield from _context(standalone, target, plan, chosen)
+        notes += found.notes
+        made = yield from _for_each(standalone, personas, found, plan.setup)
     return [
         replace(
-            made, question=question, route_reason=reason, notes=(*notes, *found.notes, *made.notes)
+            one,
+            question=question,
+            route=chosen.kind,
+            route_reason=chosen.reason,
+            notes=(*notes, *one.notes),
         )
-        for made in map(settled, outcomes)
+        for one in made
     ]
+
+
+def _context(
+    question: str, target: Target, plan: AskPlan, chosen: Route
+) -> Flow[tuple[Route, Retrieved]]:
+    """Passages by the route; where the database cannot answer, those of the index."""
+    notes: tuple[str, ...] = ()
+    if chosen.kind == "sql":
+        database = next(d for d in plan.databases if d.options.name == chosen.database)
+        try:
+            found = yield from sql_context(question, database, plan.setup.options.model)
+        except DatabaseError as error:
+            notes = (f"the database {chosen.database} did not answer: {error.what}",)
+            chosen = replace(
+                chosen, kind="index", reason=f"{chosen.reason}; it did not, so the index answers"
+            )
+        else:
+            return chosen, found
+    found = yield from retrieve(question, target, searching(plan, chosen))
+    how = f"{found.mode} search" if found.mode else "own retriever"
+    routed = plan.retrieve.route.method != "index"
+    reason = f"{chosen.reason}; {how}" if routed else how
+    return replace(chosen, reason=reason), replace(found, notes=(*notes, *found.notes))
+
+
+def searching(plan: AskPlan, chosen: Route) -> RetrieveOptions:
+    """How the index is searched for a route: it may add rewriting and subqueries.
+
+    Both take a chat model; without one the settings stay as they are.
+    """
+    query = plan.retrieve.query
+    model = query.model or plan.setup.options.model
+    methods = query.methods
+    if chosen.rewrite and "rewrite" not in methods:
+        methods = (*methods, "rewrite")
+    if chosen.split and "subqueries" not in methods:
+        methods = (*methods, "subqueries")
+    if methods == query.methods or model == ExtractiveReranker.name:
+        return plan.retrieve
+    return replace(plan.retrieve, query=replace(query, methods=methods, model=model))
+
+
+def _for_each(
+    question: str, personas: Sequence[Persona], found: Retrieved, setup: AnswerSetup
+) -> Flow[list[Answer]]:
+    outcomes = yield from gather(
+        (answer(question, persona, found.hits, setup) for persona in personas), settle=True
+    )
+    return [settled(outcome) for outcome in outcomes]
+
+
+def _without_documents(
+    question: str, personas: Sequence[Persona], plan: AskPlan
+) -> Flow[list[Answer]]:
+    """What is said where nothing has to be looked up."""
+    outcomes = yield from gather(
+        (reply_without_documents(question, persona, plan.setup) for persona in personas),
+        settle=True,
+    )
+    return [settled(outcome) for outcome in outcomes]

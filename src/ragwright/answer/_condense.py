@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ..core import render, shipped_mapping
 from ..flow import Flow, Message, chat
 from ..models import Analyzer, ExtractiveReranker, words
+from ._window import Window, recent_turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +19,12 @@ class Condensed:
     Attributes:
         text: The question to retrieve and answer with.
         how: ``as asked``, ``rule`` (terms of an earlier question were added), or the model.
+        notes: Which turns were left out.
     """
 
     text: str
     how: str
+    notes: tuple[str, ...] = ()
 
 
 _POINTING = re.compile(
@@ -45,27 +48,37 @@ _IMPERSONAL = re.compile(
 )
 
 
-def condense(question: str, history: Sequence[Message], model: str = "") -> Flow[Condensed]:
+_MAX_TOKENS = 200
+
+
+def condense(
+    question: str, history: Sequence[Message], model: str = "", window: Window | None = None
+) -> Flow[Condensed]:
     """A follow-up question rewritten so that it can be searched and answered by itself.
 
     Args:
         question: The last question.
         history: Earlier turns, oldest first, roles ``user`` and ``assistant``.
         model: Chat model; empty or ``extractive`` for the rule (:func:`condense_by_rule`).
+        window: The model's; the oldest turns that do not fit it are left out, with a note.
     """
     if not history:
         return Condensed(question, "as asked")
     if model in {"", ExtractiveReranker.name}:
         return condense_by_rule(question, history)
     data = shipped_mapping("answer", "prompts/condense.yaml")
-    values = {"history": history, "question": question}
+    fixed = data.text("system") + data.text("user") + question
+    turns, notes = recent_turns(history, fixed, _MAX_TOKENS, window or Window())
+    values = {"history": turns, "question": question}
     reply = yield from chat(
         model,
         [Message(role, render(data.text(role), values)) for role in ("system", "user")],
-        {"temperature": 0.0, "max_tokens": 200},
+        {"temperature": 0.0, "max_tokens": _MAX_TOKENS},
     )
     text = " ".join(reply.text.split()).strip("\"'«» ")
-    return Condensed(text, model) if text else Condensed(question, "as asked")
+    if not text:
+        return Condensed(question, "as asked", notes)
+    return Condensed(text, model, notes)
 
 
 def condense_by_rule(question: str, history: Sequence[Message]) -> Condensed:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from ..core import Hit, Usage, passage_values, render, shipped_mapping
+from ..core import Hit, PromptError, Usage, passage_values, render, shipped_mapping
 from ..flow import ChatReply, Flow, Message, chat, gather
-from ..models import Tokenizer
-from ._context import fit_hits
+from ._context import fit_hits, named_hits, split_hit
+from ._window import Window
 
 Method: TypeAlias = Literal["concatenate", "summarise_each", "running", "tree"]
 
@@ -18,13 +18,21 @@ _NOTHING = "nothing"
 
 @dataclass(frozen=True, slots=True)
 class ConsolidateOptions:
-    """How a context is made shorter before the answer is written."""
+    """How a context is made shorter before the answer is written.
+
+    Attributes:
+        budget: Most tokens the context may have in the end.
+        words: Words a summary is asked to have.
+        window: What the model that summarises can read at once.
+        hard: The budget is what the window leaves: it must hold.
+    """
 
     method: Method
     model: str
     budget: int
     words: int = 120
-    tokenizer: Tokenizer | None = None
+    window: Window = field(default_factory=Window)
+    hard: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +40,10 @@ class Consolidated:
     """A context ready for the prompt.
 
     Attributes:
-        hits: Passages behind it, in prompt order; a summary of one passage keeps its address.
+        hits: Passages behind it, best first; a summary of one passage keeps its address.
         summary: One text over all passages with their ``[n]``; empty where the passages
             themselves are shown.
-        notes: What was left out.
+        notes: What was left out, shortened or read in parts.
         usage: Sum over the calls made.
         cached: True where every call was answered from the reply store.
     """
@@ -55,30 +63,37 @@ def consolidate(
     ``concatenate`` shows the passages that fit. ``summarise_each`` replaces each by its
     summary (calls side by side) and drops those without bearing on the question. ``running``
     carries notes from passage to passage. ``tree`` summarises each, then merges summaries
-    until one is left. Whatever is dropped is named in the notes.
+    until one is left. A passage too long for the window is read in parts. Whatever is dropped
+    is named in the notes.
+
+    Raises:
+        PromptError: The window does not even hold the summariser's own prompt.
     """
     if options.method == "concatenate" or not hits:
-        kept, notes = fit_hits(hits, options.budget, options.tokenizer)
+        kept, notes = fit_hits(hits, options.budget, options.window.count, hard=options.hard)
         return Consolidated(kept, notes=notes)
+    parts, split = _parts(question, hits, options)
     if options.method == "running":
-        return (yield from _running(question, hits, options))
-    replies = yield from gather([_each(question, hit, options) for hit in hits])
+        return (yield from _running(question, hits, parts, split, options))
+    replies = yield from gather([_each(question, part, options) for _, part in parts])
     usage = sum((r.usage for r in replies), Usage())
     cached = all(r.cached for r in replies)
-    bearing = [
-        (hit, reply.text.strip())
-        for hit, reply in zip(hits, replies, strict=True)
-        if reply.text.strip().strip(".").casefold() not in {"", _NOTHING}
-    ]
-    notes = _left_out(len(hits) - len(bearing))
+    told: dict[int, list[str]] = {}
+    for (number, _), reply in zip(parts, replies, strict=True):
+        text = reply.text.strip()
+        if text.strip(".").casefold() not in {"", _NOTHING}:
+            told.setdefault(number, []).append(text)
+    bearing = [(hits[number - 1], told[number]) for number in sorted(told)]
+    without = [(n, hit) for n, hit in enumerate(hits, 1) if n not in told]
+    notes = (*split, *_left_out(without))
     if options.method == "summarise_each":
-        short = [replace(hit, text=text) for hit, text in bearing]
-        kept, dropped = fit_hits(short, options.budget, options.tokenizer)
+        short = [replace(hit, text="\n".join(texts)) for hit, texts in bearing]
+        kept, dropped = fit_hits(short, options.budget, options.window.count, hard=options.hard)
         return Consolidated(kept, notes=(*notes, *dropped), usage=usage, cached=cached)
     kept = tuple(hit for hit, _ in bearing)
-    texts = [f"[{number}] {text}" for number, (_, text) in enumerate(bearing, 1)]
+    texts = [f"[{at}] {text}" for at, (_, found) in enumerate(bearing, 1) for text in found]
     while len(texts) > 1:
-        groups = _groups(texts, options)
+        groups = _groups(question, texts, options)
         merged = yield from gather([_merge(question, group, kept, options) for group in groups])
         usage = sum((r.usage for r in merged), usage)
         cached = cached and all(r.cached for r in merged)
@@ -86,14 +101,20 @@ def consolidate(
     return Consolidated(kept, "".join(texts), notes, usage, cached)
 
 
-def _running(question: str, hits: Sequence[Hit], options: ConsolidateOptions) -> Flow[Consolidated]:
+def _running(
+    question: str,
+    hits: Sequence[Hit],
+    parts: Sequence[tuple[int, Hit]],
+    notes: tuple[str, ...],
+    options: ConsolidateOptions,
+) -> Flow[Consolidated]:
     summary, usage, cached = "", Usage(), True
-    for number, hit in enumerate(hits, 1):
+    for number, hit in parts:
         values = {"summary": summary, "passages": [passage_values(number, hit)]}
         reply = yield from _ask("running", question, values, [hit], options)
         summary = reply.text.strip() or summary
         usage, cached = usage + reply.usage, cached and reply.cached
-    return Consolidated(tuple(hits), summary, (), usage, cached)
+    return Consolidated(tuple(hits), summary, notes, usage, cached)
 
 
 def _each(question: str, hit: Hit, options: ConsolidateOptions) -> Flow[ChatReply]:
@@ -114,27 +135,84 @@ def _ask(
     hits: Sequence[Hit],
     options: ConsolidateOptions,
 ) -> Flow[ChatReply]:
-    data = shipped_mapping("answer", "prompts/consolidate.yaml")
-    text = render(data.text(template), {"question": question, "words": options.words, **values})
     return (
         yield from chat(
             options.model,
-            [Message("user", text)],
+            [Message("user", _text(template, question, values, options))],
             {"temperature": 0.0, "max_tokens": _most_tokens(options)},
             sources=list(dict.fromkeys(hit.document_id for hit in hits)),
         )
     )
 
 
-def _groups(texts: Sequence[str], options: ConsolidateOptions) -> list[list[str]]:
-    """Texts in groups of at least two that fit the budget at their longest.
+def _text(
+    template: str, question: str, values: Mapping[str, Any], options: ConsolidateOptions
+) -> str:
+    data = shipped_mapping("answer", "prompts/consolidate.yaml")
+    return render(data.text(template), {"question": question, "words": options.words, **values})
+
+
+def _parts(
+    question: str, hits: Sequence[Hit], options: ConsolidateOptions
+) -> tuple[list[tuple[int, Hit]], tuple[str, ...]]:
+    """Passages with their numbers, those too long for the window in parts, and notes on these."""
+    if options.window.tokens is None:
+        return list(enumerate(hits, 1)), ()
+    count = options.window.count
+    carried = _most_tokens(options) if options.method == "running" else 0
+    template = "running" if options.method == "running" else "each"
+    found: list[tuple[int, Hit]] = []
+    notes = []
+    for number, hit in enumerate(hits, 1):
+        values = {"summary": "", "passages": [passage_values(number, replace(hit, text=""))]}
+        room = _left(_text(template, question, values, options), options) - carried
+        pieces = [hit] if count(hit.text) <= room else list(split_hit(hit, room, count))
+        if not pieces:
+            notes.append(f"passage {named_hits([hit], number)} left out: no part of it fits")
+        elif pieces[-1].end < hit.end and hit.text[pieces[-1].end - hit.start :].strip():
+            notes.append(f"the end of passage {named_hits([hit], number)} left out: it cannot fit")
+        if len(pieces) > 1:
+            notes.append(
+                f"passage {named_hits([hit], number)} is longer than the model's window: read in "
+                f"{len(pieces)} parts"
+            )
+        found += [(number, piece) for piece in pieces]
+    return found, tuple(notes)
+
+
+def _left(text: str, options: ConsolidateOptions) -> int:
+    """Tokens that a prompt's fixed text and the reply leave of the window.
+
+    Raises:
+        PromptError: None.
+    """
+    assert options.window.tokens is not None
+    fixed = options.window.size([Message("user", text)])
+    left = options.window.tokens - fixed - _most_tokens(options)
+    if left < 2 * _most_tokens(options):  # room for two summaries, or nothing could be merged
+        raise PromptError(
+            f"summarising takes about {fixed} tokens of prompt and {_most_tokens(options)} of "
+            f"reply, too much for a window of {options.window.tokens}",
+            hint="set answer.consolidate: concatenate, or take a model with a larger window",
+        )
+    return left
+
+
+def _groups(question: str, texts: Sequence[str], options: ConsolidateOptions) -> list[list[str]]:
+    """Texts in groups of at least two that fit the budget and the window at their longest.
 
     The size follows from the settings alone, so that a forecast counts the same calls.
     """
-    size = max(2, options.budget // _most_tokens(options))
+    most = options.budget
+    if options.window.tokens is not None:
+        most = min(most, _left(_text("merge", question, {"notes": []}, options), options))
+    size = max(2, most // _most_tokens(options))
     groups = [list(texts[i : i + size]) for i in range(0, len(texts), size)]
-    if len(groups) > 1 and len(groups[-1]) == 1:
+    lone = len(groups) > 1 and len(groups[-1]) == 1
+    if lone and options.window.tokens is None:
         groups[-2] += groups.pop()
+    elif lone:  # one more might not fit the window: take one over from the group before
+        groups[-1].insert(0, groups[-2].pop())
     return groups
 
 
@@ -143,7 +221,10 @@ def _most_tokens(options: ConsolidateOptions) -> int:
     return options.words * 3
 
 
-def _left_out(count: int) -> tuple[str, ...]:
-    if not count:
+def _left_out(without: Sequence[tuple[int, Hit]]) -> tuple[str, ...]:
+    if not without:
         return ()
-    return (f"{count} passages left out: their summary found nothing on the question",)
+    names = ", ".join(named_hits([hit], number) for number, hit in without[:8])
+    more = f" and {len(without) - 8} more" if len(without) > 8 else ""
+    found = "their summary found nothing on the question"
+    return (f"{len(without)} passages left out, {found}: {names}{more}",)

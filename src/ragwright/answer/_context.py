@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from ..core import Hit
-from ..models import Tokenizer, WordTokenizer
+from ..models import Tokenizer, WordTokenizer, sentence_spans
 
 HitOrder: TypeAlias = Literal["best_first", "best_last", "best_at_ends"]
+Counter: TypeAlias = Callable[[str], int]
 
 TOKENS_PER_WORD = 1.5
 """Tokens of a language model for one word, on the safe side; used where no tokenizer is known."""
+
+_CHARACTERS_PER_TOKEN = 4.0
+"""Bounds the estimate where words are long or hardly parted: code, tables, addresses."""
+
+_NAMED = 8
 
 
 def order_hits(hits: Sequence[Hit], order: HitOrder = "best_first") -> tuple[Hit, ...]:
@@ -28,24 +35,28 @@ def order_hits(hits: Sequence[Hit], order: HitOrder = "best_first") -> tuple[Hit
 
 
 def count_tokens(text: str, tokenizer: Tokenizer | None = None) -> int:
-    """Tokens of a text by a tokenizer, or estimated as 1.5 a word where none is given."""
+    """Tokens of a text by a tokenizer; without one, 1.5 a word or one per 4 characters.
+
+    The larger of the two estimates counts.
+    """
     if tokenizer is not None:
         return tokenizer.count(text)
-    return int(WordTokenizer().count(text) * TOKENS_PER_WORD) + 1
+    by_words = WordTokenizer().count(text) * TOKENS_PER_WORD
+    return int(max(by_words, len(text) / _CHARACTERS_PER_TOKEN)) + 1
 
 
 def fit_hits(
-    hits: Sequence[Hit], budget: int, tokenizer: Tokenizer | None = None
+    hits: Sequence[Hit], budget: int, count: Counter = count_tokens, *, hard: bool = False
 ) -> tuple[tuple[Hit, ...], tuple[str, ...]]:
-    """The longest run of best hits that fits a token budget, and a note on what was dropped.
+    """The longest run of best hits that fits a token budget, and notes that name the others.
 
-    Hits come best first and are dropped from the end, whole. The first one is kept even where
-    it alone is over the budget, with a note that says so.
+    Hits come best first and are dropped from the end, whole. The first one stays even where it
+    alone is over the budget, with a note; with ``hard`` it is then cut at the end of a sentence.
     """
     kept: list[Hit] = []
     used = 0
     for hit in hits:
-        cost = count_tokens(f"[00] {hit.title}, page 000\n{hit.text}", tokenizer)
+        cost = count(_shown(hit))
         if kept and used + cost > budget:
             break
         kept.append(hit)
@@ -53,9 +64,76 @@ def fit_hits(
     notes = []
     if len(kept) < len(hits):
         notes.append(
-            f"{len(hits) - len(kept)} of {len(hits)} passages left out: the context may hold "
-            f"{budget} tokens"
+            f"{len(hits) - len(kept)} of {len(hits)} passages left out, the context may hold "
+            f"{budget} tokens: {named_hits(hits[len(kept) :], len(kept) + 1)}"
         )
-    if used > budget:
+    if used > budget and hard:
+        room = budget - (used - count(kept[0].text))
+        short = shortened(kept[0], room, count)
+        what = "shortened to" if short else "left out: not a word of it fits"
+        notes.append(f"passage {named_hits(kept, 1)} has about {used} tokens, {what} {budget}")
+        kept = [short] if short else []
+    elif used > budget:
         notes.append(f"the first passage alone has about {used} tokens, over the {budget} allowed")
     return tuple(kept), tuple(notes)
+
+
+def named_hits(hits: Sequence[Hit], first: int) -> str:
+    """Passages by number, title and page, for a note; ``first`` is the first one's number."""
+    names = []
+    for number, hit in enumerate(hits[:_NAMED], first):
+        page = f", page {hit.page}" if hit.page is not None else ""
+        names.append(f"{number} ({hit.title or hit.source}{page})")
+    more = len(hits) - _NAMED
+    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
+
+
+def shortened(hit: Hit, room: int, count: Counter) -> Hit | None:
+    """A hit cut to at most ``room`` tokens, at the end of a sentence where one fits, else a word.
+
+    None where not even a word fits.
+    """
+    return next(split_hit(hit, room, count), None)
+
+
+def split_hit(hit: Hit, room: int, count: Counter) -> Iterator[Hit]:
+    """A hit in pieces of at most ``room`` tokens, cut between sentences, else words.
+
+    Each piece has its own span; together they hold all but the space between them. A word
+    that alone is over the room ends the pieces.
+    """
+    text = hit.text
+    ends = [span.end for span in sentence_spans(text)]
+    spaces = [at for at, character in enumerate(text) if character.isspace()] + [len(text)]
+    start = 0
+    while start < len(text):
+        end = _furthest(text, start, ends, room, count) or _furthest(
+            text, start, spaces, room, count
+        )
+        if end is None:
+            return
+        if text[start:end].strip():
+            yield replace(hit, text=text[start:end], start=hit.start + start, end=hit.start + end)
+        start = end
+        while start < len(text) and text[start].isspace():
+            start += 1
+
+
+def _furthest(
+    text: str, start: int, borders: Sequence[int], room: int, count: Counter
+) -> int | None:
+    """The last border up to which a text from ``start`` fits, None where none does."""
+    later = [border for border in borders if border > start]
+    low, high = 0, len(later)
+    while low < high:
+        middle = (low + high) // 2
+        if count(text[start : later[middle]]) <= room:
+            low = middle + 1
+        else:
+            high = middle
+    return later[low - 1] if low else None
+
+
+def _shown(hit: Hit) -> str:
+    """About what a prompt shows of a passage."""
+    return f"[00] {hit.title}, page 000\n{hit.text}"

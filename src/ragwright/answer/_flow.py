@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..core import Answer, Hit, ModelReplyError, Persona, option
@@ -11,9 +11,11 @@ from ..flow import ChatReply, Flow, chat
 from ..models import ExtractiveReranker, Tokenizer, detect_language
 from ._citations import resolve_citations
 from ._consolidate import ConsolidateOptions, Method, consolidate
-from ._context import HitOrder, order_hits
+from ._context import HitOrder
+from ._corpus_options import CorpusOptions
 from ._extract import quoted, score_sentences, select, split_sentences
-from ._prompt import PromptOptions, compose
+from ._prompt import PromptOptions
+from ._window import PromptFrame, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +41,28 @@ class AnswerOptions:
     threshold: float = option(0.25, "Score below which the extractive model abstains.", ge=0, le=1)
     sentences: int = option(6, "Most sentences the extractive model quotes.", ge=1)
     closed_book: bool = option(False, "Ask the model without any passages.")
+    corpus: CorpusOptions = option(CorpusOptions, "Questions that every chunk is read for.")
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerSetup:
     """What the flow needs besides question, persona and hits.
 
-    ``tokenizer`` counts the tokens of the context; None for an estimate from words.
+    Attributes:
+        tokenizer: Counts the tokens of the context where ``window_of`` is not given; None for
+            an estimate from words.
+        window_of: What is known of a chat model's window, by its name (see
+            :func:`generator_window`); called for each persona's model.
     """
 
     options: AnswerOptions = AnswerOptions()
     prompt: PromptOptions = PromptOptions()
     tokenizer: Tokenizer | None = None
+    window_of: Callable[[str], Window] | None = None
+
+    def window(self, model: str) -> Window:
+        """The window of a chat model."""
+        return Window(tokenizer=self.tokenizer) if self.window_of is None else self.window_of(model)
 
 
 REFUSALS = {
@@ -127,15 +139,23 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSet
         hits = ()
     elif not hits:
         return _refused(blank, "nothing was retrieved")
+    parts = _for_context(setup.prompt, options.closed_book)
+    frame = PromptFrame(
+        question, persona, parts, setup.window(model), options.max_tokens, options.hit_order
+    )
+    room = frame.room(options.context_tokens)
     how = ConsolidateOptions(
-        options.consolidate, model, options.context_tokens, tokenizer=setup.tokenizer
+        options.consolidate,
+        model,
+        room,
+        window=frame.window,
+        hard=room < options.context_tokens,
     )
     context = yield from consolidate(question, hits, how)
     if not context.hits and not options.closed_book:
-        return replace(_refused(blank, context.notes[0]), usage=context.usage)
-    kept = context.hits if context.summary else order_hits(context.hits, options.hit_order)
-    parts = _for_context(setup.prompt, options.closed_book)
-    prompt = compose(question, persona, kept, parts, summary=context.summary)
+        why = context.notes[0] if context.notes else "no passage fits the context"
+        return replace(_refused(blank, why), notes=context.notes or (why,), usage=context.usage)
+    prompt, kept, dropped = frame.fitted(context.hits, context.summary)
     params = {
         "max_tokens": options.max_tokens,
         "temperature": options.temperature,
@@ -162,7 +182,7 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSet
         cached=reply.cached and context.cached,
         prompt=tuple((m.role, m.content) for m in prompt.messages),
         usage=context.usage + reply.usage,
-        notes=(*context.notes, *_reply_notes(reply, options), *wrong),
+        notes=(*context.notes, *dropped, *_reply_notes(reply, options), *wrong),
     )
 
 

@@ -1,0 +1,287 @@
+"""The whole-corpus route: every chunk is read, what is found is merged here, nothing is sampled.
+
+Three ways, by what is asked and what there is. Questions about documents as such ("how many
+pages mention X?") are answered by looking every word up in every chunk, exactly and without a
+model. With a chat model, each chunk is read by one call that copies out what belongs to the
+answer; items are merged and counted here, never by the model. Offline, the sentences of all
+chunks are scored together and the best are quoted in the order of the documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..core import (
+    Answer,
+    Citation,
+    Filter,
+    Hit,
+    MissingKeyError,
+    ModelRefusedError,
+    ModelReplyError,
+    Persona,
+    RagwrightError,
+    RetrieveError,
+    Usage,
+)
+from ..flow import Flow, Search, SearchReply, gather, lookup, send, settled
+from ..models import ExtractiveReranker, TokenSource, make_analyzer
+from ..retrieve import Target
+from ._citations import citation
+from ._corpus_offline import quote_everything
+from ._corpus_read import (
+    Item,
+    Reading,
+    ReadOptions,
+    asks_overview,
+    merged,
+    ranked_items,
+    read_chunk,
+    readable_parts,
+)
+from ._corpus_text import items_text, units_text
+from ._flow import AnswerSetup, answer, refusal
+from ._units import Found, UnitQuestion, matching_units, read_unit_question
+
+PAGE = 500
+"""Chunks listed, and fetched, by one request."""
+
+_STAND_IN = 5
+
+
+def answer_from_corpus(
+    question: str,
+    personas: Sequence[Persona],
+    target: Target,
+    setup: AnswerSetup,
+    filters: Sequence[Filter] = (),
+) -> Flow[list[Answer]]:
+    """One answer per persona from every chunk that meets the filters; they read it once.
+
+    Lists and counts are the same for every persona; other answers are written for each.
+
+    Raises:
+        RetrieveError: There is no chunk, or more than a chat model may read.
+        RagwrightError: No chunk could be read.
+    """
+    ids, notes = yield from corpus_ids(target, filters)
+    if not ids:
+        raise RetrieveError(
+            "there is no chunk to read",
+            where=f"snapshot {target.snapshot}",
+            hint="ingest something, or loosen retrieve.filters",
+        )
+    analyzer = target.analyzer or make_analyzer()
+    unit_question = read_unit_question(question, analyzer)
+    model = setup.options.model
+    offline = model == ExtractiveReranker.name
+    if unit_question is None and not offline:
+        _guard(len(ids), setup)
+    hits = yield from _fetched(target, ids)
+    read = f"read {len(hits)} of {len(ids)} chunks"
+    if unit_question is not None:
+        made = _counted(question, unit_question, hits, setup, analyzer)
+        return _for_each(made, personas, (read, *notes))
+    if offline:
+        quoted = yield from quote_everything(question, personas, hits, setup.options, analyzer)
+        return [replace(one, route="corpus", notes=(read, *notes, *one.notes)) for one in quoted]
+    readings = yield from _mapped(question, hits, setup)
+    if asks_overview(question):
+        return (yield from _written(question, personas, readings, setup, notes))
+    made = _listed(question, readings, setup)
+    return _for_each(made, personas, notes)
+
+
+def corpus_ids(
+    target: Target, filters: Sequence[Filter] = ()
+) -> Flow[tuple[list[str], tuple[str, ...]]]:
+    """Ids of all chunks that meet the filters, in document order, and what the index notes."""
+    ids: list[str] = []
+    notes: dict[str, None] = {}
+    while True:
+        after = ids[-1] if ids else ""
+        request = Search(target.snapshot, "all", PAGE, filters=tuple(filters), after=after)
+        reply = yield from send(request, SearchReply)
+        notes |= dict.fromkeys(reply.notes)
+        ids += [key for key, _ in reply.candidates]
+        if len(reply.candidates) < PAGE:
+            return ids, tuple(notes)
+
+
+def _guard(chunks: int, setup: AnswerSetup) -> None:
+    most = setup.options.corpus.max_chunks
+    if chunks > most:
+        raise RetrieveError(
+            f"answering this takes one call for each of {chunks} chunks, more than the {most} of "
+            "answer.corpus.max_chunks",
+            hint="raise it (a dry run shows the price), narrow the corpus with retrieve.filters, "
+            "or answer from the index: retrieve.route.method: index",
+        )
+
+
+def _fetched(target: Target, ids: Sequence[str]) -> Flow[list[Hit]]:
+    """The chunks behind the ids, numbered in document order."""
+    hits: list[Hit] = []
+    for start in range(0, len(ids), PAGE):
+        found = (yield from lookup(target.snapshot, ids[start : start + PAGE])).hits
+        hits += [replace(hit, rank=start + at) for at, hit in enumerate(found, 1)]
+    return hits
+
+
+def _for_each(made: Answer, personas: Sequence[Persona], notes: Sequence[str]) -> list[Answer]:
+    return [
+        replace(made, persona=persona.name, route="corpus", notes=(*notes, *made.notes))
+        for persona in personas
+    ]
+
+
+def _counted(
+    question: str,
+    asked: UnitQuestion,
+    hits: Sequence[Hit],
+    setup: AnswerSetup,
+    analyzer: TokenSource,
+) -> Answer:
+    """The exact answer to a question about documents, pages or passages."""
+    found, total = matching_units(asked, hits, analyzer)
+    if asked.unit == "page" and not total:
+        raise RetrieveError(
+            "the documents of this corpus have no pages", hint="ask for documents or passages"
+        )
+    shown = found[: setup.options.corpus.max_items] if asked.topic else []
+    notes: tuple[str, ...] = ()
+    if asked.topic:
+        what = f"every content word of {asked.topic!r} in one {_PLACE[asked.unit]}, as written"
+        notes = (f"counted by words, no model: {what}",)
+    return Answer(
+        question,
+        units_text(question, asked, found, total, len(shown)),
+        citations=tuple(_cited(number, unit) for number, unit in enumerate(shown, 1)),
+        hits=tuple(replace(unit.hit, rank=number) for number, unit in enumerate(shown, 1)),
+        model="counted",
+        notes=notes,
+    )
+
+
+_PLACE = {"document": "chunk of the document", "page": "page", "passage": "passage"}
+
+
+def _cited(number: int, unit: Found) -> Citation:
+    return citation(number, unit.hit, unit.start, unit.end)
+
+
+def _mapped(question: str, hits: Sequence[Hit], setup: AnswerSetup) -> Flow[list[Reading]]:
+    """What each chunk holds of the answer: one call a chunk, side by side.
+
+    Raises:
+        RagwrightError: Not a single chunk could be read.
+    """
+    options = setup.options
+    how = ReadOptions(options.model, options.corpus.max_tokens, setup.window(options.model))
+    parts = readable_parts(question, hits, how)
+    outcomes = yield from gather(
+        (read_chunk(question, part, how) for part in parts),
+        limit=options.corpus.limit,
+        settle=True,
+    )
+    readings = []
+    for part, outcome in zip(parts, outcomes, strict=True):
+        if isinstance(outcome, MissingKeyError | ModelRefusedError):
+            raise outcome
+        if isinstance(outcome, RagwrightError):
+            outcome = Reading(part, fault=f"{type(outcome).__name__}: {outcome.what}")
+        readings.append(settled(outcome))
+    unread = [reading for reading in readings if reading.fault]
+    if len(unread) == len(readings):
+        raise ModelReplyError(
+            f"none of {len(readings)} chunks could be read: {unread[0].fault}",
+            hint="see whether the model can reply with JSON, or take another one",
+        )
+    return readings
+
+
+def _read_notes(readings: Sequence[Reading]) -> tuple[str, ...]:
+    """How much was read, what could not be, and what was not believed."""
+    chunks = len({reading.hit.chunk_id for reading in readings})
+    unread = [reading for reading in readings if reading.fault]
+    missing = len({reading.hit.chunk_id for reading in unread})
+    notes = [f"read {chunks - missing} of {chunks} chunks, one call each"]
+    if len(readings) > chunks:
+        notes.append(f"chunks longer than the model's window were read in parts: {len(readings)}")
+    if unread:
+        names = ", ".join(reading.hit.chunk_id for reading in unread[:5])
+        notes.append(f"not read: {names}{', …' if len(unread) > 5 else ''} ({unread[0].fault})")
+    invented = sum(reading.invented for reading in readings)
+    if invented:
+        notes.append(f"{invented} items left out: their quote is not in the passage")
+    return tuple(notes)
+
+
+def _listed(question: str, readings: Sequence[Reading], setup: AnswerSetup) -> Answer:
+    """The merged list and its length, each item with where it stands."""
+    items = ranked_items(question, merged(readings))
+    shown = items[: setup.options.corpus.max_items]
+    complete = not any(reading.fault for reading in readings)
+    notes = _read_notes(readings)
+    if len(items) > len(shown):
+        notes += (f"{len(shown)} of {len(items)} items are shown (answer.corpus.max_items)",)
+    usage, cached = _spent(readings)
+    blank = Answer(question, "", model=setup.options.model, usage=usage, cached=cached, notes=notes)
+    if not items:
+        return replace(blank, text=refusal(question), abstained=True)
+    hits: list[Hit] = []
+    citations: list[Citation] = []
+    marks = [_marks(item, hits, citations) for item in shown]
+    text = items_text(question, shown, marks, len(items), complete=complete)
+    return replace(blank, text=text, hits=tuple(hits), citations=tuple(citations))
+
+
+def _marks(item: Item, hits: list[Hit], citations: list[Citation]) -> list[int]:
+    """Numbers of an item's passages; new ones are added to hits and citations."""
+    numbers = []
+    for hit, start, end in item.places[:_MOST_MARKS]:
+        known = next((n for n, h in enumerate(hits, 1) if h.chunk_id == hit.chunk_id), 0)
+        if not known:
+            hits.append(replace(hit, rank=len(hits) + 1))
+            known = len(hits)
+        if known not in numbers:
+            numbers.append(known)
+            citations.append(citation(known, hit, start, end))
+    return numbers
+
+
+_MOST_MARKS = 3
+
+
+def _written(
+    question: str,
+    personas: Sequence[Persona],
+    readings: Sequence[Reading],
+    setup: AnswerSetup,
+    notes: Sequence[str],
+) -> Flow[list[Answer]]:
+    """An answer that the model writes for each persona from what was copied out of all chunks."""
+    planned = [reading.hit for reading in readings if reading.planned]
+    found = [reading.excerpt() for reading in readings if reading.items]
+    hits = found or planned[:_STAND_IN]
+    usage, cached = _spent(readings)
+    outcomes = yield from gather(
+        (answer(question, persona, hits, setup) for persona in personas), settle=True
+    )
+    said = (*_read_notes(readings), *notes)
+    return [
+        replace(
+            made,
+            route="corpus",
+            usage=usage + made.usage if at == 0 else made.usage,
+            cached=cached and made.cached,
+            notes=(*said, *made.notes),
+        )
+        for at, made in enumerate(map(settled, outcomes))
+    ]
+
+
+def _spent(readings: Sequence[Reading]) -> tuple[Usage, bool]:
+    usage = sum((reading.usage for reading in readings), Usage())
+    return usage, all(reading.cached for reading in readings)

@@ -1,0 +1,220 @@
+"""Reading one chunk for a question about all of them, and merging what was found."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..core import Hit, Usage, canonical_json, neutral, passage_values, render, shipped_mapping
+from ..flow import Flow, Message, chat
+from ..models import Analyzer, AnalyzerOptions, words
+from ._context import split_hit
+from ._window import Window
+
+_SCHEMA = canonical_json(
+    {
+        "title": "items",
+        "type": "object",
+        "properties": {
+            "items": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {"item": {"type": "string"}, "quote": {"type": "string"}},
+                    "required": ["item", "quote"],
+                    "additionalProperties": False,
+                },
+            }
+        },
+        "required": ["items"],
+        "additionalProperties": False,
+    }
+)
+_FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL | re.IGNORECASE)
+_THOUGHT = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
+_ARTICLES = re.compile(
+    r"(?:the|an?|le|la|les|l|une?|des|du|der|die|das|den|dem|eine?|el|los|las|una|il|lo|gli)$"
+)
+_PLAIN = Analyzer(AnalyzerOptions(stem=False, stop_words=False))
+"""Folds case and accents, and nothing else."""
+
+_OVERVIEW = re.compile(
+    r"\b(?:summar\w+|overview|themes?|topics?|gist|main points?|arguments?|compar\w+|differ\w+|why"
+    r"|how (?!many|often)|résum\w+|synth\w+|thèmes?|idées?|grandes lignes|pourquoi|comment"
+    r"|zusammen\w*|überblick|themen|warum|resum\w+|temas?|por qué)\b",
+    re.IGNORECASE,
+)
+_FREQUENCY = re.compile(
+    r"\b(?:most|how (?:often|many times)|le plus|combien de fois|am (?:häufigsten|meisten)|wie oft"
+    r"|más|cuántas veces)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """Who reads, how long a reply may be, and how much fits at once."""
+
+    model: str
+    max_tokens: int
+    window: Window
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one chunk holds of the answer.
+
+    Attributes:
+        items: (item, start, end): as the model put it, and where its quote stands.
+        invented: Items whose quote is not in the chunk.
+        fault: Why the chunk could not be read, empty where it was.
+        planned: True in a dry run.
+    """
+
+    hit: Hit
+    items: tuple[tuple[str, int, int], ...] = ()
+    invented: int = 0
+    fault: str = ""
+    usage: Usage = Usage()
+    cached: bool = True
+    planned: bool = False
+
+    def excerpt(self) -> Hit:
+        """The chunk with its quotes alone as its text."""
+        spans = sorted({(start, end) for _, start, end in self.items})
+        first = self.hit.start
+        return replace(
+            self.hit, text="\n".join(self.hit.text[s - first : e - first] for s, e in spans)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing found, as first written, and every place (hit, start, end) it was found at."""
+
+    text: str
+    places: tuple[tuple[Hit, int, int], ...]
+
+
+def readable_parts(question: str, hits: Sequence[Hit], how: ReadOptions) -> list[Hit]:
+    """The chunks, those longer than the model's window in parts that fit it."""
+    limit = how.window.tokens
+    if limit is None:
+        return list(hits)
+    parts: list[Hit] = []
+    for hit in hits:
+        fixed = how.window.size(_turns(question, replace(hit, text="")))
+        room = max(1, limit - how.max_tokens - fixed)
+        fits = how.window.count(hit.text) <= room
+        parts += [hit] if fits else (list(split_hit(hit, room, how.window.count)) or [hit])
+    return parts
+
+
+def read_chunk(question: str, hit: Hit, how: ReadOptions) -> Flow[Reading]:
+    """What a chunk holds of the answer, by exactly one call.
+
+    The reply is read strictly and never asked for again, so that the price of reading a corpus
+    is known beforehand; a chunk whose reply cannot be used is reported as not read.
+    """
+    params = {"temperature": 0.0, "max_tokens": how.max_tokens}
+    reply = yield from chat(
+        how.model, _turns(question, hit), params, schema=_SCHEMA, sources=[hit.document_id]
+    )
+    blank = Reading(hit, usage=reply.usage, cached=reply.cached)
+    if reply.finish == "forecast":
+        return replace(blank, planned=True)
+    if reply.finish in {"length", "content_filter"}:
+        return replace(blank, fault=f"the reply was cut ({reply.finish})")
+    try:
+        found = read_items(reply.text)
+    except ValueError as error:
+        return replace(blank, fault=str(error))
+    placed = [(item, find_quote(quote, hit)) for item, quote in found]
+    kept = tuple((item, *span) for item, span in placed if span is not None)
+    return replace(blank, items=kept, invented=len(placed) - len(kept))
+
+
+def _turns(question: str, hit: Hit) -> list[Message]:
+    data = shipped_mapping("answer", "prompts/corpus.yaml")
+    values = {"question": question, "passages": [passage_values(1, hit)]}
+    return [Message(role, render(data.text(role), values)) for role in ("system", "user")]
+
+
+def read_items(text: str) -> list[tuple[str, str]]:
+    """Items and quotes of a reply: one JSON object of the form asked for, perhaps fenced.
+
+    Raises:
+        ValueError: It is something else; the message says what.
+    """
+    bare = _THOUGHT.sub("", text, count=1).strip()
+    fence = _FENCE.fullmatch(bare)
+    try:
+        found = json.loads(fence[1] if fence else bare)
+    except ValueError as error:
+        raise ValueError("the reply is not JSON") from error
+    if not isinstance(found, dict) or set(found) != {"items"}:
+        raise ValueError("the reply is not an object with the key 'items'")
+    entries = found["items"]
+    if not isinstance(entries, list):
+        raise ValueError("'items' is not a list")
+    items = []
+    for entry in entries:
+        if not isinstance(entry, dict) or set(entry) != {"item", "quote"}:
+            raise ValueError("an item must have the keys 'item' and 'quote' and no others")
+        item, quote = entry["item"], entry["quote"]
+        if not isinstance(item, str) or not isinstance(quote, str) or not item.strip():
+            raise ValueError("item and quote must be text")
+        items.append((" ".join(item.split()), quote))
+    return items
+
+
+def find_quote(quote: str, hit: Hit) -> tuple[int, int] | None:
+    """Where a quote stands in its document, whatever the spacing and case; None where nowhere.
+
+    Prompts show a neutralised text: a quote of what was changed there points to the whole hit.
+    """
+    pieces = quote.split()
+    if not pieces:
+        return None
+    pattern = re.compile(r"\s+".join(map(re.escape, pieces)), re.IGNORECASE)
+    found = pattern.search(hit.text)
+    if found:
+        return hit.start + found.start(), hit.start + found.end()
+    return (hit.start, hit.end) if pattern.search(neutral(hit.text)) else None
+
+
+def merged(readings: Sequence[Reading]) -> list[Item]:
+    """Items of all chunks, equal ones once, in the order of their first place.
+
+    Items are equal where their words are, whatever the case, accents, marks and a leading
+    article; a place that overlapping chunks share counts once.
+    """
+    texts: dict[str, str] = {}
+    places: dict[str, dict[tuple[str, int], tuple[Hit, int, int]]] = {}
+    for reading in readings:
+        for text, start, end in reading.items:
+            key = _same(text)
+            texts.setdefault(key, text)
+            spot = (reading.hit.document_id, start)
+            places.setdefault(key, {}).setdefault(spot, (reading.hit, start, end))
+    return [Item(text, tuple(places[key].values())) for key, text in texts.items()]
+
+
+def _same(text: str) -> str:
+    plain = [_PLAIN.normal(word) for word in words(text)]
+    bare = plain[1:] if len(plain) > 1 and _ARTICLES.match(plain[0]) else plain
+    return " ".join(bare) or text.casefold()
+
+
+def ranked_items(question: str, items: Sequence[Item]) -> list[Item]:
+    """Items in document order; those found most often first where the question asks for that."""
+    if not _FREQUENCY.search(question):
+        return list(items)
+    return sorted(items, key=lambda item: -len(item.places))
+
+
+def asks_overview(question: str) -> bool:
+    """True where an answer has to be written, not listed: themes, summaries, comparisons."""
+    return bool(_OVERVIEW.search(question))

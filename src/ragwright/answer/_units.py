@@ -1,0 +1,165 @@
+"""Questions about documents as such ("how many pages mention X?"), answered by counting words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ..core import Hit
+from ..models import TokenSource, sentence_spans
+
+Unit: TypeAlias = Literal["document", "page", "passage"]
+
+_UNIT = (
+    r"(?P<page>pages?|seiten?|páginas?)"
+    r"|(?P<passage>passages?|chunks?|sections?|chapters?|paragraphs?|extraits?|chapitres?"
+    r"|paragraphes?|abschnitte?n?|kapiteln?|absätzen?|secciones|capítulos?|párrafos?)"
+    r"|(?P<document>documents?|docs?|files?|articles?|papers?|reports?|texts?|sources?|fichiers?"
+    r"|textes?|rapports?|dokumente?n?|dateien|berichte?n?|artikeln?|texte?n?"
+    r"|documentos?|archivos?|artículos?|informes?|textos?)"
+)
+_COUNT = (
+    r"\b(?P<count>how many|the number of|number of|count(?: all| the)*|combien d(?:e |')"
+    r"|le nombre d(?:e |')|wie viele|die anzahl der|cuánt[oa]s|el número de)\s*"
+)
+_LIST = (
+    r"\b(?:list|name|show|give|find|which|what|liste[rz]?|donne[rz]?(?:-moi)?|montre[rz]?(?:-moi)?"
+    r"|quel(?:le)?s(?: sont)?|nenne|zeige|welche|lista|enumera|qué|cuáles son)\b"
+    r"(?:(?: me)?(?: (?:all|every|the|of|toutes|tous|les|alle|die|mir|todos|todas|los|las))*)\s+"
+)
+_ABOUT = (
+    r"(?:that |which |who |qui |die |der |que )?(?:do |does )?(?:mentions?|mentioning|discuss\w*"
+    r"|talks? about|talking about|refers? to|contains?|containing|cites?|citing|names?|describes?"
+    r"|deals? with|covers?|(?:are |is )?about|on"
+    r"|mentionnent|mentionne|(?:parlent|parle|traitent|traite) d(?:e la |e l'|es |u |e |')"
+    r"|évoquent|évoque|contiennent|contient|citent|cite|décrivent|décrit|sur"
+    r"|erwähnen|erwähnt|enthalten|enthält|nennen|nennt|behandeln|behandelt|handeln von|über"
+    r"|mencionan|menciona|hablan de|tratan de|contienen|contiene|citan|sobre)"
+)
+_EXISTS = (
+    r"(?:are there|are indexed|do you (?:have|know)|are in (?:the|this) \w+|y a-t-il|sont indexés"
+    r"|il y a|gibt es|hay)"
+)
+_QUESTION = re.compile(
+    rf"(?:{_COUNT}|{_LIST})(?:\w+ )?(?:{_UNIT})\b\s*"
+    rf"(?:{_ABOUT}\s+(?P<topic>.+?)|{_EXISTS}\b.*)\s*[?.!]*\s*$",
+    re.IGNORECASE | re.DOTALL,
+)
+_QUOTED = re.compile(r"[\"“„«]\s*([^\"“”«»]+?)\s*[\"”“»]")
+
+
+@dataclass(frozen=True, slots=True)
+class UnitQuestion:
+    """What is counted, what it has to hold, and whether a number or the list is asked for.
+
+    Attributes:
+        topic: As written, without quotes; empty where all units are counted.
+        terms: Every token a unit must hold.
+        phrases: Texts in quotes, which must stand there as they are (but for case and spaces).
+    """
+
+    unit: Unit
+    counts: bool
+    topic: str
+    terms: tuple[str, ...]
+    phrases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A unit that meets a question: its hit, and the span that shows it."""
+
+    hit: Hit
+    start: int
+    end: int
+    page: int | None = None
+
+
+def read_unit_question(question: str, analyzer: TokenSource) -> UnitQuestion | None:
+    """The question's parts, None where it is not one that words can answer exactly."""
+    found = _QUESTION.search(" ".join(question.replace("’", "'").split()))
+    if found is None:
+        return None
+    unit: Unit = "page" if found["page"] else "passage" if found["passage"] else "document"
+    topic = (found["topic"] or "").strip()
+    phrases = tuple(" ".join(p.casefold().split()) for p in _QUOTED.findall(topic))
+    terms = tuple(dict.fromkeys(analyzer.query_tokens(topic)))
+    if topic and not terms:
+        return None
+    return UnitQuestion(unit, bool(found["count"]), topic.strip('"“”„«» '), terms, phrases)
+
+
+def matching_units(
+    asked: UnitQuestion, hits: Sequence[Hit], analyzer: TokenSource
+) -> tuple[list[Found], int]:
+    """The units that hold all that is asked for, in document order, and how many there are.
+
+    A page is put together from all chunks that hold a part of it; a document meets the
+    question where one of its chunks does. Chunks of documents without pages are no page.
+    """
+    held: dict[tuple[str, int | str], set[str]] = {}
+    texts: dict[tuple[str, int | str], list[str]] = {}
+    first: dict[tuple[str, int | str], Found] = {}
+    matched: dict[tuple[str, int | str], Found] = {}
+    for hit in hits:
+        for start, end, page in _segments(hit, asked.unit):
+            if asked.unit == "page" and page is None:
+                continue
+            key = _key(asked.unit, hit, page)
+            text = hit.text[start - hit.start : end - hit.start]
+            tokens = set(analyzer.tokens(text))
+            first.setdefault(key, Found(hit, start, end, page))
+            if asked.unit == "page":
+                held.setdefault(key, set()).update(tokens)
+                texts.setdefault(key, []).append(text)
+            elif key not in matched and _meets(asked, tokens, text):
+                matched[key] = Found(hit, *_shown_by(asked, hit, (start, end), analyzer), page)
+    for key, tokens in held.items():
+        if _meets(asked, tokens, "\n".join(texts[key])):
+            spot = first[key]
+            span = _shown_by(asked, spot.hit, (spot.start, spot.end), analyzer)
+            matched[key] = Found(spot.hit, *span, spot.page)
+    return [matched[key] for key in first if key in matched], len(first)
+
+
+def _key(unit: Unit, hit: Hit, page: int | None) -> tuple[str, int | str]:
+    if unit == "document":
+        return hit.document_id, 0
+    return (hit.document_id, page or 0) if unit == "page" else (hit.document_id, hit.chunk_id)
+
+
+def _segments(hit: Hit, unit: Unit) -> Iterator[tuple[int, int, int | None]]:
+    """Spans of a hit in its document, one a page where pages are counted."""
+    if unit != "page":
+        yield hit.start, hit.end, hit.page
+        return
+    borders = [(hit.start, hit.page), *((at, page) for at, page in hit.pages if at > hit.start)]
+    for number, (start, page) in enumerate(borders):
+        end = borders[number + 1][0] if number + 1 < len(borders) else hit.end
+        yield start, end, page
+
+
+def _meets(asked: UnitQuestion, tokens: set[str], text: str) -> bool:
+    if not tokens.issuperset(asked.terms):
+        return False
+    if not asked.phrases:
+        return True
+    plain = " ".join(text.casefold().split())
+    return all(phrase in plain for phrase in asked.phrases)
+
+
+def _shown_by(
+    asked: UnitQuestion, hit: Hit, span: tuple[int, int], analyzer: TokenSource
+) -> tuple[int, int]:
+    """The first sentence that holds every term, else the one with the most, else the span."""
+    start, end = span
+    text = hit.text[start - hit.start : end - hit.start]
+    best, most = span, 0
+    for sentence in sentence_spans(text):
+        tokens = set(analyzer.tokens(text[sentence.start : sentence.end]))
+        count = len(tokens.intersection(asked.terms))
+        if count > most:
+            best, most = (start + sentence.start, start + sentence.end), count
+    return best

@@ -1,0 +1,158 @@
+"""The generator's window: how many tokens a prompt may have, and what has to go for it to fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..core import Hit, Persona, PromptError
+from ..flow import Message, Replies
+from ..models import Models, Tokenizer
+from ._context import HitOrder, count_tokens, named_hits, order_hits, shortened
+from ._prompt import Prompt, PromptOptions, compose
+
+MARGIN = 1.1
+"""How much a learned ratio may err."""
+
+_TURN = 4
+"""Tokens that a chat template adds to a turn, on the safe side."""
+
+_LEARNED_CALLS = 20
+_LEARNED_STEP = 0.25
+_LEAST_ROOM = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What is known of how a chat model counts.
+
+    Attributes:
+        tokens: Most tokens of prompt and reply together, None where unknown.
+        tokenizer: The model's own, None where unknown.
+        ratio: Characters a token that its past replies teach, 0 where too few do.
+    """
+
+    tokens: int | None = None
+    tokenizer: Tokenizer | None = None
+    ratio: float = 0.0
+
+    def count(self, text: str) -> int:
+        """Tokens of a text: counted, by the learned ratio with a margin, or estimated."""
+        if self.tokenizer is None and self.ratio > 0:
+            return math.ceil(len(text) / self.ratio * MARGIN)
+        return count_tokens(text, self.tokenizer)
+
+    def size(self, messages: Iterable[Message]) -> int:
+        """Tokens of a chat prompt, what surrounds each turn included."""
+        return _TURN + sum(self.count(turn.content) + _TURN for turn in messages)
+
+
+def generator_window(name: str, models: Models, replies: Replies | None = None) -> Window:
+    """The window of a configured chat model, with what its stored replies teach.
+
+    A ratio is taken from 20 replies on and rounded down to quarters of a character, so that
+    the next reply rarely changes which passages fit: another prompt would be paid for anew.
+    """
+    limit = models.settings_of(name).context_window
+    facts = None if replies is None else replies.facts(name)
+    if facts is None or facts.calls < _LEARNED_CALLS or not facts.prompt_tokens:
+        return Window(limit)
+    steps = math.floor(facts.characters / facts.prompt_tokens / _LEARNED_STEP)
+    return Window(limit, ratio=max(1, steps) * _LEARNED_STEP)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptFrame:
+    """Everything of an answering prompt but its passages, and the window it must fit."""
+
+    question: str
+    persona: Persona
+    parts: PromptOptions
+    window: Window
+    max_tokens: int
+    order: HitOrder = "best_first"
+
+    def room(self, most: int) -> int:
+        """Tokens left for passages, at most ``most``.
+
+        Raises:
+            PromptError: The prompt and the reply leave none.
+        """
+        if self.window.tokens is None:
+            return most
+        fixed = self.window.size(self._composed(()).messages)
+        left = self.window.tokens - self.max_tokens - fixed
+        if left < _LEAST_ROOM:
+            raise PromptError(
+                f"the prompt has about {fixed} tokens without any passage and the reply may have "
+                f"{self.max_tokens}: nothing is left of a window of {self.window.tokens}",
+                hint="lower answer.max_tokens, shorten prompt or persona, or take a model with a "
+                "larger window (models: context_window)",
+            )
+        return min(most, left)
+
+    def fitted(
+        self, hits: Sequence[Hit], summary: str = ""
+    ) -> tuple[Prompt, tuple[Hit, ...], tuple[str, ...]]:
+        """The whole prompt within the window, the passages in it in prompt order, and notes.
+
+        Passages come best first and go from the end, whole; the last one left is shortened.
+
+        Raises:
+            PromptError: Even so it does not fit.
+        """
+        kept = tuple(hits)
+        prompt = self._composed(kept, summary)
+        notes: list[str] = []
+        while (over := self._over(prompt)) > 0:
+            if summary or not kept:
+                raise PromptError(
+                    f"the prompt is about {over} tokens too long for a window of "
+                    f"{self.window.tokens} with a reply of {self.max_tokens}",
+                    hint="lower answer.max_tokens, or take a model with a larger window",
+                )
+            if len(kept) > 1:
+                notes.append(f"left out, the window is full: {named_hits(kept[-1:], len(kept))}")
+                kept = kept[:-1]
+            else:
+                room = self.window.count(kept[0].text) - over
+                short = shortened(kept[0], room, self.window.count)
+                if short is None or not short.text.strip():
+                    raise PromptError(
+                        "not a word of the best passage fits the model's window",
+                        hint="lower answer.max_tokens, or take a model with a larger window",
+                    )
+                notes.append(f"passage 1 was shortened to about {room} tokens to fit the window")
+                kept = (short,)
+            prompt = self._composed(kept)
+        return prompt, (kept if summary else order_hits(kept, self.order)), tuple(notes)
+
+    def _over(self, prompt: Prompt) -> int:
+        """Tokens over the window, 0 or less where it fits or is unknown."""
+        if self.window.tokens is None:
+            return 0
+        return self.window.size(prompt.messages) + self.max_tokens - self.window.tokens
+
+    def _composed(self, hits: Sequence[Hit], summary: str = "") -> Prompt:
+        shown = tuple(hits) if summary else order_hits(hits, self.order)
+        return compose(self.question, self.persona, shown, self.parts, summary=summary)
+
+
+def recent_turns(
+    history: Sequence[Message], fixed: str, reply: int, window: Window
+) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+    """The latest turns that fit a window beside a fixed text and a reply, and a note."""
+    if window.tokens is None:
+        return tuple(history), ()
+    left = window.tokens - reply - window.count(fixed) - 3 * _TURN
+    kept: list[Message] = []
+    for turn in reversed(history):
+        left -= window.count(turn.content) + _TURN
+        if left < 0:
+            break
+        kept.insert(0, turn)
+    if len(kept) == len(history):
+        return tuple(history), ()
+    note = f"{len(history) - len(kept)} earlier turns left out: the window is full"
+    return tuple(kept), (note,)
