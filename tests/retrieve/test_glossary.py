@@ -135,6 +135,20 @@ def test_the_document_that_the_query_points_at_decides_between_meanings() -> Non
     assert found.texts == ("What is XX102 on my SL1? (tower jammed)",)
 
 
+def test_words_of_a_meaning_do_not_decide_where_it_holds() -> None:
+    found = Glossary(
+        {
+            "XX208": (
+                Meaning("MINTEMP ERROR", "heading", "a", 0, 1, "MINTEMP ERROR MK4"),
+                Meaning("UV LED too cold", "heading", "b", 0, 1, "UV LED M1"),
+            )
+        }
+    )
+    assert found.expand("What does error XX208 mean on the M1?").texts == (
+        "What does error XX208 mean on the M1? (UV LED too cold)",
+    )
+
+
 def test_where_nothing_decides_each_meaning_is_a_text_of_its_own() -> None:
     both = several().expand("What is XX102?")
     assert both.texts == ("What is XX102? (homing failed)", "What is XX102? (tower jammed)")

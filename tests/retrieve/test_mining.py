@@ -35,6 +35,7 @@ def mined(text: str, **more: Any) -> dict[str, list[tuple[str, str]]]:
             "heading",
         ),
         ("## C2065: undeclared name\n", "C2065", "undeclared name", "heading"),
+        ("## E42 FIRMWARExPUMP\n", "E42", "FIRMWARExPUMP", "heading"),
         ("## E42\n\nThe pump is dry. Fill it.\n", "E42", "The pump is dry.", "heading"),
         ("| Code | Meaning |\n|---|---|\n| E42 | pump is dry |\n", "E42", "pump is dry", "row"),
         ("|Error E42|1|pump is dry|\n", "E42", "pump is dry", "row"),
@@ -160,7 +161,8 @@ def test_a_long_form_spells_the_short_one(parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["C2065", "APP_w304", "XX-31201", "LNK2019", "std::move", "camelCase", "v2.3.1"]
+    "word",
+    ["C2065", "APP_w304", "XX-31201", "LNK2019", "std::move", "camelCase", "v2.3.1", "04321"],
 )
 def test_codes_and_identifiers_are_codes(word: str) -> None:
     assert is_code(word)

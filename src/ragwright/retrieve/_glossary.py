@@ -266,7 +266,11 @@ def _fitting(
     if len(level) < 2:
         return level
     asked = set(analyzer.tokens(query)) - set(analyzer.tokens(term))
-    shared = [len(asked.intersection(analyzer.tokens(meaning.about))) for meaning in level]
+    # What the meaning itself says is no hint of where it holds: "error" stands in many.
+    shared = [
+        len(asked.intersection(analyzer.tokens(m.about)).difference(analyzer.tokens(m.text)))
+        for m in level
+    ]
     return [m for m, count in zip(level, shared, strict=True) if count == max(shared)]
 
 

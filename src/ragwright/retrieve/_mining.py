@@ -104,11 +104,16 @@ def mine_glossary(
 
 
 def is_code(word: str) -> bool:
-    """True for a code or an identifier: letters with digits, parts joined by _ or ::, camelCase."""
+    """True for a code or an identifier.
+
+    Letters with digits, digits with a leading zero, parts joined by ``_`` or ``::``, camelCase.
+    """
     if not 2 < len(word) <= 40:
         return False
     letter = any(c.isalpha() for c in word)
     digit = any(c.isdigit() for c in word)
+    if digit and not letter:
+        return bool(re.fullmatch(r"0\d{3,}", word))  # a number that counts has no leading zero
     if letter and digit:
         return not re.fullmatch(r"\d+(?:[.,]\d+)?[^\W\d_]{1,3}|\d+-[^\W\d_]+", word)
     return letter and bool("_" in word or "::" in word or _CAMEL.search(word))
@@ -217,6 +222,8 @@ def _named(heading: str) -> tuple[str, ...]:
     if len(plain.split()) > _HEADING_WORDS:
         return ()
     found = [m for m in _TOKEN.finditer(plain) if is_code(m[0])]
+    # Beside a code with digits, a word in mixed case is a word.
+    found = [m for m in found if any(c.isdigit() for c in m[0])] or found
     for one, other in pairwise(found):
         if not _JOINED.fullmatch(plain[one.end() : other.start()]):
             return ()
