@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ..models import detect_language
@@ -52,6 +53,13 @@ _TEXTS = {
         "places": "{n} lugares",
     },
 }
+
+_HINTS = {
+    "fr": re.compile(r"\b(?:combien|quel(?:le)?s?|liste[rz]|qui sont|dresse)\b", re.IGNORECASE),
+    "de": re.compile(r"\b(?:wie viele|welche|nenne|wer sind)\b", re.IGNORECASE),
+    "es": re.compile(r"\b(?:cuánt[oa]s|cuáles|enumera|quiénes)\b", re.IGNORECASE),
+}
+"""Words of asking that tell the language of a question too short for its function words."""
 
 
 def units_text(
@@ -104,5 +112,6 @@ def _listing(head: str, names: Sequence[str], total: int, texts: dict[str, str])
 
 
 def _language(question: str) -> str:
-    found = detect_language([question], least=2)
+    hinted = next((name for name, words in _HINTS.items() if words.search(question)), "")
+    found = hinted or detect_language([question], least=1)
     return found if found in _TEXTS else "en"
