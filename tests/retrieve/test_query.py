@@ -149,6 +149,22 @@ def test_two_such_replies_leave_the_question_as_it_was(bad: str | ChatReply) -> 
     assert notes[0].startswith("searched as asked")
 
 
+def test_a_code_of_the_question_must_survive() -> None:
+    asked = "What does XX-31201 mean?"
+    for method, reply in (
+        ("rewrite", rewritten("printer fan error")),
+        ("subqueries", '{"queries": ["printer fan", "error"]}'),
+    ):
+        driver = Driver(reply)
+        found, notes = driver.run(query_variants(asked, TARGET, options(method)))
+        assert found == (Variant(asked, asked),)
+        assert "'XX-31201'" in notes[0]
+        assert "'XX-31201'" in driver.chats[1].messages[-1].content
+    kept = Driver(rewritten("xx-31201 meaning"))
+    found, _ = kept.run(query_variants(asked, TARGET, options("rewrite")))
+    assert found[-1].keyword == "xx-31201 meaning"
+
+
 @pytest.mark.parametrize(
     "bad", ['{"queries": []}', '{"queries": [1]}', '{"queries": ["a","b","c","d","e"]}', "no"]
 )

@@ -73,11 +73,16 @@ class Glossary:
     entries: Mapping[str, tuple[Meaning, ...]] = field(default_factory=dict)
     left_out: int = 0
     _by_key: dict[str, str] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _longest: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
         """Index the terms by their words in small letters."""
+        longest = 0
         for term in self.entries:
-            self._by_key.setdefault(_key(words(term)), term)
+            parts = words(term)
+            longest = max(longest, len(parts))
+            self._by_key.setdefault(_key(parts), term)
+        object.__setattr__(self, "_longest", longest)
 
     def find(self, query: str) -> tuple[str, ...]:
         """Terms of the glossary in a query, as the glossary writes them, each once.
@@ -86,12 +91,11 @@ class Glossary:
         capital letters alone must be in capitals (*IT* is not *it*), unless the query has none.
         """
         parts = words(query)
-        longest = max((len(words(term)) for term in self.entries), default=0)
         small = query == query.lower()
         found: dict[str, None] = {}
         at = 0
         while at < len(parts):
-            for size in range(min(longest, len(parts) - at), 0, -1):
+            for size in range(min(self._longest, len(parts) - at), 0, -1):
                 piece = parts[at : at + size]
                 term = self._by_key.get(_key(piece))
                 if term is not None and _meant(term, piece, small):

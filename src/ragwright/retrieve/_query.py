@@ -12,6 +12,7 @@ The methods, in the order in which they are applied whatever order they are name
 ``glossary``    the meaning of each code in the question, for the dense channel; the keyword
                 channel keeps the question, where the code itself is the best evidence. No model.
 
+A rewrite, and subqueries together, must hold every code of the question, or they are refused.
 The question as asked stays in with a weight of its own. Whatever a model does wrong ends in a
 note, and the question is searched as asked.
 """
@@ -24,8 +25,10 @@ from typing import Literal, TypeAlias, get_args
 
 from ..core import ConfigError, option
 from ..flow import Flow, gather, settled
+from ..models import words
 from ._asking import Asking, Told, asked, json_object, object_schema, one_line
 from ._glossary import Glossary
+from ._mining import is_code
 from ._target import Target, Variant
 
 QueryMethod: TypeAlias = Literal["rewrite", "subqueries", "hyde", "query2doc", "glossary"]
@@ -131,7 +134,7 @@ def _rewritten(query: str, options: QueryOptions, notes: list[str]) -> Flow[str]
             options.model,
             "rewrite",
             {"question": query, "most": options.max_chars},
-            partial(_one_query, most=options.max_chars),
+            partial(_one_query, asked_for=_codes(query), most=options.max_chars),
             f"{query} (rewritten)",
             schema=_ONE,
         )
@@ -150,7 +153,7 @@ def _split(query: str, options: QueryOptions, notes: list[str]) -> Flow[tuple[st
             options.model,
             "subqueries",
             {"question": query, "most": options.subqueries, "length": options.max_chars},
-            partial(_queries, most=options.subqueries, length=options.max_chars),
+            partial(_queries, asked_for=_codes(query), options=options),
             tuple(f"{query} (part {n})" for n in range(1, min(2, options.subqueries) + 1)),
             schema=_SEVERAL,
         )
@@ -222,19 +225,34 @@ _ONE = object_schema({"query": {"type": "string"}})
 _SEVERAL = object_schema({"queries": {"type": "array", "items": {"type": "string"}}})
 
 
-def _one_query(text: str, most: int) -> str:
-    return one_line(json_object(text, {"query": str})["query"], most)
+def _codes(query: str) -> tuple[str, ...]:
+    """Codes and identifiers of a query: what a rewording must not lose."""
+    return tuple(dict.fromkeys(word for word in words(query) if is_code(word)))
 
 
-def _queries(text: str, most: int, length: int) -> tuple[str, ...]:
+def _kept(codes: tuple[str, ...], text: str) -> None:
+    lost = [code for code in codes if code.casefold() not in text.casefold()]
+    if lost:
+        raise ValueError(f"{lost[0]!r} of the question is missing")
+
+
+def _one_query(text: str, asked_for: tuple[str, ...], most: int) -> str:
+    found = one_line(json_object(text, {"query": str})["query"], most)
+    _kept(asked_for, found)
+    return found
+
+
+def _queries(text: str, asked_for: tuple[str, ...], options: QueryOptions) -> tuple[str, ...]:
     found = json_object(text, {"queries": list})["queries"]
     if not found:
         raise ValueError("'queries' is empty")
-    if len(found) > most:
-        raise ValueError(f"'queries' holds {len(found)}, more than {most}")
+    if len(found) > options.subqueries:
+        raise ValueError(f"'queries' holds {len(found)}, more than {options.subqueries}")
     if any(not isinstance(item, str) for item in found):
         raise ValueError("'queries' must hold strings")
-    return tuple(dict.fromkeys(one_line(item, length) for item in found))
+    made = tuple(dict.fromkeys(one_line(item, options.max_chars) for item in found))
+    _kept(asked_for, " ".join(made))
+    return made
 
 
 def _bounded(text: str, most: int) -> str:
