@@ -79,7 +79,8 @@ def iterate(query: str, target: Target, options: IterateOptions, once: Once) -> 
     first = yield from once(query)
     if options.method == "none" or options.rounds < 2 or not first.hits:
         return first
-    state = _State(query, first, options)
+    # A query that was cut for searching is read no longer than that.
+    state = _State(min(query, first.query, key=len), first, options)
     if options.method == "entities":
         yield from _follow(state, target, once)
     else:
