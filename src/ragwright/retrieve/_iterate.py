@@ -21,6 +21,9 @@ Once: TypeAlias = Callable[[str], Flow[Retrieved]]
 _DAMPING = 1
 """Constant of the fusion, 1 / (1 + rank): what a follow-up search puts first is what it is for."""
 
+_LEAST_READ = 1_000
+"""Characters of a question that are read in any case."""
+
 _TITLE = 2.0
 """How much more a hit counts whose title is the name that was followed."""
 
@@ -79,8 +82,9 @@ def iterate(query: str, target: Target, options: IterateOptions, once: Once) -> 
     first = yield from once(query)
     if options.method == "none" or options.rounds < 2 or not first.hits:
         return first
-    # A query that was cut for searching is read no longer than that.
-    state = _State(min(query, first.query, key=len), first, options)
+    # A query that was cut for searching is not read at full length either.
+    question = query.strip()[: max(len(first.query), _LEAST_READ)]
+    state = _State(question, first, options)
     if options.method == "entities":
         yield from _follow(state, target, once)
     else:
