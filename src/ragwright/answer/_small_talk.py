@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from ..core import Answer, Persona
@@ -15,6 +16,12 @@ _TEXTS = {
     "de": "Ich beantworte Fragen zu den Dokumenten dieses Projekts. Was möchten Sie wissen?",
     "es": "Respondo preguntas sobre los documentos de este proyecto. ¿Qué desea saber?",
 }
+_HINTS = {
+    "fr": r"bonjour|bonsoir|salut|coucou|merci|qui es-tu|qui êtes-vous|que peux-tu|ça va|au revoir",
+    "de": r"hallo|guten|danke|wer bist|was kannst|wie geht|tschüss|auf wiedersehen",
+    "es": r"hola|buen[oa]s|gracias|quién eres|qué puedes|qué tal|adiós",
+}
+"""Greetings hold too few function words to tell their language by."""
 
 
 def reply_without_documents(question: str, persona: Persona, setup: AnswerSetup) -> Flow[Answer]:
@@ -23,7 +30,8 @@ def reply_without_documents(question: str, persona: Persona, setup: AnswerSetup)
     if model != ExtractiveReranker.name:
         closed = replace(setup, options=replace(setup.options, closed_book=True))
         return (yield from write(question, persona, (), closed))
-    language = detect_language([question], least=1)
+    hints = (name for name, words in _HINTS.items() if re.search(rf"\b(?:{words})", question, re.I))
+    language = next(hints, "") or detect_language([question], least=1)
     return Answer(
         question,
         _TEXTS.get(language, _TEXTS["en"]),

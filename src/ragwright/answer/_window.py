@@ -116,7 +116,8 @@ class PromptFrame:
                 notes.append(f"left out, the window is full: {named_hits(kept[-1:], len(kept))}")
                 kept = kept[:-1]
             else:
-                room = self.window.count(kept[0].text) - over
+                length = self.window.count(kept[0].text)
+                room = max(length - over, length // 2)  # a template may show a passage twice
                 short = shortened(kept[0], room, self.window.count)
                 if short is None or not short.text.strip():
                     raise PromptError(

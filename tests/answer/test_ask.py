@@ -1,0 +1,167 @@
+"""Asking end to end: which route a question takes, and what its answer says about that."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+from answer_fakes import hit
+from test_corpus import LETTERS, Shelf
+
+from ragwright.answer import AnswerOptions, AnswerSetup, AskPlan, ask
+from ragwright.core import Answer, Persona
+from ragwright.flow import Lookup, LookupReply, Runner, Search, SearchReply, Sql
+from ragwright.models import Models, model_handlers
+from ragwright.retrieve import (
+    DatabaseOptions,
+    Databases,
+    RetrieveOptions,
+    RouteOptions,
+    SqlHandler,
+    Target,
+)
+from ragwright.testing import Reply, ScriptedServer, ServerRequest
+
+PERSONAS = [Persona("engineer", audience="engineers"), Persona("marketing")]
+TARGET = Target("s1")
+
+
+class Index(Shelf):
+    """A shelf that also finds by keyword: everything, in order."""
+
+    def one(self, request: object) -> SearchReply | LookupReply:
+        if isinstance(request, Search) and request.channel == "keyword":
+            self.seen.append(request)
+            return SearchReply(tuple((key, 1.0) for key in list(self.hits)[: request.k]))
+        return super().one(request)
+
+
+def asked(question: str, plan: AskPlan, databases: Databases | None = None) -> list[Answer]:
+    index = Index(LETTERS)
+    routes = {**model_handlers(Models()), Search: index, Lookup: index}
+    if databases is not None:
+        routes[Sql] = SqlHandler(databases)
+    with Runner(routes) as runner:
+        return runner.run(ask(question, PERSONAS, TARGET, plan))
+
+
+def plan(method: str, model: str = "extractive", **more: object) -> AskPlan:
+    options = RetrieveOptions(route=RouteOptions(method))  # type: ignore[arg-type]
+    return AskPlan(options, AnswerSetup(AnswerOptions(model=model)), **more)  # type: ignore[arg-type]
+
+
+def test_by_default_every_question_goes_to_the_index() -> None:
+    for question in ("Hello", "How many documents mention the pump?", "Who repaired the pump?"):
+        first, _ = asked(question, plan("index"))
+        assert first.route == "index"
+        assert first.route_reason == "keyword search"
+
+
+def test_a_count_is_answered_from_every_chunk_and_says_why() -> None:
+    first, second = asked("How many documents mention the pump?", plan("rules"))
+    assert first.text.startswith("2 of 3 documents")
+    assert (first.route, second.route) == ("corpus", "corpus")
+    assert first.route_reason.startswith("it counts documents")
+    assert second.persona == "marketing"
+
+
+def test_a_plain_question_says_that_no_rule_spoke_and_how_it_was_searched() -> None:
+    first, _ = asked("Who repaired the pump?", plan("rules"))
+    assert first.route == "index"
+    assert first.route_reason == "no rule says otherwise; keyword search"
+    assert not first.abstained
+
+
+def test_offline_small_talk_is_turned_down_politely_in_its_language() -> None:
+    first, _ = asked("Bonjour !", plan("rules"))
+    assert first.route == "none"
+    assert first.abstained
+    assert first.text.startswith("Je réponds")
+    assert "greeting" in first.route_reason
+    assert not first.hits
+
+
+def test_with_a_chat_model_small_talk_is_answered_without_passages() -> None:
+    with ScriptedServer("Hello to you.") as server:
+        first, _ = asked("Good morning", plan("rules", f"{server.url}#scripted"))
+        assert first.text == "Hello to you."
+        assert first.route == "none"
+        assert "fuel pump" not in server.requests[0].prompt
+
+
+def shop(folder: Path) -> Databases:
+    connection = sqlite3.connect(folder / "shop.db")
+    connection.executescript("CREATE TABLE orders (id, amount); INSERT INTO orders VALUES (1, 42);")
+    connection.close()
+    return Databases([DatabaseOptions("shop", "sqlite:///shop.db")], folder)
+
+
+def writes(statement: str) -> object:
+    def script(request: ServerRequest) -> str | Reply:
+        if "Database shop" in request.prompt or "did not work" in request.prompt:
+            return json.dumps({"statement": statement})
+        return "The amount is 42 [1]."
+
+    return script
+
+
+def test_a_question_about_a_table_is_answered_from_its_rows(tmp_path: Path) -> None:
+    databases = shop(tmp_path)
+    with ScriptedServer(writes("SELECT amount FROM orders")) as server:  # type: ignore[arg-type]
+        asking = plan("rules", f"{server.url}#scripted", databases=databases.described())
+        first, _ = asked("What is the total amount of all orders?", asking, databases)
+        assert first.route == "sql"
+        assert "table 'orders'" in first.route_reason
+        assert first.citations[0].source == "sql:shop"
+        assert "| 42 |" in first.hits[0].text
+        assert any("SELECT amount FROM orders" in note for note in first.notes)
+        assert "| 42 |" in server.requests[-1].prompt
+
+
+def test_where_the_database_fails_the_index_answers_and_says_so(tmp_path: Path) -> None:
+    databases = shop(tmp_path)
+    with ScriptedServer(writes("DROP TABLE orders")) as server:  # type: ignore[arg-type]
+        asking = plan("rules", f"{server.url}#scripted", databases=databases.described())
+        first, _ = asked("What is the total amount of all orders?", asking, databases)
+        assert first.route == "index"
+        assert "the index answers" in first.route_reason
+        assert any("begins with 'DROP'" in note for note in first.notes)
+
+
+def test_offline_a_table_is_never_asked_and_the_reason_says_so(tmp_path: Path) -> None:
+    databases = shop(tmp_path)
+    asking = plan("rules", databases=databases.described())
+    first, _ = asked("What is the total amount of all orders?", asking, databases)
+    assert first.route == "index"
+    assert "no chat model is set" in first.route_reason
+
+
+def test_a_model_may_ask_for_rewriting_and_splitting() -> None:
+    route = {"route": "index", "database": "", "reason": "r", "rewrite": True, "split": False}
+
+    def script(request: ServerRequest) -> str | Reply:
+        if "search queries" in str(request.body["messages"][0]["content"]):
+            return json.dumps({"query": "pump repair"})
+        if "You decide where" in str(request.body["messages"][0]["content"]):
+            return json.dumps(route)
+        return "Carol [2]."
+
+    with ScriptedServer(script) as server:
+        first, _ = asked("Who, pray, repaired it?", plan("model", f"{server.url}#scripted"))
+    assert first.route == "index"
+    assert first.route_reason.startswith("r (")
+    assert any("pump repair" in note for note in first.notes)
+
+
+def test_a_dry_run_of_a_routed_question_bounds_the_calls() -> None:
+    with ScriptedServer("x") as server:
+        index = Index([*LETTERS, hit(9, "More.")])
+        routes = {**model_handlers(Models()), Search: index, Lookup: index}
+        asking = plan("model", f"{server.url}#scripted")
+        with Runner(routes) as runner:
+            forecast = runner.forecast([lambda: ask("Who is it?", PERSONAS, TARGET, asking)])
+    assert not forecast.uncertain
+    assert forecast.calls.low == 3  # the router and one answer a persona
+    assert forecast.calls.high == 2 + 5  # the router twice, and each chunk
+    assert not server.requests
