@@ -62,6 +62,8 @@ def command(
     dry_run: DryRun = False,
 ) -> None:
     """Answer a question from the index, with citations, for one or several personas."""
+    if question is None:
+        _refuse_in_conversation(trace or dry_run)
     console = Console(quiet, output)
     names = [name.strip() for name in personas.split(",") if name.strip()] or [""]
     plain = not as_json and output is None and len(names) == 1 and not trace
@@ -75,17 +77,10 @@ def command(
     )
     with Workbench.open(project, session) as bench:
         if question is None:
-            if trace or dry_run:
-                raise ConfigError(
-                    "a conversation has no --trace and no --dry-run",
-                    where="ragwright ask",
-                    hint="give the question on the command line",
-                )
             _converse(bench, console, names, as_json)
             return
         if dry_run:
-            forecast = bench.forecast_ask(question, names)
-            show_forecast(console, forecast, as_json)
+            show_forecast(console, bench.forecast_ask(question, names), as_json)
             return
         entries: list[TraceEntry] | None = [] if trace else None
         pieces: list[str] = []
@@ -100,14 +95,19 @@ def command(
             console.piece("\n")
     if as_json:
         shown = {"answers": [answer_json(made) for made in answers]}
-        if entries is not None:
-            shown["trace"] = trace_json(entries)
-        console.json(shown)
-        return
-    blocks = [answer_text(made, streamed=bool(pieces)) for made in answers]
-    if entries is not None:
-        blocks.append(trace_text(entries))
-    console.result("\n\n".join(blocks))
+        console.json(shown if entries is None else {**shown, "trace": trace_json(entries)})
+    else:
+        blocks = [answer_text(made, streamed=bool(pieces)) for made in answers]
+        console.result("\n\n".join(blocks if entries is None else [*blocks, trace_text(entries)]))
+
+
+def _refuse_in_conversation(asked: bool) -> None:
+    if asked:
+        raise ConfigError(
+            "a conversation has no --trace and no --dry-run",
+            where="ragwright ask",
+            hint="give the question on the command line",
+        )
 
 
 def _shown(console: Console, pieces: list[str]) -> Callable[[str], None]:
