@@ -19,7 +19,7 @@ from ragwright.answer import (
 )
 from ragwright.answer._corpus import PAGE
 from ragwright.answer._corpus_read import Reading, find_quote, merged, read_items
-from ragwright.answer._units import matching_units, read_unit_question
+from ragwright.answer._units import Found, UnitCount, UnitQuestion, read_unit_question
 from ragwright.core import Filter, Hit, ModelReplyError, Persona, RetrieveError
 from ragwright.flow import (
     BatchHandler,
@@ -49,6 +49,16 @@ LETTERS = [
     part("b", 0, "The lamp is red. Nobody mended it."),
     part("c", 0, "The PUMP of the town stands still, wrote bob stone. Fuel is dear."),
 ]
+
+
+def matching_units(
+    asked: UnitQuestion, hits: list[Hit], analyzer: Analyzer
+) -> tuple[list[Found], int]:
+    """The count over chunks given one by one."""
+    counting = UnitCount(asked, analyzer)
+    for one in hits:
+        counting.add([one])
+    return counting.result()
 
 
 class Shelf(BatchHandler[object, object]):

@@ -89,27 +89,27 @@ def named_hits(hits: Sequence[Hit], first: int) -> str:
 
 
 def shortened(hit: Hit, room: int, count: Counter) -> Hit | None:
-    """A hit cut to at most ``room`` tokens, at the end of a sentence where one fits, else a word.
+    """The first piece of a hit that is cut to ``room`` tokens (see :func:`split_hit`).
 
-    None where not even a word fits.
+    None where nothing fits.
     """
     return next(split_hit(hit, room, count), None)
 
 
 def split_hit(hit: Hit, room: int, count: Counter) -> Iterator[Hit]:
-    """A hit in pieces of at most ``room`` tokens, cut between sentences, else words.
+    """A hit in pieces of at most ``room`` tokens, cut between sentences, else words, else inside.
 
-    Each piece has its own span; together they hold all but the space between them. A word
-    that alone is over the room ends the pieces.
+    Each piece has its own span; together they hold all but the space between them. Where not
+    even a character fits, the pieces end.
     """
     text = hit.text
     ends = [span.end for span in sentence_spans(text)]
     spaces = [at for at, character in enumerate(text) if character.isspace()] + [len(text)]
     start = 0
     while start < len(text):
-        end = _furthest(text, start, ends, room, count) or _furthest(
-            text, start, spaces, room, count
-        )
+        borders = (ends, spaces, range(start + 1, len(text) + 1))
+        reached = (_furthest(text, start, found, room, count) for found in borders)
+        end = next((at for at in reached if at is not None), None)
         if end is None:
             return
         if text[start:end].strip():

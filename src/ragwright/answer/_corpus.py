@@ -9,7 +9,7 @@ chunks are scored together and the best are quoted in the order of the documents
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..core import (
@@ -26,10 +26,10 @@ from ..core import (
     Usage,
 )
 from ..flow import Flow, Search, SearchReply, gather, lookup, send, settled
-from ..models import ExtractiveReranker, TokenSource, make_analyzer
+from ..models import ExtractiveReranker, make_analyzer
 from ..retrieve import Target
 from ._citations import citation
-from ._corpus_offline import quote_everything
+from ._corpus_offline import Quotable, quote_everything
 from ._corpus_read import (
     Item,
     Reading,
@@ -42,10 +42,13 @@ from ._corpus_read import (
 )
 from ._corpus_text import items_text, units_text
 from ._flow import AnswerSetup, answer, refusal
-from ._units import Found, UnitQuestion, matching_units, read_unit_question
+from ._units import Found, UnitCount, UnitQuestion, read_unit_question
 
 PAGE = 500
-"""Chunks listed, and fetched, by one request."""
+"""Chunks listed by one request."""
+
+_FETCHED = 32
+"""Chunks fetched, and then read, at once."""
 
 _STAND_IN = 5
 
@@ -74,18 +77,20 @@ def answer_from_corpus(
         )
     analyzer = target.analyzer or make_analyzer()
     unit_question = read_unit_question(question, analyzer)
-    model = setup.options.model
-    offline = model == ExtractiveReranker.name
-    if unit_question is None and not offline:
-        _guard(len(ids), setup)
-    hits = yield from _fetched(target, ids)
-    read = f"read {len(hits)} of {len(ids)} chunks"
+    read = f"read {len(ids)} of {len(ids)} chunks"
     if unit_question is not None:
-        made = _counted(question, unit_question, hits, setup, analyzer)
+        counting = UnitCount(unit_question, analyzer)
+        yield from _each_page(target, ids, counting.add)
+        made = _counted(question, unit_question, counting, setup)
         return _for_each(made, personas, (read, *notes))
-    if offline:
-        quoted = yield from quote_everything(question, personas, hits, setup.options, analyzer)
+    if setup.options.model == ExtractiveReranker.name:
+        quotable = Quotable(question, analyzer)
+        yield from _each_page(target, ids, quotable.add)
+        quoted = yield from quote_everything(question, personas, quotable, setup.options)
         return [replace(one, route="corpus", notes=(read, *notes, *one.notes)) for one in quoted]
+    _guard(len(ids), setup)
+    hits: list[Hit] = []
+    yield from _each_page(target, ids, hits.extend)
     readings = yield from _mapped(question, hits, setup)
     if asks_overview(question):
         return (yield from _written(question, personas, readings, setup, notes))
@@ -120,13 +125,26 @@ def _guard(chunks: int, setup: AnswerSetup) -> None:
         )
 
 
-def _fetched(target: Target, ids: Sequence[str]) -> Flow[list[Hit]]:
-    """The chunks behind the ids, numbered in document order."""
-    hits: list[Hit] = []
-    for start in range(0, len(ids), PAGE):
-        found = (yield from lookup(target.snapshot, ids[start : start + PAGE])).hits
-        hits += [replace(hit, rank=start + at) for at, hit in enumerate(found, 1)]
-    return hits
+def _each_page(
+    target: Target, ids: Sequence[str], take: Callable[[Sequence[Hit]], None]
+) -> Flow[None]:
+    """Hand over the chunks behind the ids page by page, numbered in document order.
+
+    Pages are small: what ``take`` does runs on the runner's loop, between two requests.
+
+    Raises:
+        RetrieveError: A chunk that was listed is not there.
+    """
+    for start in range(0, len(ids), _FETCHED):
+        page = ids[start : start + _FETCHED]
+        found = (yield from lookup(target.snapshot, page)).hits
+        if len(found) != len(page):
+            raise RetrieveError(
+                f"{len(page)} chunks were listed, {len(found)} of them could be fetched",
+                where=f"snapshot {target.snapshot}",
+                hint="the index answers from two different states: refresh it",
+            )
+        take([replace(hit, rank=start + at) for at, hit in enumerate(found, 1)])
 
 
 def _for_each(made: Answer, personas: Sequence[Persona], notes: Sequence[str]) -> list[Answer]:
@@ -139,12 +157,11 @@ def _for_each(made: Answer, personas: Sequence[Persona], notes: Sequence[str]) -
 def _counted(
     question: str,
     asked: UnitQuestion,
-    hits: Sequence[Hit],
+    counting: UnitCount,
     setup: AnswerSetup,
-    analyzer: TokenSource,
 ) -> Answer:
     """The exact answer to a question about documents, pages or passages."""
-    found, total = matching_units(asked, hits, analyzer)
+    found, total = counting.result()
     if asked.unit == "page" and not total:
         raise RetrieveError(
             "the documents of this corpus have no pages", hint="ask for documents or passages"

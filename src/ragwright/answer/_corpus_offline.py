@@ -16,34 +16,67 @@ MOST_SENTENCES = 4_000
 """Sentences scored together; of more, those with the most words of the question."""
 
 
+class Quotable:
+    """Collects, from chunks given in document order, the sentences worth scoring."""
+
+    def __init__(self, question: str, analyzer: TokenSource) -> None:
+        self._analyzer = analyzer
+        self._asked = set(analyzer.query_tokens(question))
+        self._found: list[tuple[int, Sentence]] = []
+        self._shared: dict[int, set[str]] = {}
+        self._hits: dict[int, Hit] = {}
+
+    def add(self, hits: Sequence[Hit]) -> None:
+        """Read further chunks; of each, the sentences that share a word with the question."""
+        for _, group in groupby(hits, key=lambda hit: hit.document_id):
+            numbered = list(group)
+            for sentence in split_sentences(numbered):
+                held = self._asked.intersection(self._analyzer.tokens(sentence.text))
+                if held:
+                    hit = numbered[sentence.number - 1]
+                    self._hits[hit.rank] = hit
+                    self._shared.setdefault(hit.rank, set()).update(held)
+                    self._found.append((len(held), replace(sentence, number=hit.rank)))
+
+    def hit(self, number: int) -> Hit:
+        """The chunk with a number (its rank in document order)."""
+        return self._hits[number]
+
+    def sentences(self) -> tuple[list[Sentence], tuple[str, ...]]:
+        """What was collected, sentences of the best chunks first, and a note where not all is."""
+        found = self._found
+        notes: tuple[str, ...] = ()
+        if len(found) > MOST_SENTENCES:
+            notes = (
+                f"{MOST_SENTENCES} of {len(found)} sentences that share a word with the question "
+                "were weighed",
+            )
+            best = sorted(range(len(found)), key=lambda i: (-found[i][0], i))[:MOST_SENTENCES]
+            found = [found[i] for i in sorted(best)]
+        # The model reads chunks best first; within one, sentences stay in their order.
+        order = sorted(found, key=lambda p: (-len(self._shared[p[1].number]), p[1].number))
+        return [sentence for _, sentence in order], notes
+
+
 def quote_everything(
-    question: str,
-    personas: Sequence[Persona],
-    hits: Sequence[Hit],
-    options: AnswerOptions,
-    analyzer: TokenSource,
+    question: str, personas: Sequence[Persona], quotable: Quotable, options: AnswerOptions
 ) -> Flow[list[Answer]]:
     """One answer per persona, quoted from anywhere in the corpus, in document order.
 
     All sentences that share a word with the question are scored in one request, so that each
     is weighed against all others.
     """
-    sentences, notes = _candidates(question, hits, analyzer)
+    sentences, notes = quotable.sentences()
     scores: tuple[float, ...] = ()
     if sentences:
         sources = list(dict.fromkeys(sentence.document_id for sentence in sentences))
         scores = yield from score_sentences(question, sentences, sources)
-    return [
-        _quoted(
-            question,
-            persona,
-            hits,
-            options,
-            select_everywhere(sentences, scores, persona, options),
-            notes,
-        )
-        for persona in personas
-    ]
+    made = []
+    for persona in personas:
+        selection = select_everywhere(sentences, scores, persona, options)
+        answer = Answer(question, "", persona.name, model=ExtractiveReranker.name, notes=notes)
+        made.append(_quoted(answer, persona, quotable, options, selection))
+    return made
 
 
 def select_everywhere(
@@ -65,53 +98,22 @@ def select_everywhere(
     return Selection(tuple(ordered), chosen.best, chosen.score)
 
 
-def _candidates(
-    question: str, hits: Sequence[Hit], analyzer: TokenSource
-) -> tuple[list[Sentence], tuple[str, ...]]:
-    """Sentences worth scoring, those of the best chunks first, and a note where some are not."""
-    asked = set(analyzer.query_tokens(question))
-    found: list[tuple[int, Sentence]] = []
-    shared: dict[int, set[str]] = {}
-    for _, group in groupby(enumerate(hits, 1), key=lambda pair: pair[1].document_id):
-        numbered = list(group)
-        first = numbered[0][0]
-        for sentence in split_sentences([hit for _, hit in numbered]):
-            held = asked.intersection(analyzer.tokens(sentence.text))
-            if held:
-                number = first + sentence.number - 1
-                shared.setdefault(number, set()).update(held)
-                found.append((len(held), replace(sentence, number=number)))
-    notes: tuple[str, ...] = ()
-    if len(found) > MOST_SENTENCES:
-        notes = (
-            f"{MOST_SENTENCES} of {len(found)} sentences that share a word with the question "
-            "were weighed",
-        )
-        best = sorted(range(len(found)), key=lambda i: (-found[i][0], i))[:MOST_SENTENCES]
-        found = [found[i] for i in sorted(best)]
-    # The model reads chunks best first; within one, sentences stay in their order.
-    found.sort(key=lambda pair: (-len(shared[pair[1].number]), pair[1].number))
-    return [sentence for _, sentence in found], notes
-
-
 def _quoted(
-    question: str,
+    blank: Answer,
     persona: Persona,
-    hits: Sequence[Hit],
+    quotable: Quotable,
     options: AnswerOptions,
     selection: Selection,
-    notes: tuple[str, ...],
 ) -> Answer:
-    blank = Answer(question, "", persona.name, model=ExtractiveReranker.name, notes=notes)
     if not selection.chosen:
         best = f"{selection.score:.2f}" if selection.best else "none"
         note = f"no sentence reaches {options.threshold:.2f}; the best score is {best}"
-        return replace(blank, text=refusal(question), abstained=True, notes=(*notes, note))
+        text = refusal(blank.question)
+        return replace(blank, text=text, abstained=True, notes=(*blank.notes, note))
     used = list(dict.fromkeys(sentence.number for sentence in selection.chosen))
-    shown = [replace(hits[number - 1], rank=at) for at, number in enumerate(used, 1)]
+    shown = [replace(quotable.hit(number), rank=at) for at, number in enumerate(used, 1)]
     chosen = tuple(replace(s, number=used.index(s.number) + 1) for s in selection.chosen)
     text, citations, more = quoted(replace(selection, chosen=chosen), shown, persona)
     label = f"{QUOTED}; best score {selection.score:.2f}"
-    return replace(
-        blank, text=text, citations=citations, hits=tuple(shown), notes=(label, *notes, *more)
-    )
+    notes = (label, *blank.notes, *more)
+    return replace(blank, text=text, citations=citations, hits=tuple(shown), notes=notes)

@@ -91,37 +91,51 @@ def read_unit_question(question: str, analyzer: TokenSource) -> UnitQuestion | N
     return UnitQuestion(unit, bool(found["count"]), topic.strip('"“”„«» '), terms, phrases)
 
 
-def matching_units(
-    asked: UnitQuestion, hits: Sequence[Hit], analyzer: TokenSource
-) -> tuple[list[Found], int]:
-    """The units that hold all that is asked for, in document order, and how many there are.
+class UnitCount:
+    """Finds the units that hold all that is asked for, from chunks given in document order.
 
     A page is put together from all chunks that hold a part of it; a document meets the
     question where one of its chunks does. Chunks of documents without pages are no page.
     """
-    held: dict[tuple[str, int | str], set[str]] = {}
-    texts: dict[tuple[str, int | str], list[str]] = {}
-    first: dict[tuple[str, int | str], Found] = {}
-    matched: dict[tuple[str, int | str], Found] = {}
-    for hit in hits:
-        for start, end, page in _segments(hit, asked.unit):
-            if asked.unit == "page" and page is None:
-                continue
-            key = _key(asked.unit, hit, page)
-            text = hit.text[start - hit.start : end - hit.start]
-            tokens = set(analyzer.tokens(text))
-            first.setdefault(key, Found(hit, start, end, page))
-            if asked.unit == "page":
-                held.setdefault(key, set()).update(tokens)
-                texts.setdefault(key, []).append(text)
-            elif key not in matched and _meets(asked, tokens, text):
-                matched[key] = Found(hit, *_shown_by(asked, hit, (start, end), analyzer), page)
-    for key, tokens in held.items():
-        if _meets(asked, tokens, "\n".join(texts[key])):
-            spot = first[key]
-            span = _shown_by(asked, spot.hit, (spot.start, spot.end), analyzer)
-            matched[key] = Found(spot.hit, *span, spot.page)
-    return [matched[key] for key in first if key in matched], len(first)
+
+    def __init__(self, asked: UnitQuestion, analyzer: TokenSource) -> None:
+        self._asked = asked
+        self._analyzer = analyzer
+        self._held: dict[tuple[str, int | str], set[str]] = {}
+        self._texts: dict[tuple[str, int | str], list[str]] = {}
+        self._first: dict[tuple[str, int | str], Found] = {}
+        self._matched: dict[tuple[str, int | str], Found] = {}
+
+    def add(self, hits: Sequence[Hit]) -> None:
+        """Read further chunks."""
+        for hit in hits:
+            for start, end, page in _segments(hit, self._asked.unit):
+                if self._asked.unit != "page" or page is not None:
+                    self._read(hit, start, end, page)
+
+    def _read(self, hit: Hit, start: int, end: int, page: int | None) -> None:
+        asked = self._asked
+        key = _key(asked.unit, hit, page)
+        self._first.setdefault(key, Found(hit, start, end, page))
+        if not asked.topic or key in self._matched:
+            return
+        text = hit.text[start - hit.start : end - hit.start]
+        tokens = set(self._analyzer.tokens(text))
+        if asked.unit == "page":
+            tokens = self._held.setdefault(key, set()) | tokens
+            self._held[key] = tokens.intersection(asked.terms)
+            if asked.phrases:
+                self._texts.setdefault(key, []).append(text)
+                text = "\n".join(self._texts[key])
+        if _meets(asked, tokens, text):
+            span = _shown_by(asked, hit, (start, end), self._analyzer)
+            self._matched[key] = Found(hit, *span, page)
+
+    def result(self) -> tuple[list[Found], int]:
+        """The units that meet the question, in document order, and how many there are in all."""
+        if not self._asked.topic:
+            return list(self._first.values()), len(self._first)
+        return [self._matched[key] for key in self._first if key in self._matched], len(self._first)
 
 
 def _key(unit: Unit, hit: Hit, page: int | None) -> tuple[str, int | str]:
