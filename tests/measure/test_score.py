@@ -15,12 +15,14 @@ from ragwright.measure import (
     Measure,
     MeasureSetup,
     check_setup,
+    default_measures,
     definitions,
     parse_measure,
     parse_measures,
     score_row,
     score_rows,
 )
+from ragwright.measure._defaults import DEFAULTS
 from ragwright.measure._score import COMPUTED
 
 
@@ -152,3 +154,12 @@ def test_rows_are_streamed_one_at_a_time() -> None:
     scores = score_rows(rows(), OFFLINE)  # type: ignore[arg-type]
     next(scores)
     assert taken == 1
+
+
+def test_default_measures_are_those_the_rows_have_fields_for() -> None:
+    assert [str(m) for m in default_measures([Row("r", "?")])] == []
+    answered = Row("r", "?", "a", "b")
+    assert {str(m) for m in default_measures([answered])} == {"Contains", "TokenF1"}
+    everything = default_measures([Row("x", "?"), FULL])
+    assert len(everything) == len(DEFAULTS)
+    assert all(measure.definition.model == "none" for measure in everything)

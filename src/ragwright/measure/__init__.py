@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._alignment import BertScorer, MoverScorer
 from ._catalogue import definitions
+from ._defaults import default_measures
 from ._definition import Definition
 from ._embedded import QADistances, qa_distances
 from ._measure import Measure, parse_measure, parse_measures
@@ -22,6 +23,7 @@ __all__ = [
     "Summary",
     "aggregate",
     "check_setup",
+    "default_measures",
     "definitions",
     "parse_measure",
     "parse_measures",

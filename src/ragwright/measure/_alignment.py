@@ -8,6 +8,8 @@ the work is batched, kept off the event loop and never done twice. Their model n
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -21,7 +23,10 @@ from ..core import ConfigError, require, text_hash
 from ..models import Reranker
 
 Matrix = NDArray[np.float64]
+Tokens = tuple[Matrix, NDArray[np.bool_]]
 _PARTS = ("F1", "precision", "recall")
+_KEPT_TOKENS = 10_000
+"""Tokens whose vectors are remembered: 30 MB at 384 numbers each."""
 
 
 class TokenModel:
@@ -55,12 +60,26 @@ class TokenModel:
         limits.append(getattr(self.model.config, "max_position_embeddings", limits[0]))
         self.window = int(min(limits))
         self.identity = _identity(home)
+        self._known: OrderedDict[str, Tokens] = OrderedDict()
+        self._lock = threading.Lock()
 
-    def vectors(self, text: str) -> tuple[Matrix, NDArray[np.bool_]]:
+    def vectors(self, text: str) -> Tokens:
         """Unit vectors of all tokens, shape (tokens, dimensions), and which are the text's own.
 
-        The others are special tokens: something may match them, they count for nothing.
+        The others are special tokens: something may match them, they count for nothing. What
+        was read last is remembered, since several measures ask for the same texts.
         """
+        with self._lock:
+            known = self._known.get(text)
+            if known is None:
+                known = self._known[text] = self._read(text)
+                while sum(len(own) for _, own in self._known.values()) > _KEPT_TOKENS:
+                    self._known.popitem(last=False)
+            self._known[text] = known
+            self._known.move_to_end(text)
+        return known
+
+    def _read(self, text: str) -> Tokens:
         made = self.tokenizer(
             text.strip(),
             truncation=True,
@@ -116,11 +135,7 @@ class MoverScorer(Reranker):
         return [mover_score(_own(self.tokens.vectors(text)), reference) for text in passages]
 
 
-def bert_score(
-    response: tuple[Matrix, NDArray[np.bool_]],
-    reference: tuple[Matrix, NDArray[np.bool_]],
-    part: str = "F1",
-) -> float:
+def bert_score(response: Tokens, reference: Tokens, part: str = "F1") -> float:
     """Greedy matching by cosine (Zhang et al. 2020), special tokens matched but not counted."""
     (ours, own), (theirs, their_own) = response, reference
     if not own.any() or not their_own.any():
@@ -142,6 +157,8 @@ def mover_score(response: Matrix, reference: Matrix) -> float:
     Args:
         response: Unit vectors, shape (tokens, dimensions); every token weighs the same.
         reference: Likewise.
+
+    The exact transport takes about 0.1 s for 200 tokens against 200, 1 s for 500 against 500.
     """
     if not len(response) or not len(reference):
         return 0.0
@@ -180,7 +197,7 @@ def token_model(folder: str) -> TokenModel:
     return TokenModel(folder)
 
 
-def _own(found: tuple[Matrix, NDArray[np.bool_]]) -> Matrix:
+def _own(found: Tokens) -> Matrix:
     vectors, own = found
     kept: Any = vectors[own]
     return np.asarray(kept, np.float64)

