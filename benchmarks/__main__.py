@@ -15,7 +15,10 @@ NAMES = (
     "documents",
     "extractive",
     "retrieval",
+    "codes",
+    "french",
     "rerank",
+    "results",
 )
 
 
