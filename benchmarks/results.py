@@ -204,10 +204,15 @@ def ask_peer(peer: str, folder: Path, out: Path, *more: str) -> None:
     Raises:
         ChildProcessError: It failed; with the end of what it said.
     """
-    python = peers_python()
-    if not python.is_file():
-        raise SystemExit("the peers are not installed: run python -m benchmarks.peers.install")
-    command = [str(python), "-m", "benchmarks.peers.search", peer, str(folder), str(out), *more]
+    command = [
+        str(peers_python()),
+        "-m",
+        "benchmarks.peers.search",
+        peer,
+        str(folder),
+        str(out),
+        *more,
+    ]
     done = subprocess.run(
         command, cwd=pages.ROOT, env=os.environ | ALONE, capture_output=True, text=True
     )
@@ -328,7 +333,7 @@ def clocked(given: Collection, repeats: int, queries: int) -> Section:
     kept: dict[str, list[Any]] = {}
     for _ in range(repeats):  # interleaved, so that a busy minute hits everybody
         for name in (OURS, *(peer for peer in PEERS if peer != "bare")):
-            print(f"  time: {LABELS[name]} …", flush=True)
+            print(f"  clock: {LABELS[name]} …", flush=True)
             if name == OURS:
                 command = [sys.executable, "-m", "benchmarks.results", "--clock", str(out)]
                 command += [given.name, "--queries", str(queries)]
@@ -497,6 +502,8 @@ def main() -> None:
     if asked.clock:
         clock_ours(asked.names[0], asked.clock, asked.queries)
         return
+    if not peers_python().is_file():
+        raise SystemExit("the peers are not installed: run python -m benchmarks.peers.install")
     names = asked.names or (() if asked.beir else NAMES)
     whole = tuple(names) == NAMES and not asked.beir
     cells, failed = [], []
@@ -506,16 +513,19 @@ def main() -> None:
             made, missing = compared(given)
             cells += made
             failed += missing
-        sections = {"retrieval": quality_section(cells, failed)}
+        show("retrieval", quality_section(cells, failed), whole)
         if CLOCKED in names and asked.repeats:
             again = collection(CLOCKED, Path(folder) / "clocked")
-            sections["retrieval-times"] = clocked(again, asked.repeats, asked.queries)
-    if whole:
-        for name, section in sections.items():
-            print(f"written: {publish(name, section)}")
-        return
-    for section in sections.values():
-        print("\n".join(pages.section_lines(replace(section, notes=(), command=""))))
+            show("retrieval-times", clocked(again, asked.repeats, asked.queries), whole)
+
+
+def show(name: str, section: Section, keep: bool) -> None:
+    """Publish a section, or only print its tables."""
+    if keep:
+        print(f"written: {publish(name, section)}", flush=True)
+    else:
+        bare = replace(section, notes=(), command="")
+        print("\n".join(pages.section_lines(bare)), flush=True)
 
 
 if __name__ == "__main__":
