@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragwright.core import MeasureError
-from ragwright.measure import definitions, parse_measure, parse_measures, retrieval_scores
+from ragwright.core import MeasureError, Row
+from ragwright.measure import (
+    definitions,
+    parse_measure,
+    parse_measures,
+    retrieval_scores,
+    score_rows,
+)
 
 TREC = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "trec_eval_tests"
 
@@ -84,6 +90,52 @@ def test_agrees_with_trec_eval_to_four_places(
             values.append(score.value)
             assert score.value == pytest.approx(due[query, theirs], abs=5.1e-5), (text, query)
         assert sum(values) / len(values) == pytest.approx(due["all", theirs], abs=5.1e-5), text
+
+
+FAMILIES = {
+    "P": "Precision",
+    "recall": "Recall",
+    "ndcg_cut": "nDCG",
+    "success": "HitRate",
+    "map_cut": "MAP",
+}
+
+
+def by_rows(qrels: str, run: str, depth: int | None = None) -> list[Row]:
+    """The same judgments and rankings as rows, cut to a depth as ``-M`` does."""
+    rankings = trec_rankings(run)
+    return [
+        Row(
+            query,
+            "?",
+            retrieved_context_ids=tuple(rankings.get(query, ())[:depth]),
+            reference_ids=grades,
+        )
+        for query, grades in trec_qrels(qrels).items()
+    ]
+
+
+@needs_trec
+@pytest.mark.parametrize(
+    ("output", "run", "depth"),
+    [("out.test.meas_params", "results.test", None), ("out.test.aqcM", "results.trunc", 100)],
+)
+def test_rows_give_what_trec_eval_gives(output: str, run: str, depth: int | None) -> None:
+    """Other cutoffs and a cut run, through the seam that scores rows."""
+    rows = by_rows("qrels.test", run, depth)
+    compared = 0
+    for line in (TREC / output).read_text().splitlines():
+        name, query, value = line.split()
+        family, _, cutoff = name.rpartition("_")
+        if family not in FAMILIES or not cutoff.isdigit() or query == "all":
+            continue
+        (row,) = [row for row in rows if row.id == query]
+        if not row.retrieved_context_ids:
+            continue  # a query without an answer has no ranking: trec_eval -c counts it as 0
+        ((score,),) = score_rows([row], [parse_measure(f"{FAMILIES[family]}@{cutoff}")])
+        assert score.value == pytest.approx(float(value), abs=5.1e-5), line
+        compared += 1
+    assert compared >= 24
 
 
 DOCUMENTS = [f"d{n}" for n in range(30)]
