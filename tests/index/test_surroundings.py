@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragwright.core import Chunk, Document, Page, RetrieveError, Section, Span
+from ragwright.core import Chunk, Document, Filter, Page, RetrieveError, Section, Span
 from ragwright.flow import Lookup, LookupReply
 from ragwright.index import IndexedDocument, LookupHandler, Pair, SqliteStore, Views
 from ragwright.models import Analyzer
@@ -79,3 +79,29 @@ def test_a_negative_reach_is_refused(handler: tuple[LookupHandler, str]) -> None
     look, snapshot = handler
     reply = look.carry([Lookup(snapshot, (CHUNKS[0].id,), "neighbours", -1)])[0]
     assert isinstance(reply, RetrieveError)
+
+
+def test_surroundings_stop_at_a_chunk_that_misses_a_hard_filter(
+    handler: tuple[LookupHandler, str],
+) -> None:
+    look, snapshot = handler
+    asked = [
+        Lookup(snapshot, (CHUNKS[1].id,), expand=how, reach=2, filters=(Filter("page", (2,)),))
+        for how in ("neighbours", "section")
+    ]
+    replies = look.carry(asked)
+    spans = [(r.hits[0].start, r.hits[0].end) for r in replies if isinstance(r, LookupReply)]
+    assert spans == [(TWICE - 4, len(TEXT)), (TWICE - 4, WHEEL)]
+
+
+def test_surroundings_without_barred_chunks_are_those_without_filters(
+    handler: tuple[LookupHandler, str],
+) -> None:
+    look, snapshot = handler
+    filters = (Filter("document_id", ("d",)),)
+    for how in ("neighbours", "section"):
+        plain = look.carry([Lookup(snapshot, (CHUNKS[1].id,), expand=how)])[0]
+        barred = look.carry([Lookup(snapshot, (CHUNKS[1].id,), expand=how, filters=filters)])[0]
+        assert isinstance(plain, LookupReply)
+        assert isinstance(barred, LookupReply)
+        assert plain.hits == barred.hits

@@ -120,6 +120,8 @@ class Lookup:
             grows with it. A document that changed since the snapshot gives none, and a note.
         reach: Chunks on each side.
         vectors: Return the chunks' own vectors too.
+        filters: Hard conditions; a chunk that misses one is not part of any surroundings, nor
+            is what lies beyond it.
     """
 
     snapshot: str
@@ -127,6 +129,7 @@ class Lookup:
     expand: Literal["", "neighbours", "section"] = ""
     reach: int = 1
     vectors: bool = False
+    filters: tuple[Filter, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

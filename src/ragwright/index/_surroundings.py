@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ..core import Document, Hit, RetrieveError, Section, Span
+from ..core import Document, Filter, Hit, RetrieveError, Section, Span
 from ..flow import Lookup, LookupReply
 from ._store import View
 
@@ -55,10 +55,12 @@ def _grown(
         if document is None or not all(_stands_in(document, piece) for piece in pieces):
             found.append(hit)
             left.append(hit.document_id)
-        elif request.expand == "neighbours":
-            found.append(_spread(hit, document, _union(pieces)))
         else:
-            found.append(_spread(hit, document, _section(hit, document)))
+            near = request.expand == "neighbours"
+            span = _union(pieces) if near else _section(hit, document)
+            if request.filters:
+                span = _within(view, hit, span, request.filters)
+            found.append(_spread(hit, document, span))
     notes = [
         f"{name} has changed since the snapshot was made: {left.count(name)} of its chunks are "
         f"given without their surroundings"
@@ -73,6 +75,17 @@ def _stands_in(document: Document, piece: Hit) -> bool:
 
 def _union(pieces: Sequence[Hit]) -> Span:
     return Span(min(piece.start for piece in pieces), max(piece.end for piece in pieces))
+
+
+def _within(view: View, hit: Hit, span: Span, filters: Sequence[Filter]) -> Span:
+    """The part of a span around a hit up to the nearest chunks that miss a hard condition."""
+    pieces = view.around(hit.chunk_id, view.statistics().chunks)
+    own = Filter("document_id", (hit.document_id,))
+    allowed = set(view.every(len(pieces), (*filters, own)))
+    barred = [piece for piece in pieces if piece.chunk_id not in allowed]
+    before = [min(piece.end, hit.start) for piece in barred if piece.start < hit.start]
+    behind = [max(piece.start, hit.end) for piece in barred if piece.end > hit.end]
+    return Span(max([span.start, *before]), min([span.end, *behind]))
 
 
 def _section(hit: Hit, document: Document) -> Span:

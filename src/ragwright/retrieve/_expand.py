@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
-from ..core import ConfigError, Hit, RetrieveError, option
+from ..core import ConfigError, Filter, Hit, RetrieveError, option
 from ..flow import Flow, Lookup, LookupReply, send
 from ._target import Target
 
@@ -34,13 +34,16 @@ class ExpandOptions:
             )
 
 
-def expand_hits(hits: Sequence[Hit], target: Target, options: ExpandOptions) -> Flow[Expanded]:
+def expand_hits(
+    hits: Sequence[Hit], target: Target, options: ExpandOptions, filters: Sequence[Filter] = ()
+) -> Flow[Expanded]:
     """The hits with their surroundings, in their order, ranks from 1, and notes.
 
     Text and span grow; rank, score, channels, rung and chunk id stay those of the hit. Where
     expanded hits of one document overlap, they become one hit in the place of the best ranked,
     so that no character is shown twice. A hit whose surroundings exceed ``max_words`` stays as
-    it is, and a note says so.
+    it is, and a note says so. Surroundings never reach into a chunk that misses one of the hard
+    ``filters``.
 
     Raises:
         RetrieveError: The index lacks a chunk that it had found.
@@ -48,7 +51,9 @@ def expand_hits(hits: Sequence[Hit], target: Target, options: ExpandOptions) -> 
     if not options.by or not hits:
         return tuple(hits), ()
     ids = tuple(hit.chunk_id for hit in hits)
-    request = Lookup(target.snapshot, ids, expand=options.by, reach=options.reach)
+    request = Lookup(
+        target.snapshot, ids, expand=options.by, reach=options.reach, filters=tuple(filters)
+    )
     reply = yield from send(request, LookupReply)
     if len(reply.hits) != len(hits):
         raise RetrieveError(

@@ -36,8 +36,16 @@ def retrieve(query: str, target: Target, options: RetrieveOptions) -> Flow[Retri
         return (yield from _own(query, target, options))
     if options.iterate.method == "none":
         return (yield from _round(query, target, options))
-    once = partial(_round, target=target, options=options)
-    return (yield from iterate(query, target, options.iterate, once))
+    # A hop's query was written for the search: only the question itself is put in other words.
+    hop = replace(options, query=replace(options.query, methods=()))
+    asked = partial(_asked_once, query, target, options, hop)
+    return (yield from iterate(query, target, options.iterate, asked))
+
+
+def _asked_once(
+    question: str, target: Target, first: RetrieveOptions, hop: RetrieveOptions, query: str
+) -> Flow[Retrieved]:
+    return (yield from _round(query, target, first if query == question else hop))
 
 
 def _round(query: str, target: Target, options: RetrieveOptions) -> Flow[Retrieved]:
@@ -62,7 +70,7 @@ def _round(query: str, target: Target, options: RetrieveOptions) -> Flow[Retriev
         notes += more
     hits = hits[: options.top_k]
     if options.expand.by:
-        hits, more = yield from expand_hits(hits, target, options.expand)
+        hits, more = yield from expand_hits(hits, target, options.expand, options.filters)
         notes += more
     return Retrieved(found.query, hits, found.mode, (*notes, *found.notes), found.explanation)
 
