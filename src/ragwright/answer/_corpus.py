@@ -47,7 +47,7 @@ from ._units import Found, UnitCount, UnitQuestion, read_unit_question
 PAGE = 500
 """Chunks listed by one request."""
 
-_FETCHED = 32
+_FETCHED = 16
 """Chunks fetched, and then read, at once."""
 
 _STAND_IN = 5
