@@ -91,24 +91,30 @@ def convex(
     for ranking, share, floor in zip(lists, shares, floors, strict=True):
         if not ranking or not share:
             continue
-        scores = [score for _, score in ranking]
-        best = max(scores)
+        low, best = min(score for _, score in ranking), max(score for _, score in ranking)
         scale = 1e6 * share / total / (best - floor) if best > floor else 0.0
-        least = max(min(scores), floor) if len(ranking) >= pool else floor
+        if low < floor:
+            ranking = [(key, max(score, floor)) for key, score in ranking]
+        least = max(low, floor) if len(ranking) >= pool else floor
         base += (least - floor) * scale
+        shift = least * scale
         for key, score in ranking:
-            millionths[key] = millionths.get(key, 0.0) + (max(score, floor) - least) * scale
-    return _best({key: base + gain for key, gain in millionths.items()}, limit)
+            gain = score * scale - shift
+            millionths[key] = millionths[key] + gain if key in millionths else gain
+    return _best(millionths, limit, base)
 
 
-def _best(millionths: Mapping[str, float], limit: int | None) -> list[tuple[str, float]]:
-    """Scores in millionths as (id, score), rounded, best first, ties by id."""
+def _best(
+    millionths: Mapping[str, float], limit: int | None, base: float = 0.0
+) -> list[tuple[str, float]]:
+    """Scores in millionths, each ``base`` more, as (id, score): rounded, best first, ties by id."""
     least = -math.inf
     if limit is not None and 0 < limit < len(millionths):
         # Only what may reach the limit after rounding is rounded and sorted: fusion is most
         # of what a hybrid query costs in Python.
         least = sorted(millionths.values(), reverse=True)[limit - 1] - 1
-    best = sorted((-int(score + 0.5), key) for key, score in millionths.items() if score >= least)
+    base += 0.5
+    best = sorted((-int(score + base), key) for key, score in millionths.items() if score >= least)
     return [(key, -whole / 1e6) for whole, key in best[:limit]]
 
 
