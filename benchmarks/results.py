@@ -17,6 +17,8 @@ and checked against ir-measures to four places.
 from __future__ import annotations
 
 import argparse
+import hashlib
+import inspect
 import json
 import os
 import re
@@ -25,10 +27,11 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
@@ -36,8 +39,17 @@ import numpy as np
 
 from benchmarks import publish as pages
 from benchmarks.paired import Difference, Verdict, paired
-from benchmarks.peers.install import peers_python
-from benchmarks.peers.search import PEERS, SHOWN, Given, times
+from benchmarks.peers.bare import bare_loop
+from benchmarks.peers.install import REQUIREMENTS, peers_python
+from benchmarks.peers.search import (
+    PEERS,
+    SHOWN,
+    Given,
+    by_channel,
+    read,
+    times,
+    write_runs,
+)
 from benchmarks.publish import Cell, Section, Table, publish, versions
 from benchmarks.retrieval import DEPTH, MEASURES, Channel, Corpus, load, opened, read_beir
 from benchmarks.vectors import CACHE
@@ -51,6 +63,7 @@ NAMES = ("scifact", "cranfield", "cisi", "cacm", "medline", "time")
 CLOCKED = "scifact"
 CHANNELS: tuple[Channel, ...] = ("keyword", "dense", "hybrid")
 OURS = "ragwright"
+TOGETHER = "all"
 LABELS = {OURS: OURS, **{name: peer.label for name, peer in PEERS.items()}}
 COMMAND = "python -m benchmarks.peers.install   # once\npython -m benchmarks.results"
 
@@ -112,9 +125,9 @@ class Compared:
         """The peer with the highest mean; the first of equal ones."""
         return max((s for s in self.systems if s != OURS), key=lambda s: self._mean(s, measure))
 
-    def difference(self, measure: str) -> Difference:
-        """Ours minus the best peer."""
-        theirs = self.systems[self.best(measure)].values[measure]
+    def difference(self, measure: str, peer: str = "") -> Difference:
+        """Ours minus a peer, the best one when none is named."""
+        theirs = self.systems[peer or self.best(measure)].values[measure]
         return paired(self.systems[OURS].values[measure], theirs)
 
     def _mean(self, system: str, measure: str) -> float:
@@ -176,9 +189,11 @@ def write_input(given: Collection) -> str:
     for name, text in texts.items():
         (folder / f"{name}.jsonl").write_text(text, "utf-8")
         np.save(folder / f"{name}.npy", arrays[name])
-    here = Path(__file__).parent / "peers"
-    scripts = [(here / n).read_text("utf-8") for n in ("search.py", "bare.py", "requirements.txt")]
-    vectors = [array.tobytes().hex() for array in arrays.values()]
+    # What makes rankings, not the whole file: a change of the clock leaves them as they are.
+    builders = [peer.build for peer in PEERS.values()]
+    parts: list[Callable[..., Any]] = [bare_loop, Given, read, by_channel, write_runs, *builders]
+    scripts = [REQUIREMENTS.read_text("utf-8"), *(inspect.getsource(part) for part in parts)]
+    vectors = [hashlib.sha256(array.tobytes()).hexdigest() for array in arrays.values()]
     return text_hash("\x00".join([*texts.values(), *scripts, *vectors]))
 
 
@@ -282,6 +297,7 @@ def quality_section(cells: Sequence[Compared], failed: Sequence[str]) -> Section
     verdicts: Verdicts = {
         (m, c.collection, c.channel): c.difference(m) for m in measures for c in cells
     }
+    together = pooled(cells)
     short: list[pages.Row] = []
     for measure in measures:
         for channel in CHANNELS:
@@ -292,9 +308,13 @@ def quality_section(cells: Sequence[Compared], failed: Sequence[str]) -> Section
             )
             kinds = {str(kind): counted[kind] for kind in get_args(Verdict)}
             short.append({"measure": measure, "channel": channel, **kinds})
-    tables = [Table(short, "In short: collections on which ours is … the best peer")]
+    tables = [
+        Table(short, "In short: collections on which ours is … the best peer"),
+        Table(_against_each(cells), "nDCG@10 against each peer: collections on which ours is …"),
+    ]
     for measure in measures:
         rows = [_row(c, measure, verdicts[measure, c.collection, c.channel]) for c in cells]
+        rows += [_row(c, measure, c.difference(measure)) for c in together]
         tables.append(Table(rows, measure))
     return Section(
         "Quality: keyword, dense and hybrid beside the peers",
@@ -316,6 +336,7 @@ NOTES = (
     "resamples, 95 %), p that of the paired permutation test; neither is corrected for the number "
     "of cells, so that one interval in twenty misses by luck alone.",
     "*above* and *below*: the interval leaves out 0. *equal*: the same score on every query.",
+    "*all*: every query of every collection counts once; its best peer is one for all of them.",
     "Every score agrees with ir-measures to four places.",
     "Peers run with their defaults, the fusion rule apart where it must be named: LangChain FAISS, "
     "BM25Retriever, EnsembleRetriever (0.5, 0.5); LlamaIndex VectorStoreIndex, BM25Retriever, "
@@ -348,10 +369,12 @@ def clocked(given: Collection, repeats: int, queries: int) -> Section:
         }
         for name, runs in kept.items()
     }
-    floor = {
-        k: {"p50": statistics.median(f[k]["bare"] for f in figures.values())}
-        for k in next(iter(figures.values()))
-    }
+    floor: dict[str, dict[str, float]] = {}
+    for k in next(iter(figures.values())):
+        wall, cpu = (
+            statistics.median(f[k][key] for f in figures.values()) for key in ("bare", "bare_cpu")
+        )
+        floor[k] = {"p50": wall, "cpu": cpu, "bare": wall, "bare_cpu": cpu}
     rows: list[pages.Row] = [{"": LABELS["bare"], **_time_cells(floor)}]
     rows += [{"": LABELS[name], **_time_cells(found)} for name, found in figures.items()]
     size = len(given.corpus.documents)
@@ -363,7 +386,9 @@ def clocked(given: Collection, repeats: int, queries: int) -> Section:
             "turns, medians; one thread a process; milliseconds. Ours goes through the runner, "
             "from the text of the query to hits with text and address, and takes 100 candidates "
             "of each channel for both lengths; the bare loop too; peers as many as they show.",
-            "The ratio is to the bare loop's time in the same process, the two asked in turns.",
+            "The ratio is to the bare loop's time in the same process, the two asked in turns; "
+            "CPU: the same of the processor time of all threads, for a machine with other work "
+            "to do, where the wall clock mostly measures how long a thread waits to be woken.",
         ),
         command=COMMAND,
         order=2,
@@ -414,19 +439,50 @@ def _row(cell: Compared, measure: str, difference: Difference) -> dict[str, Cell
     return row | {
         "ours - best peer": f"{difference.mean:+.3f}",
         "95 %": f"{difference.low:+.3f} to {difference.high:+.3f}",
-        "p": f"{difference.p:.3f}",
+        "p": "< 0.001" if difference.p < 0.001 else f"{difference.p:.3f}",
         "verdict": difference.verdict,
     }
+
+
+def _against_each(cells: Sequence[Compared]) -> list[pages.Row]:
+    """How the verdicts fall for each peer and channel, whether it is the best one or not."""
+    rows: list[pages.Row] = []
+    for peer, channel in product(PEERS, CHANNELS):
+        met = [c for c in cells if c.channel == channel and peer in c.systems]
+        counted = Counter(c.difference("nDCG@10", peer).verdict for c in met)
+        kinds = {str(kind): counted[kind] for kind in get_args(Verdict)}
+        rows.append({"peer": LABELS[peer], "channel": channel, **kinds})
+    return rows
+
+
+def pooled(cells: Sequence[Compared]) -> list[Compared]:
+    """All queries of all collections as one, per channel; of the systems that met them all."""
+    made = []
+    for channel in CHANNELS:
+        parts = [c for c in cells if c.channel == channel]
+        if not parts:
+            continue
+        common = [name for name in LABELS if all(name in c.systems for c in parts)]
+        systems = {
+            name: Scored(
+                {
+                    measure: [v for c in parts for v in c.systems[name].values[measure]]
+                    for measure in map(str, MEASURES)
+                }
+            )
+            for name in common
+        }
+        made.append(Compared(TOGETHER, channel, sum(c.queries for c in parts), systems))
+    return made
 
 
 def _time_cells(found: Mapping[str, Mapping[str, float]]) -> dict[str, Cell]:
     cells: dict[str, Cell] = {}
     for k, figures in found.items():
-        p95 = figures.get("p95")
         cells[f"top {k}: p50"] = f"{figures['p50']:.2f}"
-        cells[f"top {k}: p95"] = None if p95 is None else f"{p95:.2f}"
-        ratio = figures["p50"] / figures.get("bare", figures["p50"])
-        cells[f"top {k}: x bare"] = f"{ratio:.1f}"
+        cells[f"top {k}: p95"] = f"{figures['p95']:.2f}" if "p95" in figures else None
+        cells[f"top {k}: x bare"] = f"{figures['p50'] / figures['bare']:.1f}"
+        cells[f"top {k}: x bare, CPU"] = f"{figures['cpu'] / figures['bare_cpu']:.1f}"
     return cells
 
 

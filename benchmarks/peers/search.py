@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -107,7 +106,7 @@ def langchain(given: Given) -> dict[str, Find]:
         dense = store.as_retriever(search_kwargs={"k": k})
         return keyword, dense, EnsembleRetriever(retrievers=[keyword, dense], weights=[0.5, 0.5])
 
-    return _by_channel(made, lambda part, query: [hit.metadata["id"] for hit in part.invoke(query)])
+    return by_channel(made, lambda part, query: [hit.metadata["id"] for hit in part.invoke(query)])
 
 
 def llamaindex(given: Given) -> dict[str, Find]:
@@ -150,7 +149,7 @@ def llamaindex(given: Given) -> dict[str, Find]:
         )
         return keyword, dense, fused
 
-    return _by_channel(made, lambda part, query: [h.node.node_id for h in part.retrieve(query)])
+    return by_channel(made, lambda part, query: [h.node.node_id for h in part.retrieve(query)])
 
 
 def haystack(given: Given) -> dict[str, Find]:
@@ -272,23 +271,31 @@ def write_runs(given: Given, found: Mapping[str, Find], tag: str, out: Path) -> 
 
 
 def times(given: Given, found: Mapping[str, Find], queries: int) -> dict[str, Any]:
-    """Milliseconds of a hybrid query, in turns with the bare loop in this process."""
+    """Milliseconds of a hybrid query, in turns with the bare loop in this process.
+
+    Returns:
+        Per number of hits shown: ``p50``, ``p95`` by the wall, ``cpu``, the median of the
+        processor time of all threads, and ``bare`` and ``bare_cpu``, the medians of the loop.
+    """
     beside = bare(given)["hybrid"]
     asked = list(given.queries.values())[: queries + WARM_UP]
     answer: dict[str, Any] = {}
     for shown in (SHOWN, DEPTH):
-        ours: list[float] = []
-        floor: list[float] = []
+        theirs: list[tuple[float, float]] = []
+        floor: list[tuple[float, float]] = []
         for text in asked:
-            for find, kept in ((beside, floor), (found["hybrid"], ours)):
-                start = time.perf_counter()
+            for find, kept in ((beside, floor), (found["hybrid"], theirs)):
+                wall, cpu = time.perf_counter(), time.process_time()
                 find(text, min(shown, given.depth))
-                kept.append((time.perf_counter() - start) * 1e3)
-        ours, floor = ours[WARM_UP:], floor[WARM_UP:]
+                kept.append((time.perf_counter() - wall, time.process_time() - cpu))
+        walls, cpus = np.array(theirs[WARM_UP:]).T * 1e3
+        bare_walls, bare_cpus = np.array(floor[WARM_UP:]).T * 1e3
         answer[str(shown)] = {
-            "p50": statistics.median(ours),
-            "p95": statistics.quantiles(ours, n=20)[-1],
-            "bare": statistics.median(floor),
+            "p50": float(np.median(walls)),
+            "p95": float(np.percentile(walls, 95)),
+            "cpu": float(np.median(cpus)),
+            "bare": float(np.median(bare_walls)),
+            "bare_cpu": float(np.median(bare_cpus)),
         }
     return answer
 
@@ -313,7 +320,7 @@ def main() -> None:
     (asked.out / "versions.json").write_text(json.dumps(used, indent=1), "utf-8")
 
 
-def _by_channel(
+def by_channel(
     made: Callable[[int], Sequence[Any]], ask: Callable[[Any, str], list[str]]
 ) -> dict[str, Find]:
     """Searches whose three retrievers depend on k; they are made once for each k."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from benchmarks.peers.bare import bare_loop
 from benchmarks.results import OURS, Collection, Compared, Scored, column, ours, score
-from benchmarks.retrieval import read_beir
+from benchmarks.retrieval import MEASURES, read_beir
 
 from benchmarks import results
 from ragwright.core import Score
@@ -107,3 +107,16 @@ def test_the_bare_loop_ranks_and_fuses() -> None:
     assert len(found["dense"]("shock", 10)) == 4
     # a: rank 1 by words and 2 by vectors; b: rank 1 by vectors alone
     assert found["hybrid"]("shock", 1) == ["a"]
+
+
+def test_queries_of_all_collections_are_paired_as_one() -> None:
+    def cell(name: str, ours: list[float], theirs: list[float]) -> Compared:
+        measures = [str(measure) for measure in MEASURES]
+        systems = {OURS: ours, "bare": theirs}
+        scored = {s: Scored(dict.fromkeys(measures, v)) for s, v in systems.items()}
+        return Compared(name, "hybrid", len(ours), scored)
+
+    cells = [cell("one", [0.5, 0.7], [0.4, 0.4]), cell("two", [0.2], [0.4])]
+    (whole,) = results.pooled(cells)
+    assert whole.queries == 3
+    assert whole.difference("nDCG@10").mean == pytest.approx((0.1 + 0.3 - 0.2) / 3)
