@@ -382,8 +382,8 @@ def clocked(given: Collection, repeats: int, queries: int) -> Section:
         f"Time: one hybrid query on {given.name}, its vector given",
         (Table(rows),),
         notes=(
-            f"{size:,} documents, {queries} queries after 10 to warm up, {repeats} repeats in "
-            "turns, medians; one thread a process; milliseconds. Ours goes through the runner, "
+            f"{size:,} documents, {queries} queries after 10 to warm up, repeats in turns: "
+            f"{repeats}; medians; one thread a process; milliseconds. Ours goes through the runner, "
             "from the text of the query to hits with text and address, and takes 100 candidates "
             "of each channel for both lengths; the bare loop too; peers as many as they show.",
             "The ratio is to the bare loop's time in the same process, the two asked in turns; "
