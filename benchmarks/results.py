@@ -297,7 +297,7 @@ def quality_section(cells: Sequence[Compared], failed: Sequence[str]) -> Section
     verdicts: Verdicts = {
         (m, c.collection, c.channel): c.difference(m) for m in measures for c in cells
     }
-    together = pooled(cells)
+    together = pooled(cells) if len({c.collection for c in cells}) > 1 else []
     short: list[pages.Row] = []
     for measure in measures:
         for channel in CHANNELS:
@@ -383,9 +383,10 @@ def clocked(given: Collection, repeats: int, queries: int) -> Section:
         (Table(rows),),
         notes=(
             f"{size:,} documents, {queries} queries after 10 to warm up, repeats in turns: "
-            f"{repeats}; medians; one thread a process; milliseconds. Ours goes through the runner, "
-            "from the text of the query to hits with text and address, and takes 100 candidates "
-            "of each channel for both lengths; the bare loop too; peers as many as they show.",
+            f"{repeats}; medians; one thread a process; milliseconds. Ours goes through the "
+            "runner, from the text of the query to hits with text and address, and takes 100 "
+            "candidates of each channel for both lengths; the bare loop too; peers as many as "
+            "they show.",
             "The ratio is to the bare loop's time in the same process, the two asked in turns; "
             "CPU: the same of the processor time of all threads, for a machine with other work "
             "to do, where the wall clock mostly measures how long a thread waits to be woken.",
