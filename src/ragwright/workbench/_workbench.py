@@ -12,6 +12,7 @@ from ..answer import (
     AnswerSetup,
     AskPlan,
     ask,
+    generator_window,
     load_personas,
     pick_persona,
     shipped_personas,
@@ -450,8 +451,14 @@ class Workbench:
         chosen = [pick_persona(name, known) for name in names]
         if len(chosen) > 1:
             options = replace(options, stream=False)  # one stream a flow
-        setup = AnswerSetup(options, self.settings.prompt, self.tokenizer)
-        plan = AskPlan(self.settings.retrieve, setup, tuple(history), self.partial_note())
+        window_of = partial(generator_window, models=self.models, replies=self.replies)
+        setup = AnswerSetup(options, self.settings.prompt, self.tokenizer, window_of)
+        retrieving = self.settings.retrieve
+        # Schemas are read only where a question may be sent to a database.
+        routed = retrieving.route.method != "index"
+        databases = self.databases.described() if routed else ()
+        notes = self.partial_note()
+        plan = AskPlan(retrieving, setup, tuple(history), notes, databases)
         return partial(ask, question, chosen, self.target(), plan)
 
     # -- measuring -------------------------------------------------------------------------
