@@ -162,4 +162,5 @@ def test_default_measures_are_those_the_rows_have_fields_for() -> None:
     assert {str(m) for m in default_measures([answered])} == {"Contains", "TokenF1"}
     everything = default_measures([Row("x", "?"), FULL])
     assert len(everything) == len(DEFAULTS)
+    assert default_measures([FULL], MODELS)[-1] == parse_measure("BERTScore(recall)")
     assert all(measure.definition.model == "none" for measure in everything)
