@@ -19,6 +19,7 @@ NAMES = (
     "french",
     "rerank",
     "results",
+    "measures",
 )
 
 
