@@ -6,11 +6,14 @@ import statistics
 
 import numpy as np
 import pytest
+import scipy.special
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragwright.core import MeasureError, Score, ScoreState
-from ragwright.measure import aggregate
+from ragwright.measure import Tally, aggregate
+from ragwright.measure._intervals import clopper_pearson, incomplete_beta
 
 
 def scored(*values: float) -> list[Score]:
@@ -29,7 +32,10 @@ def test_agrees_with_the_standard_library(values: list[float]) -> None:
     assert (summary.n, summary.coverage) == (len(values), 1.0)
     assert summary.low is not None
     assert summary.high is not None
-    assert min(values) - 1e-9 <= summary.low <= summary.high <= max(values) + 1e-9
+    if min(values) < max(values):
+        assert -1e-9 <= summary.low <= summary.high <= 1 + 1e-9
+    else:
+        assert summary.low <= values[0] <= summary.high
 
 
 def test_the_interval_covers_the_mean_about_95_times_in_100() -> None:
@@ -104,3 +110,104 @@ def test_measures_do_not_mix() -> None:
 def test_a_value_that_is_no_number_is_refused() -> None:
     with pytest.raises(MeasureError):
         aggregate(scored(0.5, float("nan")))
+
+
+@given(st.floats(0.5, 500), st.floats(0.5, 500), st.floats(0, 1))
+def test_the_incomplete_beta_is_scipys(a: float, b: float, x: float) -> None:
+    assert incomplete_beta(a, b, x) == pytest.approx(scipy.special.betainc(a, b, x), abs=1e-10)
+
+
+@given(st.integers(1, 3000), st.data())
+def test_shares_have_exact_intervals(n: int, data: st.DataObject) -> None:
+    hits = data.draw(st.integers(0, n))
+    theirs = scipy.stats.binomtest(hits, n).proportion_ci(0.95, "exact")
+    assert clopper_pearson(hits, n) == pytest.approx((theirs.low, theirs.high), abs=1e-9)
+
+
+def test_a_share_is_known_by_its_values() -> None:
+    summary = aggregate([Score("ExactMatch", "scored", float(at < 3)) for at in range(20)])
+    assert summary.interval == "exact"
+    assert (summary.low, summary.high) == pytest.approx((0.0321, 0.3789), abs=1e-4)
+
+
+def test_the_bootstrap_is_scipys() -> None:
+    values = np.random.default_rng(1).beta(0.5, 2, 60)  # skewed: bias and acceleration matter
+    ours = aggregate(scored(*values))
+    theirs = scipy.stats.bootstrap(
+        (values,), np.mean, n_resamples=20_000, method="BCa", rng=np.random.default_rng(2)
+    ).confidence_interval
+    assert ours.interval == "bootstrap"
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.004)
+
+
+def test_equal_values_are_no_certainty() -> None:
+    """Ten perfect rows do not prove a perfect system."""
+    perfect = aggregate(scored(*[1.0] * 10))
+    assert (perfect.low, perfect.high) == pytest.approx(clopper_pearson(10, 10))
+    middle = aggregate([Score("ChunkScore", "scored", 0.5)] * 10)
+    assert middle.interval == "no spread"
+    assert middle.low == pytest.approx(0.5 - 1.5 * 0.3085, abs=1e-3)
+    assert middle.high == pytest.approx(0.5 + 0.5 * 0.3085, abs=1e-3)
+    endless = aggregate([Score("Perplexity", "scored", 2.0)] * 10)
+    assert (endless.low, endless.high, endless.interval) == (None, None, "")
+
+
+def test_rows_of_one_document_are_not_independent() -> None:
+    """Between 20 documents of 10 equal rows: the interval is that of 20 values."""
+    generator = np.random.default_rng(11)
+    of_document = generator.uniform(0, 1, 20)
+    scores = scored(*np.repeat(of_document, 10))
+    names = [f"d{at // 10}" for at in range(200)]
+    blind, aware = aggregate(scores), aggregate(scores, clusters=names)
+    alone = aggregate(scored(*of_document))
+    assert (aware.mean, aware.n, aware.clusters) == (blind.mean, 200, 20)
+    assert aware.interval == "clusters"
+    assert (aware.low, aware.high) == pytest.approx((alone.low, alone.high))
+    assert blind.low is not None
+    assert aware.low is not None
+    assert blind.low > aware.low + 0.05
+
+
+def test_clustered_intervals_cover_the_mean() -> None:
+    generator = np.random.default_rng(5)
+    inside = dict.fromkeys(("clusters", "rows"), 0)
+    for at in range(150):
+        centres = generator.normal(0.5, 0.1, 30)
+        scores = scored(*(np.repeat(centres, 5) + generator.normal(0, 0.02, 150)))
+        for name, keys in (("clusters", [n // 5 for n in range(150)]), ("rows", None)):
+            found = aggregate(scores, at, clusters=keys)
+            assert found.low is not None
+            assert found.high is not None
+            inside[name] += found.low <= 0.5 <= found.high
+    assert 132 <= inside["clusters"] <= 150
+    assert inside["rows"] < 110
+
+
+def test_clusters_go_with_scores() -> None:
+    with pytest.raises(MeasureError, match="2 clusters for 1"):
+        aggregate(scored(0.5), clusters=["a", "b"])
+    tally = Tally()
+    tally.add(scored(0.5)[0], "a")
+    with pytest.raises(MeasureError, match="only some"):
+        tally.add(scored(0.5)[0])
+
+
+def test_missing_rows_bound_the_mean() -> None:
+    lost = [Score("nDCG@10", "judge_invalid", reason="why")] * 2
+    summary = aggregate([*scored(0.5, 1.0), *lost])
+    assert (summary.worst, summary.best) == (1.5 / 4, 3.5 / 4)
+    whole = aggregate(scored(0.5, 1.0))
+    assert whole.worst == whole.best == whole.mean
+    far = aggregate([Score("QADistance", "scored", 0.5), Score("QADistance", "errored")])
+    assert (far.worst, far.best) == (1.25, 0.25)  # lower is better
+    endless = aggregate([Score("Perplexity", "scored", 3.0), Score("Perplexity", "errored")])
+    assert (endless.worst, endless.best) == (None, 2.0)
+    unknown = aggregate([Score("Theirs", "scored", 3.0), Score("Theirs", "errored")])
+    assert (unknown.worst, unknown.best) == (None, None)
+
+
+def test_a_tally_holds_values_not_rows() -> None:
+    tally = Tally("nDCG@10")
+    for at in range(1000):
+        tally.add(Score("nDCG@10", "scored", at / 1000))
+    assert tally.summary(3) == aggregate(scored(*(at / 1000 for at in range(1000))), 3)

@@ -11,7 +11,7 @@ from ._measure import Measure, parse_measure, parse_measures
 from ._retrieval import retrieval_scores
 from ._score import check_setup, score_row, score_rows
 from ._setup import MeasureSetup
-from ._statistics import Summary, aggregate
+from ._statistics import Summary, Tally, aggregate
 
 __all__ = [
     "BertScorer",
@@ -21,6 +21,7 @@ __all__ = [
     "MoverScorer",
     "QADistances",
     "Summary",
+    "Tally",
     "aggregate",
     "check_setup",
     "default_measures",

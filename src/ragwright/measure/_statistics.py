@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
@@ -12,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import MeasureError, Score, ScoreState
-
-RESAMPLES = 2000
-_BLOCK = 1_000_000  # most resampled values held at once
+from ._intervals import Method, Scale, Values, mean_interval, numbered
+from ._measure import Measure, parse_measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,17 @@ class Summary:
         sd: Sample standard deviation (divisor n - 1), None below two scored rows.
         n: Number of scored rows.
         coverage: Share of all rows, whatever their state, that are scored, 0 to 1.
-        low: Lower end of the 95 % interval of the mean, ``high`` its upper end: percentiles
-            of the seeded bootstrap over rows; None below two scored rows.
+        low: Lower end of the 95 % interval of the mean, ``high`` its upper end; None below two
+            scored rows (or clusters).
         states: State -> number of rows; ``scored`` and every other state that occurs.
         seed: Seed of the bootstrap.
+        interval: How the interval was made: ``exact`` (a share; Clopper and Pearson 1934),
+            ``bootstrap`` (BCa over rows; Efron 1987), ``clusters`` (the same over whole
+            clusters), ``no spread`` (all values are equal).
+        worst: Mean if every row without a score had the worst value of the scale, ``best`` the
+            best one; None where the scale has no end there.
+        histogram: Value -> number of rows, for judged measures on whole numbers, else empty.
+        clusters: Number of clusters of the scored rows, None where rows stand for themselves.
     """
 
     measure: str = ""
@@ -43,60 +50,156 @@ class Summary:
     high: float | None = None
     states: Mapping[ScoreState, int] = field(default_factory=dict)
     seed: int = 0
+    interval: Method = ""
+    worst: float | None = None
+    best: float | None = None
+    histogram: Mapping[str, int] = field(default_factory=dict)
+    clusters: int | None = None
 
 
-def aggregate(scores: Iterable[Score], seed: int = 0) -> Summary:
+class Tally:
+    """Scores of one measure, taken one at a time, without holding rows: 8 bytes a value.
+
+    Args:
+        measure: Text of the measure, empty to take that of the first score.
+    """
+
+    def __init__(self, measure: str = "") -> None:
+        self.measure = measure
+        self._values = array("d")
+        self._clusters: list[Hashable] = []
+        self._states: Counter[ScoreState] = Counter()
+
+    def add(self, score: Score, cluster: Hashable = None) -> None:
+        """Take one score; ``cluster`` is the name of its cluster, for all scores or for none.
+
+        Raises:
+            MeasureError: The score is of another measure, its value is not finite, or only some
+                scores have a cluster.
+        """
+        self.measure = self.measure or score.measure
+        if score.measure != self.measure:
+            names = " and ".join(sorted((self.measure, score.measure)))
+            raise MeasureError(
+                f"scores of {names} cannot be averaged together",
+                hint="aggregate each measure by itself",
+            )
+        if score.value is not None:
+            if not math.isfinite(score.value):
+                raise MeasureError(
+                    f"{self.measure} has a value that is not a number",
+                    hint="a measure that is undefined for a row must say so by its state",
+                )
+            if cluster is not None:
+                self._clusters.append(cluster)
+            self._values.append(score.value)
+            if self._clusters and len(self._clusters) < len(self._values):
+                raise MeasureError(
+                    "only some of the rows have a cluster", hint="give every row one, or none"
+                )
+        self._states[score.state] += 1
+
+    def summary(self, seed: int = 0) -> Summary:
+        """What the scores taken so far come to."""
+        states: dict[ScoreState, int] = {
+            state: self._states[state]
+            for state in get_args(ScoreState)
+            if self._states[state] or state == "scored"
+        }
+        total = sum(states.values())
+        values: Values = np.array(self._values, dtype=np.float64)
+        n = len(values)
+        if not n:
+            return Summary(self.measure, states=states, seed=seed)
+        known = known_measure(self.measure)
+        clusters = numbered(self._clusters) if self._clusters else None
+        ends, how = mean_interval(values, seed, scale=scale_of(known), clusters=clusters)
+        low, high = ends or (None, None)
+        worst, best = _bounds(values, total, known)
+        return Summary(
+            measure=self.measure,
+            mean=math.fsum(values) / n,
+            median=float(np.median(values)),
+            sd=float(np.std(values, ddof=1)) if n > 1 else None,
+            n=n,
+            coverage=n / total,
+            low=low,
+            high=high,
+            states=states,
+            seed=seed,
+            interval=how,
+            worst=worst,
+            best=best,
+            histogram=_histogram(values, known),
+            clusters=None if clusters is None else int(clusters.max()) + 1,
+        )
+
+
+def aggregate(
+    scores: Iterable[Score], seed: int = 0, *, clusters: Sequence[Hashable] | None = None
+) -> Summary:
     """Summarise the scores of one measure; only those in the state ``scored`` are averaged.
 
+    Args:
+        scores: Any states, read once.
+        seed: Seed of the interval.
+        clusters: One name a score, where rows are not independent of each other: they share a
+            document, or are repeats of one question.
+
     Raises:
-        MeasureError: The scores are of several measures, or a value is not finite.
+        MeasureError: The scores are of several measures, a value is not finite, or there is not
+            one cluster a score.
     """
+    tally = Tally()
+    if clusters is None:
+        for score in scores:
+            tally.add(score)
+        return tally.summary(seed)
     scores = list(scores)
-    names = sorted({score.measure for score in scores})
-    if len(names) > 1:
+    if len(scores) != len(clusters):
         raise MeasureError(
-            f"scores of {' and '.join(names)} cannot be averaged together",
-            hint="aggregate each measure by itself",
+            f"{len(clusters)} clusters for {len(scores)} scores", hint="give one a score"
         )
-    counts = Counter(score.state for score in scores)
-    states: dict[ScoreState, int] = {
-        state: counts[state] for state in get_args(ScoreState) if counts[state] or state == "scored"
-    }
-    name = names[0] if names else ""
-    values = np.array([s.value for s in scores if s.value is not None], dtype=np.float64)
-    n = len(values)
-    if not n:
-        return Summary(name, states=states, seed=seed)
-    if not np.isfinite(values).all():
-        raise MeasureError(
-            f"{name} has a value that is not a number",
-            hint="a measure that is undefined for a row must say so by its state",
-        )
-    low, high = _interval(values, seed) if n > 1 else (None, None)
-    return Summary(
-        measure=name,
-        mean=math.fsum(values) / n,
-        median=float(np.median(values)),
-        sd=float(np.std(values, ddof=1)) if n > 1 else None,
-        n=n,
-        coverage=n / len(scores),
-        low=low,
-        high=high,
-        states=states,
-        seed=seed,
-    )
+    for score, cluster in zip(scores, clusters, strict=True):
+        tally.add(score, cluster)
+    return tally.summary(seed)
 
 
-def _interval(values: NDArray[np.float64], seed: int) -> tuple[float, float]:
-    """The 2.5th and 97.5th percentile of means resampled with replacement (Efron 1979)."""
-    generator = np.random.default_rng(seed)
-    n = len(values)
-    rows = max(1, _BLOCK // n)
-    means = np.concatenate(
-        [
-            values[generator.integers(0, n, (min(rows, RESAMPLES - at), n))].mean(axis=1)
-            for at in range(0, RESAMPLES, rows)
-        ]
-    )
-    low, high = np.percentile(means, [2.5, 97.5])
-    return float(low), float(high)
+def known_measure(text: str) -> Measure | None:
+    """The measure of a text, None for one of which nothing is known."""
+    try:
+        return parse_measure(text)
+    except MeasureError:
+        return None
+
+
+def scale_of(measure: Measure | None) -> Scale | None:
+    """Smallest and largest value of a measure, None where nothing is known of it."""
+    return None if measure is None else (measure.definition.low, measure.definition.high)
+
+
+def _bounds(
+    values: Values, total: int, measure: Measure | None
+) -> tuple[float | None, float | None]:
+    """Mean over all rows with the missing ones at the worst and at the best end."""
+    sum_, missing = math.fsum(values), total - len(values)
+    if not missing:
+        return sum_ / total, sum_ / total
+    if measure is None:
+        return None, None
+    definition = measure.definition
+    bottom = (sum_ + missing * definition.low) / total
+    top = None if definition.high is None else (sum_ + missing * definition.high) / total
+    return (bottom, top) if definition.higher_is_better else (top, bottom)
+
+
+def _histogram(values: Values, measure: Measure | None) -> dict[str, int]:
+    """How often each point of a scale of whole numbers was given, empty points included."""
+    if measure is None or measure.definition.kind != "judged":
+        return {}
+    low, high = measure.definition.low, measure.definition.high
+    whole: NDArray[np.bool_] = values == np.round(values)
+    if high is None or high - low < 2 or not bool(whole.all()):
+        return {}
+    counts = Counter(int(value) for value in values)
+    return {str(point): counts[point] for point in range(int(low), int(high) + 1)}

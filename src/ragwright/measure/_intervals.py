@@ -1,0 +1,191 @@
+"""95 % intervals of means and shares, in numpy alone.
+
+Three ways, by what the values are: exact for shares (Clopper and Pearson 1934), the seeded
+bias-corrected and accelerated bootstrap else (Efron 1987), and over whole clusters where rows
+share one. Values without any spread carry no bootstrap: how often another value can have been
+missed is bounded exactly instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from statistics import NormalDist
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values: TypeAlias = NDArray[np.float64]
+Interval: TypeAlias = tuple[float, float]
+Scale: TypeAlias = tuple[float, float | None]
+"""Smallest and largest value a measure can have, None where unbounded."""
+
+Method: TypeAlias = Literal["", "exact", "bootstrap", "clusters", "no spread"]
+
+RESAMPLES = 2000
+TAIL = 0.025
+NORMAL = NormalDist()
+_BLOCK = 1_000_000  # most resampled values held at once
+
+
+def mean_interval(
+    values: Values,
+    seed: int,
+    *,
+    scale: Scale | None = None,
+    clusters: NDArray[np.int64] | None = None,
+) -> tuple[Interval | None, Method]:
+    """The 95 % interval of a mean and how it was made; None below two values or clusters.
+
+    Args:
+        values: One a row.
+        seed: Seed of the bootstrap.
+        scale: Range of the values: needed for ``exact`` and ``no spread``.
+        clusters: Number of each row's cluster, from 0; None where rows are independent.
+    """
+    sums, sizes = _by_cluster(values, clusters)
+    if len(sums) < 2:
+        return None, ""
+    if float(values.min()) == float(values.max()):
+        return _without_spread(float(values[0]), len(sums), scale)
+    alone = len(sums) == len(values)
+    if alone and scale == (0.0, 1.0) and bool(np.isin(values, (0.0, 1.0)).all()):
+        return clopper_pearson(int(values.sum()), len(values)), "exact"
+    return bootstrap(sums, sizes, seed), "bootstrap" if alone else "clusters"
+
+
+def numbered(keys: Sequence[Hashable]) -> NDArray[np.int64]:
+    """Number of each key's cluster, in order of first sight."""
+    seen: dict[Hashable, int] = {}
+    return np.array([seen.setdefault(key, len(seen)) for key in keys], dtype=np.int64)
+
+
+def standard_error(values: Values, clusters: NDArray[np.int64] | None = None) -> float | None:
+    """Standard error of a mean; over clusters as in Miller 2024; None below two of them."""
+    sums, sizes = _by_cluster(values, clusters)
+    m, n = len(sums), len(values)
+    if m < 2:
+        return None
+    spread = sums - sizes * (math.fsum(values) / n)
+    return math.sqrt(m / (m - 1) * math.fsum(spread * spread)) / n
+
+
+def bootstrap(sums: Values, sizes: Values, seed: int) -> Interval:
+    """Interval of ``sum(sums) / sum(sizes)`` by the BCa bootstrap over its entries.
+
+    Bias and acceleration are those of Efron 1987, the latter from the jackknife, which has a
+    closed form for a ratio of sums.
+    """
+    generator = np.random.default_rng(seed)
+    count = len(sums)
+    rows = max(1, _BLOCK // count)
+    means = []
+    for at in range(0, RESAMPLES, rows):
+        drawn = generator.integers(0, count, (min(rows, RESAMPLES - at), count))
+        means.append(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
+    found = np.concatenate(means)
+    return bca(found, math.fsum(sums) / math.fsum(sizes), _acceleration(sums, sizes))
+
+
+def bca(resampled: Values, observed: float, acceleration: float) -> Interval:
+    """The BCa interval of a statistic from its resampled values."""
+    # Sums of the same numbers in another order differ in the last digits; that is no bias.
+    near = np.round(resampled, 12)
+    middle = round(observed, 12)
+    below = (np.count_nonzero(near < middle) + np.count_nonzero(near <= middle)) / 2 / len(near)
+    shift = NORMAL.inv_cdf(min(max(below, 1 / (2 * len(near))), 1 - 1 / (2 * len(near))))
+    ends = []
+    for tail in (TAIL, 1 - TAIL):
+        z = shift + NORMAL.inv_cdf(tail)
+        ends.append(NORMAL.cdf(shift + z / (1 - acceleration * z)))
+    low, high = np.quantile(resampled, ends)
+    return float(low), float(high)
+
+
+def clopper_pearson(hits: int, n: int) -> Interval:
+    """The exact interval of a share of ``hits`` in ``n`` (Clopper and Pearson 1934)."""
+    low = 0.0 if hits == 0 else beta_quantile(TAIL, hits, n - hits + 1)
+    high = 1.0 if hits == n else beta_quantile(1 - TAIL, hits + 1, n - hits)
+    return low, high
+
+
+def beta_quantile(share: float, a: float, b: float) -> float:
+    """Where the beta distribution has ``share`` of its mass below, by bisection."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if incomplete_beta(a, b, middle) < share:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def incomplete_beta(a: float, b: float, x: float) -> float:
+    """The regularised incomplete beta function, 0 to 1.
+
+    By its continued fraction (Abramowitz and Stegun 26.5.8) with Lentz's algorithm.
+    """
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    front = math.exp(
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    )
+    if x < (a + 1) / (a + b + 2):
+        return front * _fraction(a, b, x) / a
+    return 1 - front * _fraction(b, a, 1 - x) / b
+
+
+def _fraction(a: float, b: float, x: float) -> float:
+    tiny = 1e-300
+    c, d = 1.0, 1 - (a + b) * x / (a + 1)
+    d = 1 / (d if abs(d) > tiny else tiny)
+    found = d
+    for m in range(1, 10_000):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            d, c = 1 + term * d, 1 + term / c
+            d = 1 / (d if abs(d) > tiny else tiny)
+            c = c if abs(c) > tiny else tiny
+            step = c * d
+            found *= step
+        if abs(step - 1) < 1e-15:
+            break
+    return found
+
+
+def _by_cluster(values: Values, clusters: NDArray[np.int64] | None) -> tuple[Values, Values]:
+    """Sum and number of the values of each cluster that has any."""
+    if clusters is None:
+        return values, np.ones(len(values))
+    sizes = np.bincount(clusters).astype(np.float64)
+    sums: Values = np.bincount(clusters, weights=values).astype(np.float64)
+    return sums[sizes > 0], sizes[sizes > 0]
+
+
+def _acceleration(sums: Values, sizes: Values) -> float:
+    left_out = (sums.sum() - sums) / (sizes.sum() - sizes)
+    away = left_out.mean() - left_out
+    largest = float(np.abs(away).max())
+    if largest == 0:
+        return 0.0
+    away = away / largest  # squares of tiny numbers would vanish
+    return math.fsum(away**3) / (6 * math.fsum(away * away) ** 1.5)
+
+
+def _without_spread(
+    value: float, count: int, scale: Scale | None
+) -> tuple[Interval | None, Method]:
+    """Where the mean can lie although all values seen are equal.
+
+    At most ``1 - 0.025 ** (1 / count)`` of all rows have another value (the exact bound for
+    none seen, Clopper and Pearson 1934; about 3.7 / count), and lie no further than the scale.
+    """
+    if scale is None or scale[1] is None:
+        return None, ""
+    unseen = 1 - TAIL ** (1 / count)
+    low = value - unseen * max(0.0, value - scale[0])
+    high = value + unseen * max(0.0, scale[1] - value)
+    return (low, high), "no spread"
