@@ -56,7 +56,8 @@ def ranking_search(
     for measure in measures:
         if measure.definition.kind != "retrieval":
             raise MeasureError(
-                f"{measure} does not score rankings", hint="name retrieval measures, such as nDCG@10"
+                f"{measure} does not score rankings",
+                hint="name retrieval measures, such as nDCG@10",
             )
     depth = max((measure.cutoff or 1 for measure in measures), default=1)
     pool = max(options.pool, options.top_k, depth)
