@@ -141,11 +141,7 @@ def excerpt(text: str, query: str, width: int = 320) -> str:
 
 def answer_text(answer: Answer, streamed: bool = False) -> str:
     """An answer for a person: text, sources, how it was made."""
-    how = (
-        "sentences quoted offline, no model wrote them"
-        if answer.model == ExtractiveReranker.name
-        else (f"written by {answer.model}{', from the stored reply' if answer.cached else ''}")
-    )
+    how = _made_by(answer)
     head = f"[{answer.persona}]  ({how})" if answer.persona else f"({how})"
     lines = [head]
     if not streamed:
@@ -159,6 +155,19 @@ def answer_text(answer: Answer, streamed: bool = False) -> str:
     # the first line says already how a quoted answer was made
     lines += [f"note: {note}" for note in answer.notes if not note.startswith("quoted offline")]
     return "\n".join(lines)
+
+
+def _made_by(answer: Answer) -> str:
+    """How the text of an answer came to be, and by which route where that is not the index."""
+    if answer.model == "counted":
+        how = "counted in the index, no model wrote it"
+    elif answer.model != ExtractiveReranker.name:
+        how = f"written by {answer.model}{', from the stored reply' if answer.cached else ''}"
+    elif answer.route == "none":
+        how = "nothing was looked up"
+    else:
+        how = "sentences quoted offline, no model wrote them"
+    return how if answer.route == "index" else f"{how}; {answer.route}: {answer.route_reason}"
 
 
 def trace_text(trace: Sequence[TraceEntry]) -> str:
