@@ -26,9 +26,27 @@ from numpy.typing import NDArray
 
 from benchmarks.data_sets import scifact_beir
 from ragwright.core import Chunk, Document, Span
-from ragwright.index import IndexedDocument, Pair, SqliteStore, View
+from ragwright.flow import (
+    BatchHandler,
+    Embed,
+    EmbedReply,
+    Lookup,
+    Route,
+    Runner,
+    Search,
+    search_dense,
+)
+from ragwright.index import (
+    IndexedDocument,
+    LookupHandler,
+    Pair,
+    SearchHandler,
+    SqliteStore,
+    View,
+    Views,
+)
 from ragwright.models import Analyzer
-from ragwright.retrieve import rrf
+from ragwright.retrieve import RetrieveOptions, Target, retrieve, rrf
 
 Matrix = NDArray[np.float32]
 DIMENSIONS = 384
@@ -170,6 +188,74 @@ def compare(view: View, bare: Bare, corpus: Corpus) -> None:
     print(f"  batch      {took * 1e3 / len(corpus.query_vectors):8.3f} ms a query in one product")
 
 
+class Given(BatchHandler[Embed, EmbedReply]):
+    """Vectors that are there already: what embedding costs is another benchmark's question."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._known = dict(zip(corpus.queries, corpus.query_vectors, strict=True))
+
+    def durable(self, request: Embed) -> bool:
+        """Nothing is stored."""
+        return False
+
+    def quick(self, requests: Sequence[Embed]) -> bool:
+        """Always: it is a look-up."""
+        return True
+
+    def carry(self, requests: Sequence[Embed]) -> Sequence[EmbedReply]:
+        """The vector of each text."""
+        return [EmbedReply(np.stack([self._known[t] for t in r.texts])) for r in requests]
+
+
+def through_the_runner(store: SqliteStore, pair: Pair, bare: Bare, corpus: Corpus) -> None:
+    """Print what whole hybrid queries cost, hits with their texts included; and 64 at once."""
+    views = Views(store)
+    target = Target(views.snapshot(pair), "given", DIMENSIONS, analyzer=bare.analyzer)
+    routes: dict[type[Any], Route] = {
+        Search: SearchHandler(views),
+        Lookup: LookupHandler(views),
+        Embed: Given(corpus),
+    }
+    times: dict[str, list[float]] = {"ours": [], "bare": []}
+
+    def plain(text: str, vector: Matrix) -> list[str]:
+        return fuse([bare.keyword(text), bare.dense(vector)])
+
+    options = RetrieveOptions(top_k=SHOWN, pool=DEPTH, search="hybrid")
+    pairs = list(zip(corpus.queries, corpus.query_vectors, strict=True))
+    # A runner remembers searches: each round has its own, and asks each query once.
+    for _ in range(2):
+        with Runner(routes) as runner:
+            for text, vector in pairs:
+                timed(
+                    times["ours"],
+                    lambda t=text, r=runner: r.run(retrieve(t, target, options)),  # type: ignore[misc]
+                )
+                timed(times["bare"], lambda t=text, v=vector: plain(t, v))  # type: ignore[misc]
+    ours, alone = (statistics.median(times[side]) for side in ("ours", "bare"))
+    print(
+        f"  runner     {ours:8.3f} {alone:8.3f} {ours / alone:6.2f}  (ms: retrieve(), with texts)"
+    )
+    with Runner(routes) as runner:
+        start = time.perf_counter()
+        list(runner.map((retrieve(text, target, options) for text, _ in pairs), limit=64))
+        rate = len(pairs) / (time.perf_counter() - start)
+    print(f"  64 flows   {rate:8.0f} hybrid queries a second")
+    many = random_vectors(500, 9)
+    with Runner(routes) as runner:
+        start = time.perf_counter()
+        list(runner.map((search_dense(target.snapshot, v, SHOWN) for v in many), limit=64))
+        took = time.perf_counter() - start
+    start = time.perf_counter()
+    scores = many @ corpus.vectors.T
+    np.argpartition(scores, -SHOWN, axis=1)
+    floor = time.perf_counter() - start
+    print(
+        f"  500 dense  {took:8.3f} s in 64 flows, {floor:.3f} s in one numpy product with "
+        f"selection ({took / floor:.2f})"
+    )
+
+
 def store_of(corpus: Corpus, folder: Path, analyzer: Analyzer) -> tuple[SqliteStore, Pair]:
     """A store of the corpus; prints what ingesting and building cost."""
     store = SqliteStore(folder / "store.sqlite", analyzers=lambda spec: analyzer)
@@ -231,6 +317,7 @@ def run(name: str, corpus: Corpus) -> None:
         bare = Bare(corpus, analyzer)
         print(f"  bm25s      {bare.build * 1e3:8.1f} ms to build")
         compare(view, bare, corpus)
+        through_the_runner(store, pair, bare, corpus)
         store.close()
 
 
