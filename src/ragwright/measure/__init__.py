@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from ._agreement import Calibration, Estimate, calibrate
 from ._alignment import BertScorer, MoverScorer
 from ._catalogue import definitions
+from ._compare import Comparison, Comparisons, compare_rows
 from ._defaults import default_measures
 from ._definition import Definition
 from ._embedded import QADistances, qa_distances
+from ._gate import (
+    GateCheck,
+    GateOptions,
+    GateOutcome,
+    GateRule,
+    GateState,
+    gate,
+    parse_rule,
+)
 from ._measure import Measure, parse_measure, parse_measures
 from ._retrieval import retrieval_scores
 from ._score import check_setup, score_row, score_rows
@@ -15,7 +26,16 @@ from ._statistics import Summary, Tally, aggregate
 
 __all__ = [
     "BertScorer",
+    "Calibration",
+    "Comparison",
+    "Comparisons",
     "Definition",
+    "Estimate",
+    "GateCheck",
+    "GateOptions",
+    "GateOutcome",
+    "GateRule",
+    "GateState",
     "Measure",
     "MeasureSetup",
     "MoverScorer",
@@ -23,11 +43,15 @@ __all__ = [
     "Summary",
     "Tally",
     "aggregate",
+    "calibrate",
     "check_setup",
+    "compare_rows",
     "default_measures",
     "definitions",
+    "gate",
     "parse_measure",
     "parse_measures",
+    "parse_rule",
     "qa_distances",
     "retrieval_scores",
     "score_row",

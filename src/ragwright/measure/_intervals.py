@@ -172,7 +172,8 @@ def _acceleration(sums: Values, sizes: Values) -> float:
     if largest == 0:
         return 0.0
     away = away / largest  # squares of tiny numbers would vanish
-    return math.fsum(away**3) / (6 * math.fsum(away * away) ** 1.5)
+    cube, square = math.fsum(away**3), math.fsum(away * away)
+    return cube / (6 * math.pow(square, 1.5))
 
 
 def _without_spread(

@@ -1,0 +1,313 @@
+"""Two systems, row by row: whether the second is better, and how sure these rows can be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from ..core import MeasureError, Score
+from ._intervals import NORMAL, Scale, Values, mean_interval, numbered, standard_error
+from ._statistics import known_measure, scale_of
+
+Scored: TypeAlias = Mapping[str, Sequence[Score]]
+"""Row id -> its scores, one a measure."""
+
+Verdict: TypeAlias = Literal["better", "worse", "no change proven"]
+
+LEVEL = 0.05
+POWER = 0.8
+_EXACT = 16
+"""Most differences whose signs are flipped in every way; 65,536 of them."""
+_FLIPS = 10_000
+_BLOCK = 4_000_000  # most random signs held at once
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What one measure says of b against a, over the rows that both have a score for.
+
+    Attributes:
+        measure: Text of the measure.
+        n: Rows compared.
+        coverage: Share of the rows of either that are compared, 0 to 1.
+        mean_a: Mean of a over these rows; likewise ``mean_b``.
+        difference: ``mean_b - mean_a``.
+        low: Lower end of the 95 % interval of the difference, ``high`` its upper end.
+        p: Two-sided p-value of the paired permutation test; ``p_holm`` corrected for all
+            measures compared together (Holm 1979).
+        exact: Every way of flipping the signs was counted; else 10,000 drawn ones.
+        effect: Difference over the standard deviation of the rows' differences (Cohen's d_z).
+        wins: Rows on which b is better; likewise ``ties`` and ``losses``.
+        only_a: Rows that have a score in a alone; likewise ``only_b``.
+        smallest: Smallest difference that this many rows show in 80 of 100 tries.
+        more_rows: How many more rows of this kind would show the difference seen, with the same
+            chance; 0 where it is shown, None where there is no difference to show.
+        verdict: ``better`` or ``worse`` (b than a, in the measure's direction) where the
+            corrected p-value is at most 0.05 and the interval leaves out 0.
+        clusters: Number of clusters compared, None where rows stand for themselves.
+        seed: Seed of flips and resampling.
+    """
+
+    measure: str
+    n: int = 0
+    coverage: float = 0.0
+    mean_a: float | None = None
+    mean_b: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    p_holm: float | None = None
+    exact: bool = False
+    effect: float | None = None
+    wins: int = 0
+    ties: int = 0
+    losses: int = 0
+    only_a: int = 0
+    only_b: int = 0
+    smallest: float | None = None
+    more_rows: int | None = None
+    verdict: Verdict = "no change proven"
+    clusters: int | None = None
+    seed: int = 0
+
+    @property
+    def text(self) -> str:
+        """The verdict in words, with what it rests on."""
+        if self.difference is None:
+            return f"{self.measure}: no row has a score in both, nothing can be said."
+        seen = f"{self.difference:+.4f}"
+        if self.low is not None and self.high is not None:
+            seen += f" ({self.low:+.4f} to {self.high:+.4f})"
+        said = f"{self.measure}: {self.verdict}, {seen} over {self.n} rows"
+        if self.p_holm is not None:
+            said += f", p = {self.p_holm:.3g}"
+        said += "."
+        if self.verdict == "no change proven":
+            if self.smallest is not None:
+                said += f" So many rows show differences from about {self.smallest:.4f}."
+            if self.more_rows:
+                said += f" About {self.more_rows:,} more would settle this one."
+        return said
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """Two systems compared by several measures.
+
+    Attributes:
+        measures: One a measure that both have, in a's order.
+        only_a: Ids of rows that a alone has; likewise ``only_b``.
+        missing: Measures that only one of the two has.
+    """
+
+    measures: tuple[Comparison, ...]
+    only_a: tuple[str, ...] = ()
+    only_b: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    def __getitem__(self, measure: str) -> Comparison:
+        """The comparison by a measure's text."""
+        for comparison in self.measures:
+            if comparison.measure == measure:
+                return comparison
+        raise KeyError(measure)
+
+
+def compare_rows(
+    a: Scored, b: Scored, *, seed: int = 0, clusters: Mapping[str, Hashable] | None = None
+) -> Comparisons:
+    """Compare b against a, row by row; rows of one alone are named, not dropped.
+
+    Args:
+        a: Row id -> scores of the first system.
+        b: Likewise of the second one, which the verdicts are about.
+        seed: Seed of flips and resampling.
+        clusters: Row id -> cluster, where rows share a document: then whole clusters are
+            flipped and resampled.
+
+    Raises:
+        MeasureError: A row has two scores of one measure, or no cluster, or the systems share
+            no row or no measure.
+    """
+    tables = _by_measure(a), _by_measure(b)
+    shared = [name for name in tables[0] if name in tables[1]]
+    if not shared or not a.keys() & b.keys():
+        what = "row" if shared else "measure"
+        raise MeasureError(
+            f"the two have no {what} in common",
+            hint="compare results of the same rows by the same measures",
+        )
+    ids = list(dict.fromkeys([*a, *b]))
+    if clusters is not None and not clusters.keys() >= set(ids):
+        lost = next(key for key in ids if key not in clusters)
+        raise MeasureError(f"row {lost!r} has no cluster", hint="give every row one, or none")
+    found = [
+        _compared(name, (tables[0][name], tables[1][name]), ids, clusters, seed) for name in shared
+    ]
+    return Comparisons(
+        measures=tuple(_settled(found)),
+        only_a=tuple(key for key in a if key not in b),
+        only_b=tuple(key for key in b if key not in a),
+        missing=tuple(name for name in (*tables[0], *tables[1]) if name not in shared),
+    )
+
+
+def permutation_p(differences: Values, seed: int) -> tuple[float, bool]:
+    """Two-sided p-value of a mean difference under random signs, and whether it is exact.
+
+    Up to 16 differences that are not 0 are flipped in every way; beyond, 10,000 seeded flips
+    are drawn and the one observed counts as one more (Phipson and Smyth 2010), so that p is
+    never 0.
+    """
+    moving = differences[differences != 0]
+    if not len(moving):
+        return 1.0, True
+    observed = abs(math.fsum(moving))
+    reached = observed - 1e-9 * float(np.abs(moving).sum())
+    if len(moving) <= _EXACT:
+        sums = np.zeros(1)
+        for step in moving:
+            sums = np.concatenate([sums - step, sums + step])
+        return float(np.mean(np.abs(sums) >= reached)), True
+    generator = np.random.default_rng(seed)
+    rows = max(1, _BLOCK // len(moving))
+    beyond = 0
+    for at in range(0, _FLIPS, rows):
+        shape = (min(rows, _FLIPS - at), len(moving))
+        signs = generator.integers(0, 2, shape, dtype=np.int8) * np.int8(2) - np.int8(1)
+        beyond += int(np.count_nonzero(np.abs(signs @ moving) >= reached))
+    return (beyond + 1) / (_FLIPS + 1), False
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """P-values corrected for their number, in their order (Holm 1979)."""
+    order = sorted(range(len(values)), key=lambda at: values[at])
+    corrected = [0.0] * len(values)
+    highest = 0.0
+    for rank, at in enumerate(order):
+        highest = max(highest, min(1.0, (len(values) - rank) * values[at]))
+        corrected[at] = highest
+    return corrected
+
+
+def smallest_difference(error: float, tests: int = 1) -> float:
+    """Smallest difference found in 80 of 100 tries at the 5 % level, two-sided.
+
+    ``(z(1 - 0.05 / (2 tests)) + z(0.8)) * error``, ``error`` being the standard error of the
+    difference (Cohen 1988; for evaluations Miller 2024); several tests share the level, as the
+    hardest step of Holm's method does.
+    """
+    return (NORMAL.inv_cdf(1 - LEVEL / (2 * tests)) + NORMAL.inv_cdf(POWER)) * error
+
+
+def paired(a: Mapping[str, Score], b: Mapping[str, Score]) -> list[tuple[str, float, float]]:
+    """(row id, value in a, value in b) of the rows scored in both, in a's order."""
+    found = []
+    for key, score in a.items():
+        other = b.get(key)
+        if score.value is not None and other is not None and other.value is not None:
+            found.append((key, score.value, other.value))
+    return found
+
+
+def _by_measure(scored: Scored) -> dict[str, dict[str, Score]]:
+    found: dict[str, dict[str, Score]] = {}
+    for key, scores in scored.items():
+        for score in scores:
+            of_measure = found.setdefault(score.measure, {})
+            if key in of_measure:
+                raise MeasureError(
+                    f"row {key!r} has two scores of {score.measure}",
+                    hint="average the repeats of a row first",
+                )
+            of_measure[key] = score
+    return found
+
+
+def _compared(
+    name: str,
+    sides: tuple[Mapping[str, Score], Mapping[str, Score]],
+    ids: Sequence[str],
+    clusters: Mapping[str, Hashable] | None,
+    seed: int,
+) -> Comparison:
+    """One measure, without the corrections that need the others."""
+    pairs = paired(*sides)
+    in_a, in_b = (sum(score.value is not None for score in side.values()) for side in sides)
+    n = len(pairs)
+    bare = Comparison(name, n, n / len(ids), only_a=in_a - n, only_b=in_b - n, seed=seed)
+    if not n:
+        return bare
+    # Rounded as scores are for ranking: what differs in the last digits is a tie.
+    values = np.array([(round(y - x, 6), x, y) for _, x, y in pairs], dtype=np.float64)
+    differences: Values = values[:, 0]
+    measure = known_measure(name)
+    upward = measure is None or measure.definition.higher_is_better
+    groups = None if clusters is None else numbered([clusters[key] for key, _, _ in pairs])
+    ends, _ = mean_interval(
+        differences, seed, scale=_of_differences(scale_of(measure)), clusters=groups
+    )
+    low, high = ends or (None, None)
+    steps = differences if groups is None else np.bincount(groups, weights=differences)
+    p, exact = permutation_p(np.round(steps, 9), seed)
+    sd = float(np.std(differences, ddof=1)) if n > 1 else 0.0
+    mean = math.fsum(differences) / n
+    ahead = differences if upward else -differences
+    return replace(
+        bare,
+        mean_a=math.fsum(values[:, 1]) / n,
+        mean_b=math.fsum(values[:, 2]) / n,
+        difference=mean,
+        low=low,
+        high=high,
+        p=p,
+        exact=exact,
+        effect=mean / sd if sd else None,
+        wins=int(np.count_nonzero(ahead > 0)),
+        ties=int(np.count_nonzero(ahead == 0)),
+        losses=int(np.count_nonzero(ahead < 0)),
+        # the standard error, until the number of tests is known
+        smallest=standard_error(differences, groups),
+        clusters=None if groups is None else int(groups.max()) + 1,
+    )
+
+
+def _settled(found: Sequence[Comparison]) -> list[Comparison]:
+    """The comparisons with what depends on their number: Holm, smallest difference, verdict."""
+    tested = [comparison for comparison in found if comparison.p is not None]
+    corrected = iter(holm([comparison.p or 0.0 for comparison in tested]))
+    return [
+        comparison if comparison.p is None else _judged(comparison, next(corrected), len(tested))
+        for comparison in found
+    ]
+
+
+def _judged(comparison: Comparison, p_holm: float, tests: int) -> Comparison:
+    difference, error = comparison.difference or 0.0, comparison.smallest
+    smallest = smallest_difference(error, tests) if error else None
+    verdict: Verdict = "no change proven"
+    low, high = comparison.low, comparison.high
+    if p_holm <= LEVEL and low is not None and high is not None and not low <= 0 <= high:
+        measure = known_measure(comparison.measure)
+        upward = measure is None or measure.definition.higher_is_better
+        verdict = "better" if (difference > 0) == upward else "worse"
+    more: int | None = None
+    if verdict != "no change proven":
+        more = 0
+    elif difference and smallest:
+        due = comparison.n * (smallest / difference) ** 2
+        # at least one: the test has just said that these rows do not show it
+        more = max(1, math.ceil(due - comparison.n))
+    return replace(comparison, p_holm=p_holm, smallest=smallest, more_rows=more, verdict=verdict)
+
+
+def _of_differences(scale: Scale | None) -> Scale | None:
+    """The range of differences on a scale."""
+    if scale is None or scale[1] is None:
+        return None
+    return scale[0] - scale[1], scale[1] - scale[0]

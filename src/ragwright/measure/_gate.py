@@ -1,0 +1,224 @@
+"""Gates: may this go out? Rules over summaries and a comparison, refusing what cannot be known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ..core import MeasureError, option
+from ._compare import Comparisons
+from ._measure import Measure, parse_measure
+from ._statistics import Summary
+
+GateState: TypeAlias = Literal["passed", "failed", "untrusted"]
+
+_RULE = re.compile(r"(?P<measure>.+?)\s*(?P<sign><=|>=)\s*(?P<bound>.+)")
+_BASELINE = re.compile(r"baseline(?:\s*(?P<sign>[+-])\s*(?P<margin>\d*\.?\d+))?", re.IGNORECASE)
+_OVER = 9  # digits in which a mean is compared to its bound
+
+
+@dataclass(frozen=True, slots=True)
+class GateRule:
+    """One condition: a bound for the mean, or not worse than the baseline by more than a margin.
+
+    ``str(rule)`` parses back. With ``margin``, ``bound`` is 0 and means nothing.
+    """
+
+    measure: Measure
+    upward: bool
+    bound: float = 0.0
+    margin: float | None = None
+
+    def __str__(self) -> str:
+        """The text that parses back."""
+        sign = ">=" if self.upward else "<="
+        if self.margin is None:
+            return f"{self.measure}{sign}{self.bound:g}"
+        shift = f"{'-' if self.upward else '+'}{self.margin:g}" if self.margin else ""
+        return f"{self.measure}{sign}baseline{shift}"
+
+
+@dataclass(frozen=True, slots=True)
+class GateOptions:
+    """What a gate asks of the numbers before it reads them."""
+
+    floor: float = option(0.95, "Least share of rows with a score that a gate trusts.", ge=0)
+    sure: bool = option(
+        False, "The 95 % interval must clear a threshold as a whole, not only the mean."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GateCheck:
+    """What became of one rule, and why."""
+
+    rule: str
+    measure: str
+    state: GateState
+    reason: str
+    value: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GateOutcome:
+    """All rules: ``failed`` where one failed, else ``untrusted`` where one is, else ``passed``.
+
+    A rule fails for certain or not at all: too little coverage is ``untrusted``.
+    """
+
+    state: GateState
+    checks: tuple[GateCheck, ...]
+
+
+def parse_rule(text: str) -> GateRule:
+    """The rule that a text names: ``nDCG@10>=0.7``, ``Faithfulness>=baseline-0.2``.
+
+    Raises:
+        MeasureError: Not of that form; the bound cannot be missed or cannot be met on the
+            measure's scale; the sign is against the measure's direction.
+    """
+    match = _RULE.fullmatch(text.strip())
+    if match is None:
+        raise MeasureError(
+            f"cannot read {text.strip()!r} as a rule",
+            hint="write Measure>=number or Measure>=baseline-margin, for example nDCG@10>=0.7",
+        )
+    measure, upward = parse_measure(match["measure"]), match["sign"] == ">="
+    if upward != measure.definition.higher_is_better:
+        raise MeasureError(
+            f"{text.strip()!r} asks {measure} to be worse",
+            hint=f"for {measure} {'higher' if not upward else 'lower'} is better: "
+            f"write {'<=' if upward else '>='}",
+        )
+    to_baseline = _BASELINE.fullmatch(match["bound"].strip())
+    if to_baseline is not None:
+        margin = float(to_baseline["margin"] or 0)
+        if margin and (to_baseline["sign"] == "-") != upward:
+            raise MeasureError(
+                f"{text.strip()!r} asks for more than the baseline",
+                hint=f"write {measure}{match['sign']}baseline{'-' if upward else '+'}{margin:g}; "
+                "whether it is better is what `compare` says",
+            )
+        return GateRule(measure, upward, margin=margin)
+    try:
+        bound = float(match["bound"])
+    except ValueError as error:
+        raise MeasureError(
+            f"{match['bound']!r} in {text.strip()!r} is neither a number nor a baseline",
+            hint="write Measure>=number or Measure>=baseline-margin",
+        ) from error
+    _on_scale(measure, upward, bound, text.strip())
+    return GateRule(measure, upward, bound)
+
+
+def gate(
+    summaries: Sequence[Summary],
+    rules: Iterable[str | GateRule],
+    options: GateOptions | None = None,
+    *,
+    against: Comparisons | None = None,
+    calibrated: Collection[str] | None = None,
+) -> GateOutcome:
+    """Hold summaries to rules; nothing passes on numbers that cannot be trusted.
+
+    Args:
+        summaries: Of the run at the gate.
+        rules: Texts or rules; see :func:`parse_rule`.
+        options: Coverage floor and how strict thresholds are.
+        against: The run (b) compared with its baseline (a), for rules that name it.
+        calibrated: Measures whose judge was checked against people; a judged measure that is
+            not among them is ``untrusted``. None where that is not asked for.
+
+    Raises:
+        MeasureError: No rule, or a rule that cannot be read.
+    """
+    chosen = options or GateOptions()
+    parsed = [parse_rule(rule) if isinstance(rule, str) else rule for rule in rules]
+    if not parsed:
+        raise MeasureError("the gate has no rule", hint="for example nDCG@10>=0.7")
+    by_name = {summary.measure: summary for summary in summaries}
+    checks = []
+    for rule in parsed:
+        judged = rule.measure.definition.kind == "judged"
+        if judged and calibrated is not None and str(rule.measure) not in calibrated:
+            checks.append(_check(rule, "untrusted", "its judge was never checked against people"))
+        elif rule.margin is None:
+            checks.append(_threshold(rule, by_name, chosen))
+        else:
+            checks.append(_not_worse(rule, against, chosen))
+    return GateOutcome(_worst([check.state for check in checks]), tuple(checks))
+
+
+def _threshold(rule: GateRule, summaries: Mapping[str, Summary], options: GateOptions) -> GateCheck:
+    summary = summaries.get(str(rule.measure))
+    if summary is None or summary.mean is None:
+        return _check(rule, "untrusted", "no row has a score")
+    mean = summary.mean
+    reached = _meets(mean, rule)
+    if summary.coverage < options.floor:
+        # Even with every missing row at its best the bound is missed: that much is certain.
+        if summary.best is not None and not _meets(summary.best, rule):
+            reason = f"at best {summary.best:.4f} with all missing rows at their best"
+            return _check(rule, "failed", reason, mean)
+        lost = ", ".join(f"{k} {v}" for k, v in summary.states.items() if k != "scored" and v)
+        reason = f"coverage {summary.coverage:.1%} is below {options.floor:.1%} ({lost})"
+        return _check(rule, "untrusted", reason, mean)
+    end = summary.low if rule.upward else summary.high
+    reason = f"mean {mean:.4f} over {summary.n} rows"
+    if summary.low is not None and summary.high is not None:
+        reason += f" ({summary.low:.4f} to {summary.high:.4f})"
+    if options.sure and reached:
+        if end is None:
+            return _check(rule, "untrusted", f"{reason}, without an interval", mean)
+        if not _meets(end, rule):
+            side = "below" if rule.upward else "above"
+            return _check(rule, "failed", f"{reason} reaches {side} {rule.bound:g}", mean)
+    return _check(rule, "passed" if reached else "failed", reason, mean)
+
+
+def _not_worse(rule: GateRule, against: Comparisons | None, options: GateOptions) -> GateCheck:
+    """Non-inferiority: the whole 95 % interval of the difference must lie within the margin."""
+    assert rule.margin is not None  # the caller has looked
+    if against is None:
+        return _check(rule, "untrusted", "no baseline was given to compare with")
+    found = next((c for c in against.measures if c.measure == str(rule.measure)), None)
+    if found is None or found.difference is None:
+        return _check(rule, "untrusted", "no row has a score in both runs")
+    if found.coverage < options.floor:
+        reason = f"only {found.coverage:.1%} of the rows are scored in both runs"
+        return _check(rule, "untrusted", f"{reason}, {options.floor:.1%} are due", found.difference)
+    if found.low is None or found.high is None:
+        return _check(rule, "untrusted", "too few rows for an interval", found.difference)
+    loss = -found.low if rule.upward else found.high
+    certain = -found.high if rule.upward else found.low
+    reason = f"difference {found.difference:+.4f} ({found.low:+.4f} to {found.high:+.4f})"
+    if round(loss, _OVER) <= rule.margin:
+        return _check(rule, "passed", reason, found.difference)
+    why = "is beyond" if certain > rule.margin else "may be beyond"
+    return _check(rule, "failed", f"{reason}: the loss {why} {rule.margin:g}", found.difference)
+
+
+def _meets(value: float, rule: GateRule) -> bool:
+    value = round(value, _OVER)
+    return value >= rule.bound if rule.upward else value <= rule.bound
+
+
+def _on_scale(measure: Measure, upward: bool, bound: float, text: str) -> None:
+    """Refuse a bound that every run meets, or none: a forgotten scale is the usual reason."""
+    low, high = measure.definition.low, measure.definition.high
+    ends = f"{measure} goes from {low:g}" + ("" if high is None else f" to {high:g}")
+    if not low <= bound <= (bound if high is None else high):
+        raise MeasureError(f"the bound of {text!r} is off the scale", hint=ends)
+    if bound == (low if upward else high):
+        raise MeasureError(f"every run meets {text!r}", hint=ends)
+
+
+def _check(rule: GateRule, state: GateState, reason: str, value: float | None = None) -> GateCheck:
+    return GateCheck(str(rule), str(rule.measure), state, reason, value)
+
+
+def _worst(states: Sequence[GateState]) -> GateState:
+    order: tuple[GateState, ...] = ("failed", "untrusted")
+    return next((state for state in order if state in states), "passed")

@@ -1,0 +1,220 @@
+"""Two systems row by row: tests, intervals, corrections and words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragwright.core import MeasureError, Score
+from ragwright.measure import Comparison, compare_rows
+from ragwright.measure._compare import holm, permutation_p, smallest_difference
+
+
+def rows(values: Sequence[float | None], measure: str = "nDCG@10") -> dict[str, list[Score]]:
+    return {
+        str(at): [
+            Score(measure, "errored", reason="why")
+            if value is None
+            else Score(measure, "scored", value)
+        ]
+        for at, value in enumerate(values)
+    }
+
+
+def compared(
+    a: Sequence[float | None], b: Sequence[float | None], measure: str = "nDCG@10"
+) -> Comparison:
+    return compare_rows(rows(a, measure), rows(b, measure))[measure]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.integers(-20, 20), min_size=2, max_size=12))
+def test_the_exact_test_is_scipys(steps: list[int]) -> None:
+    differences = np.array(steps) / 20
+    ours, exact = permutation_p(differences, 0)
+    theirs = scipy.stats.permutation_test(
+        (differences,),
+        lambda x, axis: np.round(np.mean(x, axis=axis), 12),
+        permutation_type="samples",
+        n_resamples=np.inf,
+        vectorized=True,
+    )
+    assert exact
+    # theirs doubles the smaller tail; the sign-flip distribution is symmetric, so both agree
+    assert ours == pytest.approx(min(1.0, theirs.pvalue), abs=1e-9)
+
+
+def test_many_rows_draw_flips_and_agree_with_the_t_test() -> None:
+    differences = np.random.default_rng(3).normal(0.02, 0.1, 150)
+    ours, exact = permutation_p(differences, 1)
+    assert not exact
+    assert ours == pytest.approx(scipy.stats.ttest_1samp(differences, 0).pvalue, abs=0.01)
+    assert permutation_p(np.full(100, 0.1), 0)[0] == pytest.approx(1 / 10_001)
+    assert permutation_p(np.zeros(5), 0) == (1.0, True)
+
+
+def test_equal_systems_are_called_different_about_5_times_in_100() -> None:
+    generator = np.random.default_rng(8)
+    wrong = 0
+    for at in range(200):
+        a, b = generator.uniform(0, 1, (2, 25))
+        found = compare_rows(rows(list(a)), rows(list(b)), seed=at)["nDCG@10"]
+        wrong += found.verdict != "no change proven"
+    assert wrong <= 20
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holms_method(values: list[float]) -> None:
+    found = holm(values)
+    m = len(values)
+    ordered = sorted(values)
+    for value, corrected in zip(values, found, strict=True):
+        rank = max(at for at, other in enumerate(ordered) if other == value)
+        slow = max(min(1.0, (m - at) * ordered[at]) for at in range(rank + 1))
+        assert corrected == pytest.approx(slow)
+        assert value <= corrected <= 1
+
+
+def test_what_is_seen_is_told() -> None:
+    a, b = [0.1] * 10 + [0.5] * 10, [0.3] * 10 + [0.5] * 9 + [0.4]
+    found = compared(a, b)
+    assert (found.wins, found.ties, found.losses) == (10, 9, 1)
+    assert found.difference == pytest.approx(0.095)
+    assert (found.mean_a, found.mean_b) == pytest.approx((0.3, 0.395))
+    assert (found.n, found.coverage, found.exact) == (20, 1.0, True)
+    assert found.effect == pytest.approx(0.095 / np.std(np.subtract(b, a), ddof=1))
+    assert (found.verdict, found.more_rows) == ("better", 0)
+    assert found.text.startswith("nDCG@10: better, +0.0950 (+0.0")
+
+
+def test_lower_may_be_better() -> None:
+    found = compared([0.9, 0.8] * 10, [0.5] * 20, "QADistance")
+    assert found.difference is not None
+    assert found.difference < 0
+    assert (found.verdict, found.wins) == ("better", 20)
+
+
+def test_a_few_rows_prove_nothing_and_say_what_would() -> None:
+    generator = np.random.default_rng(2)
+    a = generator.uniform(0.3, 0.7, 20)
+    b = a + generator.normal(0.01, 0.1, 20)
+    found = compared(list(a), list(b))
+    assert found.verdict == "no change proven"
+    assert found.smallest is not None
+    error = float(np.std(b - a, ddof=1)) / math.sqrt(20)
+    assert found.smallest == pytest.approx((1.959964 + 0.841621) * error, rel=1e-3)
+    assert found.more_rows is not None
+    assert found.difference is not None
+    due = 20 * (found.smallest / found.difference) ** 2
+    assert found.more_rows == math.ceil(due - 20)
+    assert f"About {found.more_rows:,} more would settle this one." in found.text
+
+
+def test_the_smallest_difference_is_found_in_80_of_100_tries() -> None:
+    generator = np.random.default_rng(4)
+    n, sd = 50, 0.2
+    size = smallest_difference(sd / math.sqrt(n))
+    found = sum(permutation_p(generator.normal(size, sd, n), at)[0] <= 0.05 for at in range(300))
+    assert 0.72 <= found / 300 <= 0.88
+
+
+def test_rows_of_one_side_are_named_and_lost_scores_counted() -> None:
+    a = rows([0.1, 0.2, None, 0.4, 0.5])
+    b = rows([0.1, None, 0.3, 0.4, 0.5])
+    del b["4"]
+    b["new"] = [Score("nDCG@10", "scored", 1.0)]
+    found = compare_rows(a, b)
+    assert (found.only_a, found.only_b) == (("4",), ("new",))
+    one = found["nDCG@10"]
+    assert (one.n, one.only_a, one.only_b) == (2, 2, 2)
+    assert one.coverage == 2 / 6
+    with pytest.raises(KeyError):
+        found["MRR"]
+
+
+def test_no_row_with_both_scores_says_nothing() -> None:
+    found = compared([0.1, None], [None, 0.2])
+    assert (found.n, found.difference, found.verdict) == (0, None, "no change proven")
+    assert "nothing can be said" in found.text
+    one = compared([0.1], [0.2])
+    assert (one.n, one.low, one.verdict) == (1, None, "no change proven")
+
+
+def test_systems_that_share_nothing_are_refused() -> None:
+    with pytest.raises(MeasureError, match="no row in common"):
+        compare_rows({"1": [Score("MRR", "errored")]}, {"2": [Score("MRR", "errored")]})
+    with pytest.raises(MeasureError, match="no measure in common"):
+        compare_rows(rows([0.5], "MRR"), rows([0.5]))
+    with pytest.raises(MeasureError, match="two scores"):
+        compare_rows({"1": [Score("MRR", "errored")] * 2}, rows([0.5], "MRR"))
+
+
+def test_many_measures_are_corrected_together() -> None:
+    generator = np.random.default_rng(1)
+    names = [f"Recall@{k}" for k in range(1, 11)]
+    a: dict[str, list[Score]] = {}
+    b: dict[str, list[Score]] = {}
+    for at in range(40):
+        base = generator.uniform(0.2, 0.8, 10)
+        shift = np.where(np.arange(10) == 0, 0.1, generator.normal(0, 0.05, 10))
+        a[str(at)] = [Score(n, "scored", v) for n, v in zip(names, base, strict=True)]
+        b[str(at)] = [Score(n, "scored", v) for n, v in zip(names, base + shift, strict=True)]
+    found = compare_rows(a, b)
+    assert found["Recall@1"].verdict == "better"
+    assert all(c.p is not None and c.p_holm is not None and c.p <= c.p_holm for c in found.measures)
+    alone = compare_rows(*({k: v[1:2] for k, v in side.items()} for side in (a, b)))["Recall@2"]
+    together = found["Recall@2"]
+    assert alone.smallest is not None
+    assert together.smallest is not None
+    assert together.smallest > alone.smallest
+
+
+def test_rows_of_one_document_prove_less() -> None:
+    """The same 4 documents ten times over are four observations, not forty."""
+    steps = np.repeat([0.1, 0.12, 0.08, 0.11], 10)
+    a = rows([0.5] * 40)
+    b = rows(list(0.5 + steps))
+    clusters = {str(at): f"d{at // 10}" for at in range(40)}
+    blind = compare_rows(a, b)["nDCG@10"]
+    aware = compare_rows(a, b, clusters=clusters)["nDCG@10"]
+    assert blind.verdict == "better"
+    assert aware.verdict == "no change proven"  # 2 of 16 flips at best
+    assert (aware.p, aware.clusters, aware.difference) == (0.125, 4, blind.difference)
+    with pytest.raises(MeasureError, match="no cluster"):
+        compare_rows(a, b, clusters={"0": "d"})
+
+
+def test_equal_seeds_give_equal_comparisons() -> None:
+    generator = np.random.default_rng(6)
+    a, b = (rows(list(generator.uniform(0, 1, 60))) for _ in range(2))
+    assert compare_rows(a, b, seed=4) == compare_rows(a, b, seed=4)
+
+
+def test_lost_judgments_do_not_flip_a_ranking() -> None:
+    """B is worse, and its unparsable replies read as 0 in A's place would hide that.
+
+    The pattern of rjmurillo/ai-agents#3915: a gap of 1.67 between two prompts came from replies
+    that could not be parsed and counted 0.
+    """
+    true_a, true_b = [4.0] * 30, [4.0] * 25 + [3.0] * 5
+    lost = set(range(10))  # A's judge failed on these
+    a: list[float | None] = [None if at in lost else v for at, v in enumerate(true_a)]
+    as_zero = sum(v or 0.0 for v in a) / 30
+    assert as_zero < sum(true_b) / 30  # what others print: B wins
+    found = compared(a, list(true_b), "KPrecision")
+    assert found.mean_a is not None
+    assert found.mean_b is not None
+    assert found.mean_a > found.mean_b
+    assert (found.n, found.only_b, found.coverage) == (20, 10, 20 / 30)
+    assert found.verdict != "better"
+
+
+def test_comparisons_are_plain_mappings_of_scores() -> None:
+    side: Mapping[str, Sequence[Score]] = {"1": (Score("Theirs", "scored", 3.0),)}
+    assert compare_rows(side, side)["Theirs"].ties == 1

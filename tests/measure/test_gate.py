@@ -1,0 +1,125 @@
+"""Gates: rules that can be missed, and no pass on numbers that cannot be trusted."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragwright.core import MeasureError, Score
+from ragwright.measure import GateOptions, Summary, aggregate, compare_rows, gate, parse_rule
+
+
+def summary(*values: float, lost: int = 0, measure: str = "nDCG@10") -> Summary:
+    scores = [Score(measure, "scored", value) for value in values]
+    return aggregate([*scores, *[Score(measure, "judge_invalid", reason="why")] * lost])
+
+
+GOOD = summary(*[0.8, 0.9] * 20)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nDCG@10>=0.7",
+        "QADistance<=0.4",
+        "nDCG@10>=baseline-0.02",
+        "QADistance<=baseline+0.1",
+        "Recall(rel=2)@5>=baseline",
+    ],
+)
+def test_a_rule_parses_back(text: str) -> None:
+    assert str(parse_rule(text)) == text
+    spaced = text.replace(">=", " >= ").replace("<=", " <= ")
+    assert parse_rule(spaced) == parse_rule(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nDCG@10", "cannot read"),
+        ("nDCG@10=0.7", "cannot read"),
+        ("nDCG@10>=good", "neither a number"),
+        ("nDCG@10>=nan", "off the scale"),
+        ("nDCG@10<=0.7", "to be worse"),
+        ("QADistance>=0.7", "to be worse"),
+        ("nDCG@10>=70", "off the scale"),
+        ("nDCG@10>=0", "every run meets"),
+        ("nDCG@10>=baseline+0.1", "more than the baseline"),
+        ("nDCG>=0.7@10", "neither a number"),
+        ("nDGC@10>=0.7", "unknown measure"),
+    ],
+)
+def test_rules_that_test_nothing_are_refused(text: str, said: str) -> None:
+    with pytest.raises(MeasureError, match=said):
+        parse_rule(text)
+
+
+def test_thresholds() -> None:
+    assert gate([GOOD], ["nDCG@10>=0.85"]).state == "passed"
+    found = gate([GOOD], ["nDCG@10>=0.7", "nDCG@10>=0.9"])
+    assert found.state == "failed"
+    assert [check.state for check in found.checks] == ["passed", "failed"]
+    assert "mean 0.8500 over 40 rows" in found.checks[1].reason
+    with pytest.raises(MeasureError, match="no rule"):
+        gate([GOOD], [])
+
+
+def test_the_interval_may_have_to_clear_the_threshold() -> None:
+    sure = GateOptions(sure=True)
+    assert gate([GOOD], ["nDCG@10>=0.84"]).state == "passed"
+    found = gate([GOOD], ["nDCG@10>=0.84"], sure)
+    assert found.state == "failed"
+    assert "reaches below 0.84" in found.checks[0].reason
+    assert gate([GOOD], ["nDCG@10>=0.8"], sure).state == "passed"
+    assert gate([summary(0.9)], ["nDCG@10>=0.8"], sure).state == "untrusted"
+
+
+def test_too_little_coverage_is_neither_passed_nor_failed() -> None:
+    lossy = summary(*[0.9] * 9, lost=1)
+    found = gate([lossy], ["nDCG@10>=0.7"])
+    assert found.state == "untrusted"
+    assert found.checks[0].reason == "coverage 90.0% is below 95.0% (judge_invalid 1)"
+    assert gate([lossy], ["nDCG@10>=0.7"], GateOptions(floor=0.9)).state == "passed"
+    assert gate([summary(lost=3)], ["nDCG@10>=0.7"]).state == "untrusted"
+    assert gate([GOOD], ["MRR>=0.7"]).state == "untrusted"
+
+
+def test_what_is_missed_even_at_best_has_failed() -> None:
+    found = gate([summary(*[0.1] * 9, lost=1)], ["nDCG@10>=0.7"])
+    assert found.state == "failed"
+    assert "at best 0.19" in found.checks[0].reason
+
+
+def test_a_failure_is_not_hidden_by_what_is_unknown() -> None:
+    assert gate([GOOD], ["nDCG@10>=0.9", "MRR>=0.5"]).state == "failed"
+
+
+def side(*values: float | None) -> dict[str, list[Score]]:
+    return {
+        str(at): [Score("nDCG@10", "scored", v) if v is not None else Score("nDCG@10", "errored")]
+        for at, v in enumerate(values)
+    }
+
+
+def test_not_worse_than_a_baseline() -> None:
+    base = [0.5, 0.6, 0.7, 0.8] * 10
+    slightly = [value - (0.02 if at % 2 else 0.0) for at, value in enumerate(base)]
+    against = compare_rows(side(*base), side(*slightly))
+    assert gate([], ["nDCG@10>=baseline-0.05"], against=against).state == "passed"
+    found = gate([], ["nDCG@10>=baseline"], against=against)
+    assert found.state == "failed"
+    assert "is beyond 0" in found.checks[0].reason
+    few = compare_rows(side(*base[:4]), side(0.3, 0.8, 0.6, 0.9))
+    unsure = gate([], ["nDCG@10>=baseline-0.05"], against=few)
+    assert unsure.state == "failed"
+    assert "may be beyond 0.05" in unsure.checks[0].reason
+
+
+def test_a_baseline_must_be_there_and_cover_the_rows() -> None:
+    assert gate([GOOD], ["nDCG@10>=baseline"]).state == "untrusted"
+    lossy = compare_rows(side(0.5, 0.6, 0.7, 0.8), side(0.5, 0.6, None, 0.8))
+    found = gate([], ["nDCG@10>=baseline-0.1"], against=lossy)
+    assert found.state == "untrusted"
+    assert "75.0%" in found.checks[0].reason
+    assert gate([], ["MRR>=baseline"], against=lossy).state == "untrusted"
+    single = compare_rows(side(0.5), side(0.5))
+    assert gate([], ["nDCG@10>=baseline"], against=single).state == "untrusted"
