@@ -20,6 +20,7 @@ COMMANDS = {
     "retrieve": "Show the chunks that answer a query best, with their scores per channel.",
     "ask": "Answer a question from the index, with citations, for one or several personas.",
     "eval": "Run a testset through the project and score what it finds.",
+    "measures": "List the measures: what each needs, its range, its direction and its source.",
     "cache": "The store of replies that were paid for.",
     "forget": "Purge a document, or a tenant, from store, replies and runs.",
     "doctor": "Say what is configured, what is missing and what would be paid for.",
