@@ -12,7 +12,7 @@ from ._evaluate import (
     score_run,
     summarise,
 )
-from ._rows import read_rows
+from ._rows import iter_rows, read_rows
 from ._testsets import Testset, load_testset
 from ._trec import read_qrels, read_run
 
@@ -21,6 +21,7 @@ __all__ = [
     "RowResult",
     "Testset",
     "evaluate_retrieval",
+    "iter_rows",
     "load_testset",
     "ranking_search",
     "read_qrels",

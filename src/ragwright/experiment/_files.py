@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ..core import TestsetError
 
@@ -16,18 +17,29 @@ def lines_of(path: Path) -> Iterator[tuple[str, str]]:
     Raises:
         TestsetError: The file is missing, cannot be read, or is not UTF-8.
     """
+    with opened(path) as file:
+        for number, data in enumerate(file, 1):
+            where = f"{path}:{number}"
+            try:
+                text = data.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                raise TestsetError(
+                    "the line is not UTF-8", where=where, hint="save the file as UTF-8"
+                ) from error
+            if text.strip():
+                yield where, text
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """A file open for reading bytes.
+
+    Raises:
+        TestsetError: The file is missing or cannot be read.
+    """
     try:
         with path.open("rb") as file:
-            for number, data in enumerate(file, 1):
-                where = f"{path}:{number}"
-                try:
-                    text = data.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-                except UnicodeDecodeError as error:
-                    raise TestsetError(
-                        "the line is not UTF-8", where=where, hint="save the file as UTF-8"
-                    ) from error
-                if text.strip():
-                    yield where, text
+            yield file
     except FileNotFoundError as error:
         raise TestsetError("no such file", where=str(path), hint="check the path") from error
     except OSError as error:

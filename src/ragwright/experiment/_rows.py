@@ -1,46 +1,61 @@
-"""Rows in JSONL with ragas' names: one JSON object a line."""
+"""Rows of a file: in ragas' names, or in those of other tools."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from ..core import GoldSpan, MetaValue, Row, TestsetError
-from ._files import objects_of
+from ._dialects import ALIASES, AMBIGUOUS, from_cells, in_our_names
+from ._records import records_of
 
 _KNOWN = tuple(field.name for field in fields(Row))
-_SAME = {"reference_context_ids": "reference_ids"}
-"""Names of others for a field of ours; both at once would be ambiguous."""
+_TABLES = {".csv", ".tsv"}
 
 
 def read_rows(path: str | Path) -> tuple[Row, ...]:
-    """Rows of a JSONL file in ragas' names, in order.
-
-    ``user_input`` is required; ``id`` is the line's number among the rows where left out.
-    ``reference_ids`` is an object of grades or a list of ids (grade 1 each);
-    ``reference_spans`` a list of ``{document_id, start, end, text}``, and so is
-    ``retrieved_spans``, where the retrieved contexts stand, in their order. A column nobody
-    knows becomes metadata, unless it looks like a misspelt one.
+    """All rows of a file, in order, as :func:`iter_rows` reads them.
 
     Raises:
-        TestsetError: A line is not JSON, a value has the wrong type, or an id occurs twice.
+        TestsetError: As :func:`iter_rows`, or the file holds no rows.
     """
-    rows: list[Row] = []
-    seen: dict[str, str] = {}
-    for where, value in objects_of(Path(path)):
-        row = _row(value, str(len(rows) + 1), where)
-        if row.id in seen:
-            raise TestsetError(
-                f"id {row.id!r} occurs twice", where=where, hint=f"first at {seen[row.id]}"
-            )
-        seen[row.id] = where
-        rows.append(row)
+    rows = tuple(iter_rows(path))
     if not rows:
         raise TestsetError("the file holds no rows", where=str(path))
-    return tuple(rows)
+    return rows
+
+
+def iter_rows(path: str | Path) -> Iterator[Row]:
+    """Rows of a JSONL, JSON, CSV or TSV file, one in memory at a time besides the ids.
+
+    ``user_input`` is required; ``id`` is the row's number where left out. ``reference_ids`` is
+    an object of grades or a list of ids (grade 1 each); ``reference_spans`` a list of
+    ``{document_id, start, end, text}``, and so is ``retrieved_spans``, where the retrieved
+    contexts stand, in their order. Rows of ragas v1, DeepEval, MLflow and RAGChecker are read
+    by the names those use. A column nobody knows becomes metadata, unless it looks like a
+    misspelt one.
+
+    Raises:
+        TestsetError: A row cannot be read, a value has the wrong type, a column may mean two
+            things, or an id occurs twice; file and line are named.
+    """
+    source = Path(path)
+    seen: dict[str, int] = {}
+    for number, (where, record) in enumerate(records_of(source), 1):
+        if source.suffix.lower() in _TABLES:
+            record = from_cells(record, where)
+        row = _row(in_our_names(record, where), str(number), where)
+        if row.id in seen:
+            raise TestsetError(
+                f"id {row.id!r} occurs twice",
+                where=where,
+                hint=f"it is that of row {seen[row.id]} too; leave ids out to number the rows",
+            )
+        seen[row.id] = number
+        yield row
 
 
 def _row(value: Mapping[str, Any], number: str, where: str) -> Row:
@@ -48,24 +63,17 @@ def _row(value: Mapping[str, Any], number: str, where: str) -> Row:
     known: dict[str, Any] = {}
     extra: dict[str, MetaValue] = {}
     for column, content in value.items():
-        name = _SAME.get(column, column)
-        if name in _KNOWN:
-            if name in known:
-                raise TestsetError(
-                    f"columns {column!r} and {name!r} mean the same",
-                    where=where,
-                    hint="keep one of the two",
-                )
-            if content is not None:
-                known[name] = content
+        if content is None:
             continue
-        near = difflib.get_close_matches(column, [*_KNOWN, *_SAME], n=1, cutoff=0.85)
-        if near:
+        if column in _KNOWN:
+            known[column] = content
+            continue
+        near = difflib.get_close_matches(column, [*_KNOWN, *ALIASES, *AMBIGUOUS], n=1, cutoff=0.85)
+        if near and column != "references":
             raise TestsetError(
                 f"unknown column {column!r}", where=where, hint=f"did you mean {near[0]!r}?"
             )
-        if content is not None:
-            extra[column] = _meta(column, content, where)
+        extra[column] = _meta(column, content, where)
     if "user_input" not in known:
         raise TestsetError("the row has no user_input", where=where, hint="name the question so")
     known.setdefault("id", number)
