@@ -1,45 +1,24 @@
-"""Evaluation of retrieval: a flow per row, and a pure function over what they return."""
+"""Evaluation: a flow per row, and a pure function over what they return.
+
+Retrieval is searched and scored (:func:`retrieval_row`); rows that already hold an answer are
+scored as they are (:func:`answer_row`). Both leave a :class:`RowResult`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..core import MeasureError, Row, Score, ScoreState, StoppedError, TestsetError
 from ..flow import Flow, gather
-from ..measure import Measure, Summary, aggregate, retrieval_scores
+from ..measure import Measure, MeasureSetup, retrieval_scores, score_row
 from ..retrieve import RetrieveOptions, Target, retrieve
+from ._results import Evaluation, RowResult, cluster_of, evaluation_of
 from ._testsets import Testset
 from ._trec import Qrels, Run
 
 Search = Callable[[str], Flow[Sequence[str]]]
 """A query's ranking of document ids, best first; an id may occur several times."""
-
-
-@dataclass(frozen=True, slots=True)
-class RowResult:
-    """What came of one row: its ranking and one score per measure, whatever happened."""
-
-    row_id: str
-    ranking: tuple[str, ...]
-    scores: tuple[Score, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """Results of every row in testset order, and their summary per measure."""
-
-    name: str
-    summaries: tuple[Summary, ...]
-    results: tuple[RowResult, ...]
-    notes: tuple[str, ...] = ()
-
-    def __getitem__(self, measure: str) -> Summary:
-        """The summary of a measure by its text."""
-        for summary in self.summaries:
-            if summary.measure == measure:
-                return summary
-        raise KeyError(measure)
 
 
 def ranking_search(
@@ -76,6 +55,44 @@ def retrieval_row(row: Row, search: Search, measures: Sequence[Measure]) -> Flow
     """
     ranking = tuple((yield from search(row.user_input)))
     return RowResult(row.id, ranking, _scores(measures, ranking, row.reference_ids))
+
+
+def answer_row(
+    row: Row, measures: Sequence[Measure], setup: MeasureSetup | None = None
+) -> Flow[RowResult]:
+    """Score a row as it is; the result keeps the row, so that it can be scored again.
+
+    No measure raises; only stops (a budget, Ctrl-C) pass through.
+    """
+    scores = yield from score_row(row, measures, setup)
+    return RowResult(row.id, row.retrieved_context_ids, scores, row)
+
+
+def answer_flows(
+    rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup | None = None
+) -> Iterator[Flow[RowResult]]:
+    """One flow per row, lazily and in order, for a runner to map; none of them fails."""
+    return (answer_row(row, measures, setup) for row in rows)
+
+
+def rescore_flows(
+    results: Iterable[RowResult], measures: Sequence[Measure], setup: MeasureSetup | None = None
+) -> Iterator[Flow[RowResult]]:
+    """Score stored results anew, by the same or other measures, without asking the system.
+
+    Raises:
+        TestsetError: A result keeps no row; said when it is reached.
+    """
+    return (answer_row(_kept(result), measures, setup) for result in results)
+
+
+def _kept(result: RowResult) -> Row:
+    if result.row is None:
+        raise TestsetError(
+            f"row {result.row_id!r} was stored without its answer",
+            hint="only results of answers can be scored again; run the evaluation once more",
+        )
+    return result.row
 
 
 def retrieval_flows(
@@ -116,6 +133,7 @@ def summarise(
     *,
     seed: int = 0,
     errors: Mapping[str, str] | None = None,
+    clusters: str = "",
 ) -> Evaluation:
     """Bring the results of a testset together; no row is lost.
 
@@ -126,6 +144,7 @@ def summarise(
         seed: Seed of the intervals.
         errors: Row id -> reason, for rows that failed: state ``errored``. A row with neither
             result nor reason counts as ``skipped``.
+        clusters: What rows share that are not independent, see :func:`cluster_of`.
 
     Raises:
         TestsetError: A result belongs to no row of the testset, or a row has two.
@@ -150,7 +169,11 @@ def summarise(
         else _without_value(row, measures, "skipped", "not evaluated")
         for row in testset.rows
     ]
-    return _evaluation(testset.name, rows, measures, seed, testset.notes)
+    groups = [cluster_of(row, clusters) for row in testset.rows] if clusters else None
+    return replace(
+        evaluation_of(rows, measures, name=testset.name, seed=seed, clusters=groups),
+        notes=testset.notes,
+    )
 
 
 def score_run(
@@ -172,7 +195,7 @@ def score_run(
         notes.append(f"{unanswered} of {len(qrels)} judged queries are not in the run: scored 0")
     if unjudged:
         notes.append(f"{unjudged} of {len(run)} queries of the run are not judged: left out")
-    return _evaluation(name, results, measures, seed, notes)
+    return replace(evaluation_of(results, measures, name=name, seed=seed), notes=tuple(notes))
 
 
 def _settled(row: Row, search: Search, measures: Sequence[Measure]) -> Flow[RowResult]:
@@ -196,17 +219,4 @@ def _without_value(
 ) -> RowResult:
     """A result that says why there is none."""
     scores = tuple(Score(str(measure), state, reason=reason) for measure in measures)
-    return RowResult(row.id, (), scores)
-
-
-def _evaluation(
-    name: str,
-    results: Sequence[RowResult],
-    measures: Sequence[Measure],
-    seed: int,
-    notes: Sequence[str],
-) -> Evaluation:
-    summaries = tuple(
-        aggregate((result.scores[at] for result in results), seed) for at in range(len(measures))
-    )
-    return Evaluation(name, summaries, tuple(results), tuple(notes))
+    return RowResult(row.id, row.retrieved_context_ids, scores, row if row.response else None)

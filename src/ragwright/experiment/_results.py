@@ -1,0 +1,204 @@
+"""Results of rows, and what they come to: whole, in slices, and against another run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from ..core import GoldSpan, MetaValue, Row, Score, TestsetError
+from ..measure import Comparisons, Measure, Summary, Tally, compare_rows
+
+_FEW = 20
+"""Below so many scored rows a slice says that its numbers are rough."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowResult:
+    """What came of one row: its ranking and one score per measure, whatever happened.
+
+    ``row`` is the row as it was scored, with the answer and its passages, where an answer was;
+    a stored result that has one can be scored again.
+    """
+
+    row_id: str
+    ranking: tuple[str, ...]
+    scores: tuple[Score, ...]
+    row: Row | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Results of every row in testset order, and their summary per measure."""
+
+    name: str
+    summaries: tuple[Summary, ...]
+    results: tuple[RowResult, ...]
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, measure: str) -> Summary:
+        """The summary of a measure by its text."""
+        for summary in self.summaries:
+            if summary.measure == measure:
+                return summary
+        raise KeyError(measure)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The summaries of the rows that share one value: one persona, one topic."""
+
+    by: str
+    value: str
+    summaries: tuple[Summary, ...]
+    notes: tuple[str, ...] = ()
+
+
+def evaluation_of(
+    results: Iterable[RowResult],
+    measures: Sequence[Measure],
+    *,
+    name: str = "",
+    seed: int = 0,
+    clusters: Iterable[Hashable] | None = None,
+    each: Callable[[RowResult], None] | None = None,
+) -> Evaluation:
+    """Summarise results as they come.
+
+    Args:
+        results: Read once, in their order.
+        measures: Measures of the results, in their order.
+        name: Name of the evaluation.
+        seed: Seed of the intervals.
+        clusters: One a result, where rows are not independent.
+        each: Gets every result instead of the evaluation, which then holds summaries alone: any
+            number of rows in bounded memory.
+    """
+    tallies = [Tally(str(measure)) for measure in measures]
+    kept: list[RowResult] = []
+    take = each or kept.append
+    pairs: Iterable[tuple[RowResult, Hashable]] = (
+        ((result, None) for result in results)
+        if clusters is None
+        else zip(results, clusters, strict=True)
+    )
+    for result, group in pairs:
+        for tally, score in zip(tallies, result.scores, strict=True):
+            tally.add(score, group)
+        take(result)
+    return Evaluation(name, tuple(tally.summary(seed) for tally in tallies), tuple(kept))
+
+
+def slices(
+    results: Sequence[RowResult],
+    rows: Iterable[Row],
+    by: str,
+    measures: Sequence[Measure],
+    *,
+    seed: int = 0,
+) -> tuple[Slice, ...]:
+    """Summaries of the rows of each persona (``persona_name``) or each value of a metadata field.
+
+    Rows with several values belong to several slices; rows without the field are those of the
+    empty value, last.
+
+    Raises:
+        TestsetError: No row has the field.
+    """
+    by_row = {row.id: _values(row, by) for row in rows}
+    found: dict[str, list[RowResult]] = {}
+    for result in results:
+        for value in by_row.get(result.row_id, ("",)):
+            found.setdefault(value, []).append(result)
+    if not found.keys() - {""}:
+        raise TestsetError(
+            f"no row has the field {by!r}", hint="name persona_name, or a column of the rows"
+        )
+    made = []
+    for value in sorted(found, key=lambda value: (not value, value)):
+        summaries = evaluation_of(found[value], measures, seed=seed).summaries
+        few = [s.measure for s in summaries if s.n < _FEW]
+        note = f"fewer than {_FEW} scored rows: {', '.join(few)}"
+        made.append(Slice(by, value, summaries, (note,) if few else ()))
+    return tuple(made)
+
+
+def cluster_of(row: Row, by: str) -> Hashable:
+    """The cluster a row belongs to: rows of one cluster are not independent observations.
+
+    ``document`` is the first gold document by id, and a row without gold stands for itself;
+    else ``persona_name`` or a metadata field.
+
+    Raises:
+        TestsetError: The row does not have the field.
+    """
+    if by == "document":
+        gold = sorted({*row.reference_ids, *(span.document_id for span in row.reference_spans)})
+        return gold[0] if gold else ("row", row.id)
+    values = _values(row, by)
+    if values == ("",):
+        raise TestsetError(
+            f"row {row.id!r} has no {by!r} to be clustered by",
+            hint="name document, persona_name, or a column that every row has",
+        )
+    return values
+
+
+def compare_evaluations(
+    a: Evaluation, b: Evaluation, *, seed: int = 0, clusters: Mapping[str, Hashable] | None = None
+) -> Comparisons:
+    """Compare the rows of b with those of a; see :func:`ragwright.measure.compare_rows`.
+
+    Raises:
+        MeasureError: They share no row or no measure.
+        TestsetError: A row of one name asks two different questions.
+    """
+    asked = {result.row_id: result.row.user_input for result in a.results if result.row}
+    for result in b.results:
+        other = asked.get(result.row_id)
+        if result.row and other is not None and other != result.row.user_input:
+            raise TestsetError(
+                f"row {result.row_id!r} asks two different questions in the two runs",
+                hint="compare runs of one testset",
+            )
+    sides = [{result.row_id: result.scores for result in run.results} for run in (a, b)]
+    return compare_rows(*sides, seed=seed, clusters=clusters)
+
+
+def result_body(result: RowResult) -> dict[str, Any]:
+    """A result as JSON-able values, for the run store."""
+    return asdict(result)
+
+
+def result_of(body: Mapping[str, Any]) -> RowResult:
+    """The result that :func:`result_body` made the values of."""
+    scores = tuple(Score(**score) for score in body["scores"])
+    kept = body.get("row")
+    row = None if kept is None else Row(**{k: _RESTORED[k](v) for k, v in kept.items()})
+    return RowResult(body["row_id"], tuple(body["ranking"]), scores, row)
+
+
+def _values(row: Row, by: str) -> tuple[str, ...]:
+    found: MetaValue = row.persona_name if by == "persona_name" else row.metadata.get(by, "")
+    values = found if isinstance(found, tuple) else (str(found),)
+    return values or ("",)
+
+
+def _spans(value: Sequence[Mapping[str, Any]]) -> tuple[GoldSpan, ...]:
+    return tuple(GoldSpan(**span) for span in value)
+
+
+def _metadata(value: Mapping[str, Any]) -> dict[str, MetaValue]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
+
+
+_TUPLES = ("retrieved_contexts", "reference_contexts", "retrieved_context_ids")
+_RESTORED: dict[str, Callable[[Any], Any]] = {
+    **{field.name: str for field in fields(Row)},
+    **dict.fromkeys(_TUPLES, tuple),
+    "reference_ids": dict,
+    "reference_spans": _spans,
+    "retrieved_spans": _spans,
+    "metadata": _metadata,
+}
+"""How each field of a row comes back from JSON."""
