@@ -1,0 +1,159 @@
+"""Scoring given rows: results that can be stored, scored again, sliced, compared."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from ragwright.core import GoldSpan, Row, Score, TestsetError
+from ragwright.experiment import (
+    Evaluation,
+    RowResult,
+    Testset,
+    answer_flows,
+    cluster_of,
+    compare_evaluations,
+    evaluation_of,
+    rescore_flows,
+    result_body,
+    result_of,
+    slices,
+    summarise,
+)
+from ragwright.flow import Runner
+from ragwright.measure import parse_measures, score_rows
+
+MEASURES = parse_measures("TokenF1, KPrecision")
+
+
+def row(at: int, **more: object) -> Row:
+    given: dict[str, object] = {
+        "id": str(at),
+        "user_input": f"question {at}",
+        "response": "red" if at % 2 else "blue",
+        "reference": "red",
+        "retrieved_contexts": ("it is red",),
+        "persona_name": "engineer" if at % 3 else "marketing",
+        "reference_ids": {f"d{at % 4}": 1},
+        "metadata": {"topic": ("x", "y") if at == 1 else "x"},
+    }
+    return Row(**{**given, **more})  # type: ignore[arg-type]
+
+
+ROWS = [row(at) for at in range(12)]
+
+
+@pytest.fixture
+def runner() -> Iterator[Runner]:
+    with Runner({}) as runner:
+        yield runner
+
+
+@pytest.fixture
+def evaluation(runner: Runner) -> Evaluation:
+    results = list(runner.map(answer_flows(ROWS, MEASURES)))
+    return summarise(Testset("given", tuple(ROWS)), results, MEASURES)
+
+
+def test_given_rows_are_scored(evaluation: Evaluation) -> None:
+    assert evaluation["TokenF1"].mean == 0.5
+    assert [r.row_id for r in evaluation.results] == [r.id for r in ROWS]
+    assert evaluation.results[3].row == ROWS[3]
+
+
+def test_results_survive_the_store(evaluation: Evaluation) -> None:
+    spanned = RowResult(
+        "s",
+        ("d",),
+        (Score("MRR", "scored", 1.0),),
+        row(1, reference_spans=(GoldSpan("d", 0, 3, "red"),)),
+    )
+    for result in (*evaluation.results, spanned, RowResult("bare", ("d1", "d2"), ())):
+        assert result_of(json.loads(json.dumps(result_body(result)))) == result
+    old = {"row_id": "a", "ranking": ["d"], "scores": []}  # rows stored by earlier runs
+    assert result_of(old) == RowResult("a", ("d",), ())
+
+
+def test_stored_answers_are_scored_again(runner: Runner, evaluation: Evaluation) -> None:
+    other = parse_measures("ExactMatch")
+    again = list(runner.map(rescore_flows(evaluation.results, other)))
+    assert [r.scores[0].value for r in again] == [float(at % 2) for at in range(12)]
+    with pytest.raises(TestsetError, match="without its answer"):
+        list(runner.map(rescore_flows([RowResult("r", (), ())], other)))
+
+
+def test_every_slice_has_its_own_numbers(evaluation: Evaluation) -> None:
+    found = {s.value: s for s in slices(evaluation.results, ROWS, "persona_name", MEASURES)}
+    assert list(found) == ["engineer", "marketing"]
+    assert [found[name].summaries[0].n for name in found] == [8, 4]
+    assert found["marketing"].notes == ("fewer than 20 scored rows: TokenF1, KPrecision",)
+    topics = slices(evaluation.results, ROWS, "topic", MEASURES)
+    assert [(s.value, s.summaries[0].n) for s in topics] == [("x", 12), ("y", 1)]
+    with pytest.raises(TestsetError, match="no row has the field"):
+        slices(evaluation.results, ROWS, "nobody", MEASURES)
+
+
+def test_rows_without_the_field_are_a_slice_of_their_own(evaluation: Evaluation) -> None:
+    rows = [row(at, persona_name="engineer" if at < 6 else "") for at in range(12)]
+    found = slices(evaluation.results, rows, "persona_name", MEASURES)
+    assert [(s.value, s.summaries[0].n) for s in found] == [("engineer", 6), ("", 6)]
+
+
+def test_rows_that_share_a_document_are_one_cluster(evaluation: Evaluation) -> None:
+    found = summarise(
+        Testset("given", tuple(ROWS)), evaluation.results, MEASURES, clusters="document"
+    )
+    assert found["TokenF1"].clusters == 4
+    assert found["TokenF1"].interval == "clusters"
+    assert cluster_of(row(1, reference_ids={}), "document") != cluster_of(
+        row(2, reference_ids={}), "document"
+    )
+    assert cluster_of(ROWS[0], "persona_name") == ("marketing",)
+    with pytest.raises(TestsetError, match="clustered by"):
+        cluster_of(ROWS[0], "nobody")
+
+
+def test_runs_are_compared_row_by_row(runner: Runner, evaluation: Evaluation) -> None:
+    better = [row(at, response="red") for at in range(12)]
+    results = list(runner.map(answer_flows(better, MEASURES)))
+    other = evaluation_of(results, MEASURES)
+    found = compare_evaluations(evaluation, other)["TokenF1"]
+    assert (found.wins, found.ties, found.p) == (6, 6, 2 / 64)
+    assert found.verdict == "no change proven"  # two measures: 4 / 64 after Holm
+    alone = [
+        evaluation_of([replace(r, scores=r.scores[:1]) for r in run.results], MEASURES[:1])
+        for run in (evaluation, other)
+    ]
+    assert compare_evaluations(*alone)["TokenF1"].verdict == "better"
+    strange = evaluation_of(
+        runner.map(answer_flows([row(0, user_input="something else")], MEASURES)), MEASURES
+    )
+    with pytest.raises(TestsetError, match="two different questions"):
+        compare_evaluations(evaluation, strange)
+
+
+def test_rows_pass_in_bounded_memory() -> None:
+    """Rows are made, scored and given away one at a time; values alone stay."""
+    passage = "the wall is red " * 20
+
+    def results(count: int) -> Iterator[RowResult]:
+        made = (row(at, retrieved_contexts=(passage,)) for at in range(count))
+        for at, scores in enumerate(score_rows(made, MEASURES[:1])):
+            yield RowResult(str(at), (), scores)
+
+    seen: list[int] = [0]
+
+    def each(result: RowResult) -> None:
+        seen[0] += 1
+
+    tracemalloc.start()
+    found = evaluation_of(results(5000), MEASURES[:1], each=each)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (found["TokenF1"].n, found.results, seen[0]) == (5000, (), 5000)
+    # 8 bytes a value and the blocks of the bootstrap, which do not grow with the rows
+    assert peak < 40_000_000

@@ -1,0 +1,170 @@
+"""People score blind: nothing tells systems apart, and what they write is read strictly."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragwright.core import Row, TestsetError
+from ragwright.experiment import (
+    Label,
+    agreed_labels,
+    blind_sheet,
+    read_key,
+    read_labels,
+    write_key,
+    write_sheet,
+)
+from ragwright.measure import parse_measures
+
+MEASURES = parse_measures("ExactMatch, KF1(content)")
+
+
+def rows(said: str) -> list[Row]:
+    return [
+        Row(
+            id=f"r{at}",
+            user_input=f"q{at}",
+            response=f"{said} {at}",
+            reference="gold",
+            retrieved_contexts=("one", "two"),
+        )
+        for at in range(6)
+    ]
+
+
+SHEET, KEY = blind_sheet({"ours": rows("it"), "theirs": rows("that")}, MEASURES, seed=3)
+
+
+def filled(path: Path, values: dict[str, dict[str, Any]]) -> Path:
+    """The sheet as a person hands it back."""
+    items = [{**item, **values.get(item["item"], {})} for item in SHEET.items]
+    if path.suffix == ".csv":
+        with path.open("w", newline="", encoding="utf-8") as out:
+            names = ["item", "user_input", "response", *SHEET.columns, "comment"]
+            writer = csv.DictWriter(out, names, extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(items)
+    else:
+        path.write_text("".join(json.dumps(item) + "\n" for item in items), "utf-8")
+    return path
+
+
+def test_a_sheet_hides_who_said_what() -> None:
+    assert SHEET.columns == ("ExactMatch (0-1)", "KF1(content) (0-1)")
+    assert len(SHEET.items) == len(KEY.answers) == 12
+    text = json.dumps(SHEET.items)
+    assert "ours" not in text
+    assert "theirs" not in text
+    order = [KEY.answers[str(item["item"])][0] for item in SHEET.items]
+    assert order != sorted(order)
+    assert order != ["ours", "theirs"] * 6
+    again = blind_sheet({"ours": rows("it"), "theirs": rows("that")}, MEASURES, seed=3)
+    assert again == (SHEET, KEY)
+    other = blind_sheet({"ours": rows("it"), "theirs": rows("that")}, MEASURES, seed=4)
+    assert [i["response"] for i in other[0].items] != [i["response"] for i in SHEET.items]
+    for item in SHEET.items:
+        system, row_id = KEY.answers[str(item["item"])]
+        assert item["response"] == f"{'it' if system == 'ours' else 'that'} {row_id[1:]}"
+
+
+@pytest.mark.parametrize("name", ["ada.jsonl", "ada.csv"])
+def test_what_people_write_is_read_back(tmp_path: Path, name: str) -> None:
+    column = SHEET.columns[0]
+    path = filled(tmp_path / name, {"01": {column: "1", "comment": "fine"}, "07": {column: 0}})
+    write_key(KEY, tmp_path / "key.json")
+    key = read_key(tmp_path / "key.json")
+    assert key == KEY
+    found = read_labels(path, key)
+    assert found == (
+        Label(*KEY.answers["01"], "ExactMatch", 1.0, "ada"),
+        Label(*KEY.answers["07"], "ExactMatch", 0.0, "ada"),
+    )
+
+
+@pytest.mark.parametrize("name", ["sheet.csv", "sheet.jsonl", "sheet.tsv"])
+def test_the_written_sheet_reads_back_when_it_is_filled_in(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    write_sheet(SHEET, path)
+    with pytest.raises(TestsetError, match="holds no score"):
+        read_labels(path, KEY)
+    if name == "sheet.jsonl":
+        lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        lines[0][SHEET.columns[1]] = 1
+        path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    else:
+        separator = "\t" if name.endswith("tsv") else ","
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            table = list(csv.reader(file, delimiter=separator))
+        table[1][table[0].index(SHEET.columns[1])] = "1"
+        with path.open("w", encoding="utf-8", newline="") as out:
+            csv.writer(out, delimiter=separator).writerows(table)
+    (label,) = read_labels(path, KEY, "bo")
+    assert (label.measure, label.value, label.rater) == ("KF1(content)", 1.0, "bo")
+
+
+def test_spreadsheets_neither_run_formulas_nor_lose_items(tmp_path: Path) -> None:
+    sheet, key = blind_sheet({"s": [Row("1", "?", response='=HYPERLINK("x")')]}, MEASURES)
+    write_sheet(sheet, tmp_path / "s.csv")
+    assert "'=HYPERLINK" in (tmp_path / "s.csv").read_text("utf-8-sig")
+    path = filled(tmp_path / "ada.csv", {"01": {SHEET.columns[0]: "1"}})
+    path.write_text(path.read_text("utf-8").replace("\n01,", "\n1,"), "utf-8")
+    assert read_labels(path, KEY)[0].row_id == KEY.answers["01"][1]
+    assert key.seed == 0
+
+
+@pytest.mark.parametrize("value", ["2", "-1", "0.5", "yes", "1/1", True, 0.5, [1]])
+def test_a_wrong_score_has_its_place(tmp_path: Path, value: Any) -> None:
+    path = filled(tmp_path / "ada.jsonl", {"03": {SHEET.columns[0]: value}})
+    with pytest.raises(TestsetError, match="no whole number from 0 to 1") as caught:
+        read_labels(path, KEY)
+    assert caught.value.where == f"{path}:3"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"item": "99"}, "not in the key"),
+        ({"item": None}, "not in the key"),
+        ({"item": "02"}, "occurs twice"),
+        ({"Kindness (1-5)": 3}, "unknown column"),
+        ({"ExactMatch": 1}, "unknown column"),
+    ],
+)
+def test_a_changed_sheet_is_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    path = filled(tmp_path / "ada.jsonl", {"04": change})
+    with pytest.raises(TestsetError, match=said) as caught:
+        read_labels(path, KEY)
+    assert caught.value.where == f"{path}:4"
+
+
+def test_several_people_in_one_file(tmp_path: Path) -> None:
+    lines = [
+        {"item": "01", "rater": who, SHEET.columns[0]: value}
+        for who, value in (("ada", 1), ("bo", 0), ("cy", 1), ("di", 0))
+    ]
+    path = tmp_path / "all.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    labels = read_labels(path, KEY)
+    system, row_id = KEY.answers["01"]
+    assert agreed_labels(labels, system, "ExactMatch") == {row_id: 0.0}  # the lower median
+    assert agreed_labels(labels[:3], system, "ExactMatch") == {row_id: 1.0}
+    assert agreed_labels(labels, "nobody", "ExactMatch") == {}
+
+
+def test_what_cannot_be_reviewed_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TestsetError, match="whole ends"):
+        blind_sheet({"s": rows("x")}, parse_measures("Perplexity"))
+    with pytest.raises(TestsetError, match="nothing to review"):
+        blind_sheet({"s": [Row("1", "?")]}, MEASURES)
+    with pytest.raises(TestsetError, match="occurs twice"):
+        blind_sheet({"s": [*rows("x"), *rows("y")]}, MEASURES)
+    with pytest.raises(TestsetError, match="no such file"):
+        read_key(tmp_path / "none.json")
+    (tmp_path / "key.json").write_text('{"answers": []}', "utf-8")
+    with pytest.raises(TestsetError, match="no key"):
+        read_key(tmp_path / "key.json")
