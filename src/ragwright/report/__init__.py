@@ -2,4 +2,39 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from ._data import (
+    ScoredRow,
+    calibration_json,
+    comparison_json,
+    gate_json,
+    rows_csv,
+    summary_csv,
+    summary_json,
+)
+from ._junit import gate_junit, rows_junit
+from ._text import (
+    calibration_table,
+    comparison_table,
+    gate_table,
+    slice_table,
+    summary_table,
+    text_table,
+)
+
+__all__ = [
+    "ScoredRow",
+    "calibration_json",
+    "calibration_table",
+    "comparison_json",
+    "comparison_table",
+    "gate_json",
+    "gate_junit",
+    "gate_table",
+    "rows_csv",
+    "rows_junit",
+    "slice_table",
+    "summary_csv",
+    "summary_json",
+    "summary_table",
+    "text_table",
+]

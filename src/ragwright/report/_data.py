@@ -1,0 +1,131 @@
+"""Numbers for programs: JSON documents and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Protocol
+
+from ..core import Score
+from ..measure import Calibration, Comparisons, GateOutcome, Summary
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+class ScoredRow(Protocol):
+    """A row's id and its scores, whoever holds them."""
+
+    @property
+    def row_id(self) -> str:
+        """Name of the row."""
+
+    @property
+    def scores(self) -> Sequence[Score]:
+        """One a measure."""
+
+
+def summary_json(
+    summaries: Iterable[Summary],
+    *,
+    run: str = "",
+    notes: Iterable[str] = (),
+    slices: Mapping[str, Mapping[str, Iterable[Summary]]] | None = None,
+) -> dict[str, Any]:
+    """The document of ``eval --json``: ``{"measures": {name: {"mean", …}}, "run", "notes"}``.
+
+    ``slices`` (field -> value -> summaries) adds ``"slices"`` of the same shape.
+    """
+    found: dict[str, Any] = {
+        "measures": _by_measure(summaries),
+        "run": run,
+        "notes": list(notes),
+    }
+    if slices:
+        found["slices"] = {
+            by: {value: _by_measure(part) for value, part in values.items()}
+            for by, values in slices.items()
+        }
+    return found
+
+
+def comparison_json(found: Comparisons) -> dict[str, Any]:
+    """The document of ``compare --json``; every measure with its verdict and sentence."""
+    measures = {}
+    for comparison in found.measures:
+        fields = asdict(comparison)
+        measures[fields.pop("measure")] = fields | {"text": comparison.text}
+    return {
+        "measures": measures,
+        "only_a": list(found.only_a),
+        "only_b": list(found.only_b),
+        "missing": list(found.missing),
+    }
+
+
+def gate_json(outcome: GateOutcome) -> dict[str, Any]:
+    """The document of ``gate --json``: ``{"outcome", "checks": […]}``."""
+    return {"outcome": outcome.state, "checks": [asdict(check) for check in outcome.checks]}
+
+
+def calibration_json(found: Calibration) -> dict[str, Any]:
+    """The document of ``calibrate --json`` for one measure."""
+    return asdict(found)
+
+
+def summary_csv(summaries: Iterable[Summary]) -> str:
+    """One line a measure; states, each in a column of its own, follow the numbers."""
+    summaries = tuple(summaries)
+    states = list(dict.fromkeys(state for summary in summaries for state in summary.states))
+    numbers = ("mean", "low", "high", "interval", "median", "sd", "n", "coverage", "worst", "best")
+    return _csv(
+        ["measure", *numbers, "seed", *states],
+        (
+            [
+                summary.measure,
+                *(getattr(summary, name) for name in numbers),
+                summary.seed,
+                *(summary.states.get(state, 0) for state in states),
+            ]
+            for summary in summaries
+        ),
+    )
+
+
+def rows_csv(rows: Iterable[ScoredRow]) -> str:
+    """One line a row and measure: row, measure, state, value, reason."""
+    return _csv(
+        ["row", "measure", "state", "value", "reason"],
+        (
+            [row.row_id, score.measure, score.state, score.value, score.reason]
+            for row in rows
+            for score in row.scores
+        ),
+    )
+
+
+def _by_measure(summaries: Iterable[Summary]) -> dict[str, Any]:
+    measures = {}
+    for summary in summaries:
+        fields = asdict(summary)
+        measures[fields.pop("measure")] = fields
+    return measures
+
+
+def _csv(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(head)
+    for row in rows:
+        writer.writerow([_cell(value) for value in row])
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """Empty for what is undefined; a text that a spreadsheet would run is made harmless."""
+    if value is None:
+        return ""
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    return value

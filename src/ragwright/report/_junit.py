@@ -1,0 +1,75 @@
+"""JUnit XML, which every CI server shows: gates, and scores row by row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from xml.etree import ElementTree
+
+from ..core import Score
+from ..measure import GateOutcome
+from ._data import ScoredRow
+
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 cannot hold, not even escaped."""
+
+_BROKEN = frozenset({"judge_invalid", "errored"})
+
+
+def gate_junit(outcome: GateOutcome, *, name: str = "ragwright gate") -> str:
+    """One test case a rule: ``failure`` where it failed, ``error`` where it is untrusted."""
+    suite = ElementTree.Element("testsuite", name=_clean(name))
+    for check in outcome.checks:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=_clean(check.measure), name=_clean(check.rule)
+        )
+        if check.state != "passed":
+            kind = "failure" if check.state == "failed" else "error"
+            ElementTree.SubElement(case, kind, message=_clean(check.reason), type=check.state)
+    return _document(suite)
+
+
+def rows_junit(rows: Iterable[ScoredRow], *, name: str = "ragwright eval") -> str:
+    """One test case a row and measure; no score is a failure, for a score alone has no bound.
+
+    ``errored`` and ``judge_invalid`` are errors with the reason; ``abstained``,
+    ``not_applicable`` and ``skipped`` are skipped with it; a value stands in ``system-out``.
+    """
+    suite = ElementTree.Element("testsuite", name=_clean(name))
+    for row in rows:
+        for score in row.scores:
+            case = ElementTree.SubElement(
+                suite, "testcase", classname=_clean(score.measure), name=_clean(row.row_id)
+            )
+            _add(case, score)
+    return _document(suite)
+
+
+def _add(case: ElementTree.Element, score: Score) -> None:
+    if score.value is not None:
+        ElementTree.SubElement(case, "system-out").text = f"{score.value:.6g}"
+    else:
+        kind = "error" if score.state in _BROKEN else "skipped"
+        found = ElementTree.SubElement(case, kind, message=_clean(score.reason))
+        found.set("type", score.state)
+
+
+def _document(suite: ElementTree.Element) -> str:
+    """The suite with its counts, inside ``testsuites``."""
+    counts = {
+        "tests": len(suite.findall("testcase")),
+        "failures": len(suite.findall("testcase/failure")),
+        "errors": len(suite.findall("testcase/error")),
+        "skipped": len(suite.findall("testcase/skipped")),
+    }
+    root = ElementTree.Element("testsuites")
+    for key, count in counts.items():
+        suite.set(key, str(count))
+        root.set(key, str(count))
+    root.append(suite)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _clean(text: str) -> str:
+    return _FORBIDDEN.sub("\ufffd", text)

@@ -1,0 +1,168 @@
+"""What is written can be read back: tables, JSON, CSV, JUnit XML."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+import pytest
+
+from ragwright.core import Score
+from ragwright.measure import aggregate, calibrate, compare_rows, gate
+from ragwright.report import (
+    calibration_json,
+    calibration_table,
+    comparison_json,
+    comparison_table,
+    gate_json,
+    gate_junit,
+    gate_table,
+    rows_csv,
+    rows_junit,
+    slice_table,
+    summary_csv,
+    summary_json,
+    summary_table,
+)
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Any record with an id and scores will do."""
+
+    row_id: str
+    scores: tuple[Score, ...]
+
+
+ROWS = [
+    Plain("r1", (Score("MRR", "scored", 0.5), Score("KF1", "scored", 0.123456789))),
+    Plain(
+        "r2",
+        (
+            Score("MRR", "errored", reason="the\x00 <index> & is gone\ud800"),
+            Score("KF1", "judge_invalid", reason="=no score"),
+        ),
+    ),
+    Plain("=r3", (Score("MRR", "scored", 1.0), Score("KF1", "abstained", reason="no answer"))),
+    Plain("r4", (Score("MRR", "skipped", reason="stopped"), Score("KF1", "scored", 0.4))),
+]
+SUMMARIES = [aggregate([row.scores[at] for row in ROWS]) for at in (0, 1)]
+
+
+def test_the_summary_for_people() -> None:
+    text = summary_table(SUMMARIES, notes=("a note",), run="run-1")
+    lines = text.splitlines()
+    assert lines[0].split()[:2] == ["measure", "mean"]
+    assert lines[2].startswith("MRR (0-1)")
+    assert "0.7500" in lines[2]
+    assert "50.0%" in lines[2]
+    assert "scored 2, errored 1, skipped 1" in lines[2]
+    assert "MRR: 0.3750 to 0.8750 whatever the missing rows hold" in lines
+    assert lines[-2:] == ["run: run-1", "note: a note"]
+    nothing = summary_table([aggregate([Score("MRR", "errored", reason="why")])])
+    assert "nan" not in nothing
+    assert nothing.splitlines()[2].split()[2:4] == ["-", "-"]
+
+
+def test_the_summary_for_programs() -> None:
+    found = summary_json(
+        SUMMARIES, run="run-1", notes=["n"], slices={"persona_name": {"engineer": SUMMARIES}}
+    )
+    again = json.loads(json.dumps(found, allow_nan=False))
+    mrr = again["measures"]["MRR"]
+    assert {"mean", "median", "n", "coverage", "low", "high", "states", "seed"} <= mrr.keys()
+    assert (mrr["mean"], mrr["states"]) == (0.75, {"scored": 2, "errored": 1, "skipped": 1})
+    assert again["run"] == "run-1"
+    assert again["slices"]["persona_name"]["engineer"]["KF1"]["n"] == 2
+    assert "slices" not in summary_json(SUMMARIES)
+
+
+def test_csv_reads_back() -> None:
+    mrr, kf1 = csv.DictReader(io.StringIO(summary_csv(SUMMARIES)))
+    assert float(mrr["mean"]) == 0.75
+    assert (mrr["errored"], mrr["judge_invalid"], kf1["judge_invalid"]) == ("1", "0", "1")
+    rows = list(csv.DictReader(io.StringIO(rows_csv(ROWS))))
+    assert len(rows) == 8
+    assert rows[1] == {
+        "row": "r1",
+        "measure": "KF1",
+        "state": "scored",
+        "value": "0.123456789",
+        "reason": "",
+    }
+    assert rows[2]["value"] == ""
+    assert (rows[3]["reason"], rows[4]["row"]) == ("'=no score", "'=r3")
+
+
+def parsed(text: str) -> ElementTree.Element:
+    return ElementTree.fromstring(text.encode("utf-8"))
+
+
+def test_rows_as_junit() -> None:
+    root = parsed(rows_junit(ROWS))
+    suite = root[0]
+    counts = {"tests": "8", "failures": "0", "errors": "2", "skipped": "2"}
+    assert {key: suite.get(key) for key in counts} == counts
+    assert {key: root.get(key) for key in counts} == counts
+    cases = suite.findall("testcase")
+    assert (cases[0].get("classname"), cases[0].get("name")) == ("MRR", "r1")
+    assert cases[0].findtext("system-out") == "0.5"
+    error = cases[2].find("error")
+    assert error is not None
+    assert error.get("type") == "errored"
+    assert error.get("message") == "the\ufffd <index> & is gone\ufffd"
+
+
+def side(*values: float) -> dict[str, list[Score]]:
+    return {str(at): [Score("MRR", "scored", value)] for at, value in enumerate(values)}
+
+
+def test_a_gate_in_every_form() -> None:
+    good = aggregate([Score("KF1", "scored", at / 40) for at in range(40)])
+    outcome = gate([SUMMARIES[0], good], ["MRR>=0.7", "KF1>=0.9", "KF1>=0.2"])
+    root = parsed(gate_junit(outcome))
+    assert [root.get(k) for k in ("tests", "failures", "errors")] == ["3", "1", "1"]
+    error, failure = root.find(".//error"), root.find(".//failure")
+    assert error is not None
+    assert failure is not None
+    assert "coverage" in (error.get("message") or "")
+    assert failure.get("type") == "failed"
+    assert gate_table(outcome).endswith("gate: failed")
+    found = json.loads(json.dumps(gate_json(outcome)))
+    assert found["outcome"] == "failed"
+    assert [check["state"] for check in found["checks"]] == ["untrusted", "failed", "passed"]
+
+
+def test_a_comparison_in_both_forms() -> None:
+    a, b = side(*[0.5] * 12), side(*[0.5 + at / 100 for at in range(12)])
+    b["new"] = [Score("MRR", "scored", 1.0), Score("KF1", "scored", 1.0)]
+    found = compare_rows(a, b)
+    text = comparison_table(found, names=("old", "new"))
+    assert "new - old" in text.splitlines()[0]
+    assert "MRR: better, +0.0550" in text
+    assert "rows of new alone, left out: new" in text
+    assert "measures of one run alone, left out: KF1" in text
+    body = json.loads(json.dumps(comparison_json(found), allow_nan=False))
+    assert body["measures"]["MRR"]["verdict"] == "better"
+    assert body["measures"]["MRR"]["text"] == found["MRR"].text
+    assert (body["only_a"], body["only_b"], body["missing"]) == ([], ["new"], ["KF1"])
+
+
+def test_a_calibration_in_both_forms() -> None:
+    scores = {str(at): Score("ExactMatch", "scored", float(at % 2)) for at in range(20)}
+    found = calibrate(scores, {str(at): float(at % 2 or at == 2) for at in range(10)})
+    text = calibration_table(found)
+    assert "10 rows with both (10 without a label" in text
+    assert "bias (judge - people)" in text
+    assert text.splitlines()[-2:] == ["0               4  0", "1               1  5"]
+    body = json.loads(json.dumps(calibration_json(found), allow_nan=False))
+    assert body["agreement"]["value"] == pytest.approx(0.9)
+    assert body["confusion"] == [[4, 0], [1, 5]]
+
+
+def test_slices_stand_below_each_other() -> None:
+    text = slice_table({"engineer": SUMMARIES, "": SUMMARIES[:1]}, "persona")
+    assert [line.split()[0] for line in text.splitlines()[2:]] == ["engineer", "engineer", "(none)"]
