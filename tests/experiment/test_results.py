@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragwright.core import GoldSpan, Row, Score, TestsetError
+from ragwright.core import GoldSpan, MeasureError, Row, Score, TestsetError
 from ragwright.experiment import (
     Evaluation,
     RowResult,
@@ -17,6 +17,7 @@ from ragwright.experiment import (
     answer_flows,
     cluster_of,
     compare_evaluations,
+    computed_results,
     evaluation_of,
     rescore_flows,
     result_body,
@@ -25,7 +26,7 @@ from ragwright.experiment import (
     summarise,
 )
 from ragwright.flow import Runner
-from ragwright.measure import parse_measures, score_rows
+from ragwright.measure import parse_measures
 
 MEASURES = parse_measures("TokenF1, KPrecision")
 
@@ -140,20 +141,22 @@ def test_rows_pass_in_bounded_memory() -> None:
     """Rows are made, scored and given away one at a time; values alone stay."""
     passage = "the wall is red " * 20
 
-    def results(count: int) -> Iterator[RowResult]:
-        made = (row(at, retrieved_contexts=(passage,)) for at in range(count))
-        for at, scores in enumerate(score_rows(made, MEASURES[:1])):
-            yield RowResult(str(at), (), scores)
-
+    rows = (row(at, retrieved_contexts=(passage,)) for at in range(5000))
     seen: list[int] = [0]
 
     def each(result: RowResult) -> None:
         seen[0] += 1
 
     tracemalloc.start()
-    found = evaluation_of(results(5000), MEASURES[:1], each=each)
+    found = evaluation_of(computed_results(rows, MEASURES[:1]), MEASURES[:1], each=each)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (found["TokenF1"].n, found.results, seen[0]) == (5000, (), 5000)
     # 8 bytes a value and the blocks of the bootstrap, which do not grow with the rows
     assert peak < 40_000_000
+
+
+def test_offline_measures_need_no_runner(evaluation: Evaluation) -> None:
+    assert tuple(computed_results(ROWS, MEASURES)) == evaluation.results
+    with pytest.raises(MeasureError, match="needs a model"):
+        computed_results(ROWS, parse_measures("QADistance"))

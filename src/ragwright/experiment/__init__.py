@@ -5,6 +5,7 @@ from __future__ import annotations
 from ._evaluate import (
     answer_flows,
     answer_row,
+    computed_results,
     evaluate_retrieval,
     ranking_search,
     rescore_flows,
@@ -74,6 +75,7 @@ __all__ = [
     "chat_row",
     "cluster_of",
     "compare_evaluations",
+    "computed_results",
     "evaluate_retrieval",
     "evaluation_of",
     "haystack_system",

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ..core import MeasureError, Row, Score, ScoreState, StoppedError, TestsetError
 from ..flow import Flow, gather
-from ..measure import Measure, MeasureSetup, retrieval_scores, score_row
+from ..measure import Measure, MeasureSetup, retrieval_scores, score_row, score_rows
 from ..retrieve import RetrieveOptions, Target, retrieve
 from ._results import Evaluation, RowResult, cluster_of, evaluation_of
 from ._testsets import Testset
@@ -73,6 +73,21 @@ def answer_flows(
 ) -> Iterator[Flow[RowResult]]:
     """One flow per row, lazily and in order, for a runner to map; none of them fails."""
     return (answer_row(row, measures, setup) for row in rows)
+
+
+def computed_results(
+    rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup | None = None
+) -> Iterator[RowResult]:
+    """Score rows by measures that ask no model, without a runner, one row in memory at a time.
+
+    Raises:
+        MeasureError: A measure asks a model; said before the first row is read.
+    """
+    score_rows((), measures, setup)
+    return (
+        RowResult(row.id, row.retrieved_context_ids, next(score_rows((row,), measures, setup)), row)
+        for row in rows
+    )
 
 
 def rescore_flows(
