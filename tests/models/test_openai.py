@@ -17,6 +17,7 @@ from ragwright.core import (
     ModelReplyError,
     ModelTimeoutError,
     ModelUnavailableError,
+    PromptTooLongError,
     RateLimitedError,
 )
 from ragwright.flow import Chat, ChatReply, Complete, Message
@@ -123,7 +124,7 @@ FAULTS: list[tuple[str, Reply, type[ModelError]]] = [
     ("bad key", Reply.bad_key(), MissingKeyError),
     ("forbidden", Reply(status=403, error="not yours"), MissingKeyError),
     ("unknown model", Reply.unknown_model(), ModelRefusedError),
-    ("too long", Reply.too_long(), ModelRefusedError),
+    ("too long", Reply.too_long(), PromptTooLongError),
     ("bad request", Reply(status=400, error="temperature must be at most 2"), ModelRefusedError),
     ("unprocessable", Reply(status=422, error="no"), ModelRefusedError),
     ("payment", Reply(status=402, error="Insufficient Balance"), ModelRefusedError),

@@ -34,6 +34,7 @@ from ._errors import (
     ModelUnavailableError,
     PluginError,
     PromptError,
+    PromptTooLongError,
     RagwrightError,
     RateLimitedError,
     RetrieveError,
@@ -79,7 +80,7 @@ from ._records import (
     Usage,
     ranked,
 )
-from ._templates import neutral, passage_values, render
+from ._templates import neutral, passage_values, render, without_control
 from ._yaml import Placed, parse_yaml, read_yaml, scalar
 
 __all__ = [
@@ -121,6 +122,7 @@ __all__ = [
     "Placed",
     "PluginError",
     "PromptError",
+    "PromptTooLongError",
     "RagwrightError",
     "RateLimitedError",
     "Relaxation",
@@ -168,4 +170,5 @@ __all__ = [
     "text_hash",
     "unknown_key",
     "value_hash",
+    "without_control",
 ]

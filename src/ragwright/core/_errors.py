@@ -21,6 +21,7 @@ RagwrightError
 ├── ModelError
 │   ├── MissingKeyError
 │   ├── ModelRefusedError
+│   │   └── PromptTooLongError
 │   ├── ModelReplyError
 │   ├── ModelTimeoutError
 │   └── ModelUnavailableError
@@ -184,6 +185,10 @@ class MissingKeyError(ModelError):
 
 class ModelRefusedError(ModelError):
     """A server refuses the request itself (unknown model, bad parameter, too long)."""
+
+
+class PromptTooLongError(ModelRefusedError):
+    """A prompt does not fit the model's context window, says its server."""
 
 
 class ModelReplyError(ModelError):

@@ -396,12 +396,20 @@ ScoreState: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What one measure says of one row: a value only in the state ``scored``."""
+    """What one measure says of one row: a value only in the state ``scored``.
+
+    Attributes:
+        reason: Why there is no value.
+        detail: What a judge said: its reasoning, the claims it looked at.
+        parts: Named numbers that the value is the mean of, where it is one: ``sample 1``, ….
+    """
 
     measure: str
     state: ScoreState
     value: float | None = None
     reason: str = ""
+    detail: str = ""
+    parts: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         """Refuse a value without the state for it, and the state without a value."""

@@ -48,7 +48,7 @@ def _environment() -> Any:
 _NUMBERED = re.compile(r"[\[【]([\d\s,;–-]{1,40})[\]】]")
 _CODE = re.compile(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
 _LOOSE_NUMBERED = re.compile(r"(?<![\w\])])" + _NUMBERED.pattern)
-_CONTROL = re.compile(r"<(\|[^|>]{0,40}\|)>|\[(/?INST)\]|<(/?s)>|<(</?SYS>)>")
+_CONTROL = re.compile(r"<(\|[^|>]{0,40}\|)>|\[(/?INST)\]|<(/?s)>|<(</?SYS>)>|<(/?think)>")
 
 
 def passage_values(number: int, hit: Hit, guard: Sequence[str] = ()) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def neutral(text: str, guard: Sequence[str] = ()) -> str:
     text = "".join(
         (_LOOSE_NUMBERED if i % 2 else _NUMBERED).sub(r"(\1)", part) for i, part in enumerate(parts)
     )
-    text = _CONTROL.sub(lambda m: f"({next(g for g in m.groups() if g)})", text)
+    text = without_control(text)
     for mark in guard:
         text = re.sub(
             rf"^([ \t]*)({re.escape(mark[0])})({re.escape(mark[1:])})",
@@ -84,3 +84,8 @@ def neutral(text: str, guard: Sequence[str] = ()) -> str:
             flags=re.MULTILINE | re.IGNORECASE,
         )
     return text
+
+
+def without_control(text: str) -> str:
+    """A text whose chat control tokens (``<|…|>``, ``[INST]``, ``<think>``) are broken up."""
+    return _CONTROL.sub(lambda m: f"({next(g for g in m.groups() if g)})", text)

@@ -17,6 +17,7 @@ from ..core import (
     ModelReplyError,
     ModelTimeoutError,
     ModelUnavailableError,
+    PromptTooLongError,
     RateLimitedError,
     retry_after,
 )
@@ -142,13 +143,14 @@ def failure(
         return ModelTimeoutError(what, where=where)
     if status >= 500 or status in {409, 425}:
         return ModelUnavailableError(what, where=where, hint="the server is at fault; try later")
-    return ModelRefusedError(what, where=where, hint=_advice(status, complaint))
-
-
-def _advice(status: int, complaint: Complaint) -> str:
     text = f"{complaint.code} {complaint.message}".lower()
     if "context" in text and ("length" in text or "window" in text or "exceed" in text):
-        return "shorten the prompt: fewer or smaller chunks (top_k, chunk size)"
+        advice = "shorten the prompt: fewer or smaller chunks (top_k, chunk size)"
+        return PromptTooLongError(what, where=where, hint=advice)
+    return ModelRefusedError(what, where=where, hint=_advice(status, text))
+
+
+def _advice(status: int, text: str) -> str:
     if status == 404 or ("model" in text and "exist" in text):
         return "check the model's name and the base address"
     return "the server does not take this request; see its message"
