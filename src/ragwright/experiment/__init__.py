@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._asked import Asking, answered_by, asked_row
 from ._evaluate import (
     answer_flows,
     answer_row,
@@ -37,7 +38,7 @@ from ._review import (
     write_key,
     write_sheet,
 )
-from ._rows import iter_rows, read_rows
+from ._rows import iter_rows, read_rows, rows_of
 from ._systems import (
     Answered,
     System,
@@ -55,6 +56,7 @@ from ._trec import read_qrels, read_run
 
 __all__ = [
     "Answered",
+    "Asking",
     "Evaluation",
     "HttpSystem",
     "Label",
@@ -69,8 +71,10 @@ __all__ = [
     "answer_flows",
     "answer_row",
     "answered",
+    "answered_by",
     "answered_flows",
     "answered_row",
+    "asked_row",
     "blind_sheet",
     "chat_row",
     "cluster_of",
@@ -95,6 +99,7 @@ __all__ = [
     "result_of",
     "retrieval_flows",
     "retrieval_row",
+    "rows_of",
     "score_run",
     "slices",
     "summarise",

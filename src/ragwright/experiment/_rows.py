@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -43,11 +43,30 @@ def iter_rows(path: str | Path) -> Iterator[Row]:
             things, or an id occurs twice; file and line are named.
     """
     source = Path(path)
+    table = source.suffix.lower() in _TABLES
+    yield from _numbered(
+        (where, from_cells(record, where) if table else record)
+        for where, record in records_of(source)
+    )
+
+
+def rows_of(records: Iterable[Row | Mapping[str, Any]]) -> Iterator[Row]:
+    """Rows from memory: rows as they are, objects read as :func:`iter_rows` reads them.
+
+    Raises:
+        TestsetError: As :func:`iter_rows`; the object is named by its number.
+    """
+    yield from _numbered((f"row {number}", one) for number, one in enumerate(records, 1))
+
+
+def _numbered(records: Iterable[tuple[str, Row | Mapping[str, Any]]]) -> Iterator[Row]:
+    """Rows with their numbers for ids where they have none, no id twice."""
     seen: dict[str, int] = {}
-    for number, (where, record) in enumerate(records_of(source), 1):
-        if source.suffix.lower() in _TABLES:
-            record = from_cells(record, where)
-        row = _row(in_our_names(record, where), str(number), where)
+    for number, (where, record) in enumerate(records, 1):
+        if isinstance(record, Row):
+            row = record
+        else:
+            row = _row(in_our_names(record, where), str(number), where)
         if row.id in seen:
             raise TestsetError(
                 f"id {row.id!r} occurs twice",
