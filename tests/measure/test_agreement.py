@@ -24,6 +24,7 @@ def scores(*values: float | None, measure: str = "Theirs") -> dict[str, Score]:
     }
 
 
+@settings(deadline=None)
 @given(PAIRS)
 def test_correlations_are_scipys(pairs: list[tuple[int, int]]) -> None:
     x, y = np.array(pairs, dtype=np.float64).T

@@ -69,6 +69,7 @@ def test_equal_systems_are_called_different_about_5_times_in_100() -> None:
     assert wrong <= 20
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_holms_method(values: list[float]) -> None:
     found = holm(values)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import statistics
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scipy.special
 import scipy.stats
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragwright.core import MeasureError, Score, ScoreState
-from ragwright.measure import Tally, aggregate
+from ragwright.measure import Definition, Tally, aggregate
 from ragwright.measure._intervals import clopper_pearson, incomplete_beta
+from ragwright.measure._statistics import _histogram
 
 
 def scored(*values: float) -> list[Score]:
@@ -23,6 +25,7 @@ def scored(*values: float) -> list[Score]:
 VALUES = st.lists(st.floats(0, 1), min_size=2, max_size=30)
 
 
+@settings(deadline=None)
 @given(VALUES)
 def test_agrees_with_the_standard_library(values: list[float]) -> None:
     summary = aggregate(scored(*values))
@@ -112,11 +115,13 @@ def test_a_value_that_is_no_number_is_refused() -> None:
         aggregate(scored(0.5, float("nan")))
 
 
+@settings(deadline=None)
 @given(st.floats(0.5, 500), st.floats(0.5, 500), st.floats(0, 1))
 def test_the_incomplete_beta_is_scipys(a: float, b: float, x: float) -> None:
     assert incomplete_beta(a, b, x) == pytest.approx(scipy.special.betainc(a, b, x), abs=1e-10)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 3000), st.data())
 def test_shares_have_exact_intervals(n: int, data: st.DataObject) -> None:
     hits = data.draw(st.integers(0, n))
@@ -204,6 +209,19 @@ def test_missing_rows_bound_the_mean() -> None:
     assert (endless.worst, endless.best) == (None, 2.0)
     unknown = aggregate([Score("Theirs", "scored", 3.0), Score("Theirs", "errored")])
     assert (unknown.worst, unknown.best) == (None, None)
+
+
+def likert(*values: float) -> dict[str, int]:
+    scale = Definition("Judged", "judged", "", ("response",), 1, 5, True, "")
+    measure = SimpleNamespace(definition=scale)
+    return _histogram(np.array(values), measure)  # type: ignore[arg-type]
+
+
+def test_judged_scales_have_a_histogram() -> None:
+    assert likert(4, 4, 5, 1) == {"1": 1, "2": 0, "3": 0, "4": 2, "5": 1}
+    assert likert(4, 4.5) == {"1": 0, "2": 0, "3": 0, "4": 1, "4.5": 1, "5": 0}
+    assert likert(*np.linspace(1, 5, 40)) == {}
+    assert aggregate(scored(0.0, 1.0)).histogram == {}
 
 
 def test_a_tally_holds_values_not_rows() -> None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core import MeasureError, Score, ScoreState
 from ._intervals import Method, Scale, Values, mean_interval, numbered
@@ -36,7 +35,7 @@ class Summary:
             clusters), ``no spread`` (all values are equal).
         worst: Mean if every row without a score had the worst value of the scale, ``best`` the
             best one; None where the scale has no end there.
-        histogram: Value -> number of rows, for judged measures on whole numbers, else empty.
+        histogram: Value -> number of rows, for judged measures on a scale of points, else empty.
         clusters: Number of clusters of the scored rows, None where rows stand for themselves.
     """
 
@@ -194,12 +193,16 @@ def _bounds(
 
 
 def _histogram(values: Values, measure: Measure | None) -> dict[str, int]:
-    """How often each point of a scale of whole numbers was given, empty points included."""
+    """How often each point of a judged scale was given, empty points included.
+
+    Points between (the mean of two orders, or of repeats) stand where they lie; a scale used as
+    a continuum, with more than four values a point, has none.
+    """
     if measure is None or measure.definition.kind != "judged":
         return {}
     low, high = measure.definition.low, measure.definition.high
-    whole: NDArray[np.bool_] = values == np.round(values)
-    if high is None or high - low < 2 or not bool(whole.all()):
+    counts = Counter(round(float(value), 6) for value in values)
+    if high is None or high - low < 2 or len(counts) > 4 * (high - low) + 1:
         return {}
-    counts = Counter(int(value) for value in values)
-    return {str(point): counts[point] for point in range(int(low), int(high) + 1)}
+    points = sorted({*counts, *map(float, range(int(low), int(high) + 1))})
+    return {f"{point:g}": counts[point] for point in points}
