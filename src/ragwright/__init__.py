@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .core import Answer, Document, Hit, Persona, RagwrightError
-    from .workbench import Asking, Evaluating, Session, Workbench
+    from .measure import MeasureSetup
+    from .workbench import Asking, Evaluating, Session, Workbench, evaluate
 
 __version__ = "0.1.0"
 
@@ -21,10 +22,12 @@ __all__ = [
     "Document",
     "Evaluating",
     "Hit",
+    "MeasureSetup",
     "Persona",
     "RagwrightError",
     "Session",
     "Workbench",
+    "evaluate",
 ]
 
 _CORE = {"Answer", "Document", "Hit", "Persona", "RagwrightError"}
@@ -34,7 +37,7 @@ def __getattr__(name: str) -> Any:
     """Load a public name from its room (PEP 562)."""
     if name not in __all__:
         raise AttributeError(f"module 'ragwright' has no attribute {name!r}")
-    room = "core" if name in _CORE else "workbench"
+    room = "core" if name in _CORE else "measure" if name == "MeasureSetup" else "workbench"
     return getattr(import_module(f".{room}", __name__), name)
 
 

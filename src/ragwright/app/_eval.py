@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from ..core import ConfigError
 from ..workbench import (
     Evaluating,
     Session,
@@ -28,9 +27,8 @@ from ._options import (
     RetryErrors,
     Seed,
 )
+from ._outcome import show_evaluation, trusted
 from ._show import (
-    evaluation_json,
-    evaluation_text,
     runner_line,
     show_forecast,
 )
@@ -45,6 +43,10 @@ def command(
     retrieval_only: Annotated[
         bool, typer.Option("--retrieval-only", help="Score what is found; write no answers.")
     ] = False,
+    by: Annotated[
+        list[str] | None,
+        typer.Option("--by", help="Also per value of a field: persona_name, a column; repeatable."),
+    ] = None,
     project: Project = HERE,
     overrides: Overrides = None,
     as_json: Json = False,
@@ -59,12 +61,6 @@ def command(
     dry_run: DryRun = False,
 ) -> int:
     """Run a testset through the project and score what it finds."""
-    if not retrieval_only:
-        raise ConfigError(
-            "this version scores retrieval only",
-            where="ragwright eval",
-            hint="add --retrieval-only; measures of answers are on the roadmap",
-        )
     console = Console(quiet, output)
     session = Session(
         tuple(overrides or ()),
@@ -74,22 +70,18 @@ def command(
         max_cost=max_cost,
         seed=seed,
     )
+    how = Evaluating(resume or retry_errors, retry_errors, seed, answers=not retrieval_only)
     if dry_run:
         with Workbench.open(project, session) as bench:
-            show_forecast(console, bench.forecast_evaluate(testset, measures), as_json)
+            show_forecast(console, bench.forecast_evaluate(testset, measures, how), as_json)
         return 0
-    how = Evaluating(resume=resume or retry_errors, retry_errors=retry_errors, seed=seed)
     with (
         Workbench.open(project, session) as bench,
         console.progress(lambda: runner_line(bench.runner.progress)),
     ):
         evaluation, run = bench.evaluate(testset, measures, how)
-    if as_json:
-        console.json(evaluation_json(evaluation, run.run))
-    else:
-        console.result(evaluation_text(evaluation, run.run))
+    show_evaluation(console, evaluation, run.run, as_json, output=output, by=by or ())
     if run.reason is not None:
         fail(run.reason)
         console.remark("run it again with --resume to go on")
-    scored = any(summary.n for summary in evaluation.summaries)
-    return 0 if run.complete and scored else EXIT_UNTRUSTED
+    return 0 if run.complete and trusted(evaluation) else EXIT_UNTRUSTED

@@ -20,6 +20,14 @@ COMMANDS = {
     "retrieve": "Show the chunks that answer a query best, with their scores per channel.",
     "ask": "Answer a question from the index, with citations, for one or several personas.",
     "eval": "Run a testset through the project and score what it finds.",
+    "score": "Score given rows, or the stored answers of a run again, without generating anything.",
+    "compare": "Compare two runs row by row: difference, interval, test, and what it would take to "
+    "know.",
+    "gate": "Say whether a run may go out: exit code 0 passed, 100 failed, 101 cannot be trusted.",
+    "review": "Write a sheet on which people score answers blind; `calibrate` reads what they "
+    "wrote.",
+    "calibrate": "Hold a judge's scores against people: agreement, kappa, bias, and the corrected "
+    "mean.",
     "measures": "List the measures: what each needs, its range, its direction and its source.",
     "cache": "The store of replies that were paid for.",
     "forget": "Purge a document, or a tenant, from store, replies and runs.",

@@ -10,7 +10,8 @@ import typer
 
 from ..core import MeasureError
 from ..measure import Definition, definitions
-from ._console import Console, reported, table
+from ..report import text_table
+from ._console import Console, reported
 from ._options import Json, Output
 
 
@@ -41,7 +42,7 @@ def command(
             [one.form, one.kind, _range(one), _needs(one), one.model, _direction(one)]
             for one in found
         ]
-        console.result(table(rows))
+        console.result(text_table(rows))
 
 
 def _range(one: Definition) -> str:

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from typing import Any
 
 from ..core import Answer, Filter, Hit, Usage
-from ..experiment import Evaluation
 from ..flow import (
     Chat,
     ChatReply,
@@ -25,9 +24,10 @@ from ..flow import (
     TraceEntry,
 )
 from ..models import ExtractiveReranker
+from ..report import text_table
 from ..retrieve import Explanation, Retrieved
 from ..workbench import Check, IngestForecast, IngestProgress, IngestReport
-from ._console import Console, table
+from ._console import Console
 
 _WIDTH = 100
 
@@ -92,7 +92,7 @@ def _search_text(found: Retrieved, why: Explanation) -> str:
     if why.terms:
         rows = [["token", "chunks", "idf"]]
         rows += [[term.token, str(term.chunks), f"{term.idf:.3f}"] for term in why.terms]
-        lines.append(table(rows, right=(1, 2)))
+        lines.append(text_table(rows, right=(1, 2)))
     if why.pieces:
         lines.append(f"the embedding model sees: {' | '.join(why.pieces)}")
     if why.reason:
@@ -316,37 +316,6 @@ def runner_line(progress: Progress) -> str:
     )
 
 
-def evaluation_text(evaluation: Evaluation, run: str) -> str:
-    """Measures with interval, n and coverage."""
-    rows = [["measure", "mean", "95 % interval", "median", "n", "coverage", "states"]]
-    for s in evaluation.summaries:
-        interval = "-" if s.low is None or s.high is None else f"{s.low:.4f} .. {s.high:.4f}"
-        states = ", ".join(f"{name} {count}" for name, count in s.states.items())
-        rows.append(
-            [
-                s.measure,
-                _number(s.mean),
-                interval,
-                _number(s.median),
-                str(s.n),
-                f"{s.coverage:.0%}",
-                states,
-            ]
-        )
-    lines = [table(rows, right=(1, 3, 4, 5)), f"run: {run}"]
-    lines += [f"note: {note}" for note in evaluation.notes]
-    return "\n".join(lines)
-
-
-def evaluation_json(evaluation: Evaluation, run: str) -> dict[str, Any]:
-    """The shape that ``eval --json`` prints."""
-    measures = {}
-    for summary in evaluation.summaries:
-        fields = asdict(summary)
-        measures[fields.pop("measure")] = fields
-    return {"measures": measures, "run": run, "notes": list(evaluation.notes)}
-
-
 def forecast_text(forecast: Forecast) -> str:
     """A dry run for a person."""
     lines = [
@@ -383,7 +352,3 @@ def _range(value: Range, digits: int = 0) -> str:
     if value.exact:
         return f"{value.expected:.{digits}f}"
     return f"{value.low:.{digits}f} .. {value.expected:.{digits}f} .. {value.high:.{digits}f}"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"

@@ -22,6 +22,7 @@ from ..core import (
 )
 from ..index import StoreOptions
 from ..ingest import ChunkOptions, FetchOptions, SourceOptions
+from ..measure import MeasureSetup
 from ..models import AnalyzerOptions, EmbedOptions, ModelSettings
 from ..retrieve import RetrieveOptions
 
@@ -63,6 +64,7 @@ class Settings:
     retrieve: RetrieveOptions = field(default_factory=RetrieveOptions)
     prompt: PromptOptions = field(default_factory=PromptOptions)
     answer: AnswerOptions = field(default_factory=AnswerOptions)
+    judge: MeasureSetup = field(default_factory=MeasureSetup)
     models: Mapping[str, ModelSettings] = field(default_factory=dict)
     budget: BudgetOptions = field(default_factory=BudgetOptions)
 
@@ -76,10 +78,11 @@ SECTIONS: Mapping[str, type[Any]] = {
     "retrieve": RetrieveOptions,
     "prompt": PromptOptions,
     "answer": AnswerOptions,
+    "judge": MeasureSetup,
     "budget": BudgetOptions,
 }
 
-LATER = ("judge", "records", "jobs", "serve")
+LATER = ("records", "jobs", "serve")
 """Sections of later versions: said to be unknown with that reason."""
 
 

@@ -22,9 +22,8 @@ from ..core import (
     ConfigError,
     Document,
     Persona,
-    TestsetError,
 )
-from ..experiment import Evaluation, Testset, load_testset, ranking_search, retrieval_row
+from ..experiment import Evaluation, Testset
 from ..flow import (
     Fetch,
     Flow,
@@ -51,7 +50,7 @@ from ..ingest import (
     load_reader,
     make_chunker,
 )
-from ..measure import Measure, parse_measures
+from ..measure import Measure
 from ..models import Analyzer, Models, Tokenizer, WordTokenizer, make_analyzer, model_handlers
 from ..retrieve import (
     Databases,
@@ -68,8 +67,9 @@ from ..retrieve import (
 from ._ahead import FetchAhead
 from ._glossaries import project_glossary
 from ._ingest import Feed, Ingest, IngestForecast, IngestProgress, IngestReport, reading, web_pages
+from ._measuring import evaluate_project, forecast_project, score_stored
 from ._project import ProjectFolder
-from ._runs import Evaluating, System, run_evaluation
+from ._runs import Evaluating, stored_evaluation
 from ._settings import Settings, SourceEntry, load_settings
 from ._stamps import Stamps
 from ._swapped import known_embedders, nothing_indexed, remember_embedder
@@ -469,45 +469,35 @@ class Workbench:
         measures: str | Sequence[Measure],
         how: Evaluating | None = None,
     ) -> tuple[Evaluation, RunSummary]:
-        """Retrieve for every row of a testset, score the rankings, and say how the run went.
+        """Run a testset through the project and score what comes of it; say how the run went.
 
-        Rows are stored as they end; ``how.resume`` continues an unfinished run of the same
-        testset, settings and index snapshot.
+        Retrieves for every row and, with ``how.answers``, also answers it for its persona. Rows
+        are stored as they end; ``how.resume`` continues an unfinished run of the same testset,
+        settings and index snapshot.
         """
-        wanted = parse_measures(measures) if isinstance(measures, str) else list(measures)
-        rows = load_testset(testset) if isinstance(testset, str) else testset
-        rows = self._with_known_gold(rows)
-        system = System(self.target(), self.pair.key, self.settings.retrieve)
-        return run_evaluation(
-            self.runner, self.runs, system, rows, wanted, how or Evaluating(seed=self.session.seed)
-        )
+        return evaluate_project(self, testset, measures, how or Evaluating(seed=self.session.seed))
 
-    def _with_known_gold(self, testset: Testset) -> Testset:
-        """The testset, with a note where its gold is not in the index.
+    def score(
+        self,
+        rows: str | Testset,
+        measures: str | Sequence[Measure],
+        how: Evaluating | None = None,
+    ) -> tuple[Evaluation, RunSummary]:
+        """Score rows as they are: those of a file, or the answers of a stored run.
 
-        Raises:
-            TestsetError: None of it is: every measure would be 0 for the wrong reason.
+        Nothing is generated; rows are stored as they end.
         """
-        gold = {name for row in testset.rows for name in row.reference_ids}
-        missing = gold - self.store.content_hashes(self.pair).keys()
-        if gold and missing == gold:
-            raise TestsetError(
-                f"none of the {len(gold)} gold documents is in the index",
-                where=testset.name,
-                hint="ingest the collection that this testset belongs to",
-            )
-        if not missing:
-            return testset
-        note = f"{len(missing)} of {len(gold)} gold documents are not in the index"
-        return replace(testset, notes=(*testset.notes, note))
+        return score_stored(self, rows, measures, how or Evaluating(seed=self.session.seed))
 
-    def forecast_evaluate(self, testset: str, measures: str) -> Forecast:
+    def results(self, run: str = "latest") -> Evaluation:
+        """What a stored run came to: ``latest``, its name, or the beginning of its name."""
+        return stored_evaluation(self.runs, run, self.session.seed)
+
+    def forecast_evaluate(
+        self, testset: str, measures: str, how: Evaluating | None = None
+    ) -> Forecast:
         """What an evaluation would call and cost, without calling any model."""
-        wanted = parse_measures(measures)
-        search = ranking_search(self.target(), self.settings.retrieve, wanted)
-        return self.runner.forecast(
-            partial(retrieval_row, row, search, wanted) for row in load_testset(testset).rows
-        )
+        return forecast_project(self, testset, measures, how or Evaluating())
 
     # -- forgetting ------------------------------------------------------------------------
 

@@ -1,0 +1,68 @@
+"""Results of evaluations in the form that is asked for: table, JSON, CSV or JUnit XML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..experiment import Evaluation, slices
+from ..measure import Summary, parse_measures
+from ..report import (
+    rows_csv,
+    rows_junit,
+    slice_table,
+    summary_csv,
+    summary_json,
+    summary_table,
+)
+from ._console import Console
+
+Sliced = Mapping[str, Mapping[str, Sequence[Summary]]]
+
+
+def show_evaluation(
+    console: Console,
+    evaluation: Evaluation,
+    run: str,
+    as_json: bool,
+    *,
+    output: Path | None = None,
+    by: Sequence[str] = (),
+) -> None:
+    """An evaluation as a table, or as the suffix of the output file says.
+
+    ``.csv`` holds every row's scores, ``.summary.csv`` the means, ``.xml`` JUnit, ``.json`` the
+    document that ``--json`` prints.
+    """
+    sliced = {field: _sliced(evaluation, field) for field in by}
+    name = "" if output is None else output.name.lower()
+    if name.endswith(".summary.csv"):
+        console.result(summary_csv(evaluation.summaries).rstrip("\n"))
+    elif name.endswith(".csv"):
+        console.result(rows_csv(evaluation.results).rstrip("\n"))
+    elif name.endswith(".xml"):
+        console.result(rows_junit(evaluation.results).rstrip("\n"))
+    elif as_json or name.endswith(".json"):
+        console.json(_document(evaluation, run, sliced))
+    else:
+        blocks = [summary_table(evaluation.summaries, notes=evaluation.notes, run=run)]
+        blocks += [slice_table(parts, field) for field, parts in sliced.items()]
+        console.result("\n\n".join(blocks))
+
+
+def _document(evaluation: Evaluation, run: str, sliced: Sliced) -> dict[str, Any]:
+    return summary_json(evaluation.summaries, run=run, notes=evaluation.notes, slices=sliced)
+
+
+def _sliced(evaluation: Evaluation, field: str) -> dict[str, Sequence[Summary]]:
+    """Summaries of the rows that share a value of a field."""
+    measures = parse_measures(summary.measure for summary in evaluation.summaries)
+    rows = [result.row for result in evaluation.results if result.row is not None]
+    found = slices(evaluation.results, rows, field, measures)
+    return {part.value: part.summaries for part in found}
+
+
+def trusted(evaluation: Evaluation) -> bool:
+    """True where at least one measure has a scored row."""
+    return any(summary.n for summary in evaluation.summaries)

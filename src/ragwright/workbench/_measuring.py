@@ -1,0 +1,207 @@
+"""Measuring a project, and rows of anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..core import Answer, Row, TestsetError, changed_options, value_hash
+from ..experiment import (
+    Evaluation,
+    Testset,
+    answer_flows,
+    evaluation_of,
+    load_testset,
+    read_rows,
+    rows_of,
+)
+from ..flow import Flow, Forecast, Runner, RunnerOptions, RunSummary
+from ..measure import Measure, MeasureSetup, check_setup, default_measures, parse_measures
+from ..models import EmbedOptions, Models, model_handlers
+from ._runs import (
+    Evaluating,
+    System,
+    Work,
+    answering_work,
+    ranking_work,
+    run_work,
+    scoring_work,
+    stored_evaluation,
+)
+
+if TYPE_CHECKING:
+    from ._workbench import Workbench
+
+
+def evaluate_project(
+    bench: Workbench, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
+) -> tuple[Evaluation, RunSummary]:
+    """Run a testset through a project and score it; see :meth:`Workbench.evaluate`."""
+    rows, wanted, work = _planned(bench, testset, measures, how)
+    return run_work(bench.runner, bench.runs, work, rows, wanted, how)
+
+
+def forecast_project(
+    bench: Workbench, testset: str, measures: str | Sequence[Measure], how: Evaluating
+) -> Forecast:
+    """What an evaluation would call and cost."""
+    _, _, work = _planned(bench, testset, measures, how)
+    return bench.runner.forecast(make for _, make in work.items)
+
+
+def _planned(
+    bench: Workbench, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
+) -> tuple[Testset, Sequence[Measure], Work]:
+    rows = load_testset(testset) if isinstance(testset, str) else testset
+    rows = _with_known_gold(bench, rows)
+    wanted = _measures(measures)
+    target = bench.target()
+    if not how.answers:
+        system = System(target, bench.pair.key, bench.settings.retrieve)
+        return rows, wanted, ranking_work(system, rows, wanted)
+    setup = bench.settings.judge
+    check_setup(wanted, setup)
+    personas = {row.persona_name for row in rows.rows}
+    system = System(target, bench.pair.key, bench.settings.retrieve, _answering(bench, personas))
+    rows = _with_shallow_ranks(rows, wanted, bench.settings.retrieve.top_k)
+    asking = partial(_asked, bench)
+    return rows, wanted, answering_work(system, asking, rows, wanted, setup)
+
+
+def _asked(bench: Workbench, question: str, persona: str) -> Flow[Answer]:
+    return (yield from bench.asking(question, [persona]))[0]
+
+
+def _answering(bench: Workbench, personas: Iterable[str]) -> Mapping[str, Any]:
+    """What decides an answer beside retrieval."""
+    settings = bench.settings
+    named = {settings.answer.persona, *personas} - {""}
+    known = bench.personas if named else {}
+    return {
+        "answer": changed_options(settings.answer),
+        "prompt": changed_options(settings.prompt),
+        "personas": value_hash([asdict(known[name]) for name in sorted(named & known.keys())]),
+    }
+
+
+def score_stored(
+    bench: Workbench, rows: str | Testset, measures: str | Sequence[Measure], how: Evaluating
+) -> tuple[Evaluation, RunSummary]:
+    """Score rows of a file, or of a stored run; see :meth:`Workbench.score`."""
+    given = rows_to_score(bench, rows) if isinstance(rows, str) else rows
+    setup = bench.settings.judge
+    wanted = _measures(measures, given.rows, setup)
+    check_setup(wanted, setup)
+    work = scoring_work(given, wanted, setup)
+    return run_work(bench.runner, bench.runs, work, given, wanted, how)
+
+
+def rows_to_score(bench: Workbench, name: str) -> Testset:
+    """Rows of a file, or where there is none of that name, those of a stored run.
+
+    Raises:
+        TestsetError: The run kept no answers.
+        StoreError: There is no such run.
+    """
+    if Path(name).is_file():
+        return Testset(name, read_rows(name))
+    stored = stored_evaluation(bench.runs, name)
+    rows = tuple(result.row for result in stored.results if result.row is not None)
+    if not rows:
+        raise TestsetError(
+            f"the run {stored.name} holds rankings, no answers",
+            hint="run `ragwright eval` without --retrieval-only, or name a file of rows",
+        )
+    lost = len(stored.results) - len(rows)
+    notes = (f"{lost} rows of the run have no answer and are left out",) if lost else ()
+    return Testset(f"run {stored.name}", rows, notes)
+
+
+def evaluate(
+    rows: str | Path | Iterable[Row | Mapping[str, Any]],
+    measures: str | Sequence[Measure] = (),
+    setup: MeasureSetup | None = None,
+    *,
+    models: Models | None = None,
+    seed: int = 0,
+) -> Evaluation:
+    """Score rows of any system: no project, and without judged measures no model either.
+
+    Args:
+        rows: A file (JSONL, JSON, CSV; ragas' names, or those of ragas v1, DeepEval, MLflow,
+            RAGChecker), rows, or objects in these names.
+        measures: Text with commas or measures; those that suit the rows where empty.
+        setup: Models, language and cues.
+        models: Settings of models, such as addresses and prices; keys come from the environment.
+        seed: Seed of the intervals.
+
+    Raises:
+        TestsetError: Rows that cannot be read; file and line, or number, are named.
+        MeasureError: A measure is unknown, or needs a model that is not set.
+    """
+    if isinstance(rows, str | Path):
+        given, name = read_rows(rows), str(rows)
+    else:
+        given, name = tuple(rows_of(rows)), "rows"
+    chosen = setup or MeasureSetup()
+    wanted = _measures(measures, given, chosen)
+    check_setup(wanted, chosen)
+    known = models or Models({}, EmbedOptions(), Path())
+    with Runner(model_handlers(known), RunnerOptions(seed=seed)) as runner:
+        results = runner.map(answer_flows(given, wanted, chosen))
+        return evaluation_of(results, wanted, name=name, seed=seed)
+
+
+def _measures(
+    measures: str | Sequence[Measure],
+    rows: Sequence[Row] = (),
+    setup: MeasureSetup | None = None,
+) -> tuple[Measure, ...]:
+    """Measures as they are named; those that suit the rows where none is."""
+    if measures:
+        return parse_measures(measures)
+    found = default_measures(rows, setup)
+    if not found:
+        raise TestsetError(
+            "no measure can be taken of these rows",
+            hint="they need a reference, passages or ids beside the response: "
+            "see `ragwright measures`",
+        )
+    return found
+
+
+def _with_known_gold(bench: Workbench, testset: Testset) -> Testset:
+    """The testset, with a note where its gold is not in the index.
+
+    Raises:
+        TestsetError: None of it is: every measure would be 0 for the wrong reason.
+    """
+    gold = {name for row in testset.rows for name in row.reference_ids}
+    gold |= {span.document_id for row in testset.rows for span in row.reference_spans}
+    missing = gold - bench.store.content_hashes(bench.pair).keys()
+    if gold and missing == gold:
+        raise TestsetError(
+            f"none of the {len(gold)} gold documents is in the index",
+            where=testset.name,
+            hint="ingest the collection that this testset belongs to",
+        )
+    if not missing:
+        return testset
+    note = f"{len(missing)} of {len(gold)} gold documents are not in the index"
+    return replace(testset, notes=(*testset.notes, note))
+
+
+def _with_shallow_ranks(testset: Testset, measures: Sequence[Measure], top_k: int) -> Testset:
+    """The testset, with a note where a measure looks deeper than answers do."""
+    ranking = [m for m in measures if m.definition.kind in ("retrieval", "span")]
+    deep = [str(m) for m in ranking if m.cutoff is None or m.cutoff > top_k]
+    if not deep:
+        return testset
+    note = (
+        f"{', '.join(deep)}: scored on the passages of the answer, at most {top_k} "
+        "(retrieve.top_k); --retrieval-only ranks deeper"
+    )
+    return replace(testset, notes=(*testset.notes, note))
