@@ -101,6 +101,15 @@ def test_lower_may_be_better() -> None:
     assert (found.verdict, found.wins) == ("better", 20)
 
 
+def test_a_run_equals_itself() -> None:
+    found = compared([0.1, 0.5, 0.9] * 4, [0.1, 0.5, 0.9] * 4)
+    assert (found.low, found.high, found.p, found.ties) == (0, 0, 1, 12)
+    assert (found.verdict, found.smallest, found.more_rows) == ("no change proven", None, None)
+    shifted = compared([0.1, 0.5] * 6, [0.2, 0.6] * 6)  # the same on every row
+    assert (shifted.low, shifted.high, shifted.verdict) == (0.1, 0.1, "better")
+    assert compared([0.1, 0.5], [0.2, 0.6]).verdict == "no change proven"
+
+
 def test_a_few_rows_prove_nothing_and_say_what_would() -> None:
     generator = np.random.default_rng(2)
     a = generator.uniform(0.3, 0.7, 20)

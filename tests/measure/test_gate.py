@@ -108,7 +108,7 @@ def test_not_worse_than_a_baseline() -> None:
     found = gate([], ["nDCG@10>=baseline"], against=against)
     assert found.state == "failed"
     assert "is beyond 0" in found.checks[0].reason
-    few = compare_rows(side(*base[:4]), side(0.3, 0.8, 0.6, 0.9))
+    few = compare_rows(side(*base[:8]), side(0.3, 0.8, 0.6, 0.9, 0.5, 0.4, 0.8, 0.9))
     unsure = gate([], ["nDCG@10>=baseline-0.05"], against=few)
     assert unsure.state == "failed"
     assert "may be beyond 0.05" in unsure.checks[0].reason
@@ -121,5 +121,7 @@ def test_a_baseline_must_be_there_and_cover_the_rows() -> None:
     assert found.state == "untrusted"
     assert "75.0%" in found.checks[0].reason
     assert gate([], ["MRR>=baseline"], against=lossy).state == "untrusted"
-    single = compare_rows(side(0.5), side(0.5))
-    assert gate([], ["nDCG@10>=baseline"], against=single).state == "untrusted"
+    for count, state in ((1, "untrusted"), (5, "untrusted"), (6, "passed")):
+        values = ([0.5, 0.6] * 3)[:count]
+        same = compare_rows(side(*values), side(*values))
+        assert gate([], ["nDCG@10>=baseline"], against=same).state == state

@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ..core import MeasureError, Score
-from ._intervals import NORMAL, Scale, Values, mean_interval, numbered, standard_error
-from ._statistics import known_measure, scale_of
+from ._intervals import NORMAL, Values, mean_interval, numbered, standard_error
+from ._statistics import known_measure
 
 Scored: TypeAlias = Mapping[str, Sequence[Score]]
 """Row id -> its scores, one a measure."""
@@ -36,7 +36,8 @@ class Comparison:
         coverage: Share of the rows of either that are compared, 0 to 1.
         mean_a: Mean of a over these rows; likewise ``mean_b``.
         difference: ``mean_b - mean_a``.
-        low: Lower end of the 95 % interval of the difference, ``high`` its upper end.
+        low: Lower end of the 95 % interval of the difference, ``high`` its upper end; both are
+            the difference itself where it is the same on every row.
         p: Two-sided p-value of the paired permutation test; ``p_holm`` corrected for all
             measures compared together (Holm 1979).
         exact: Every way of flipping the signs was counted; else 10,000 drawn ones.
@@ -249,9 +250,11 @@ def _compared(
     measure = known_measure(name)
     upward = measure is None or measure.definition.higher_is_better
     groups = None if clusters is None else numbered([clusters[key] for key, _, _ in pairs])
-    ends, _ = mean_interval(
-        differences, seed, scale=_of_differences(scale_of(measure)), clusters=groups
-    )
+    ends, _ = mean_interval(differences, seed, clusters=groups)
+    if ends is None and n > 1 and (groups is None or groups.max() > 0):
+        # All differences are equal; the permutation test alone decides. Two equal runs must not
+        # look as if they might differ, when two that differ in one row would not.
+        ends = float(differences[0]), float(differences[0])
     low, high = ends or (None, None)
     steps = differences if groups is None else np.bincount(groups, weights=differences)
     p, exact = permutation_p(np.round(steps, 9), seed)
@@ -304,10 +307,3 @@ def _judged(comparison: Comparison, p_holm: float, tests: int) -> Comparison:
         # at least one: the test has just said that these rows do not show it
         more = max(1, math.ceil(due - comparison.n))
     return replace(comparison, p_holm=p_holm, smallest=smallest, more_rows=more, verdict=verdict)
-
-
-def _of_differences(scale: Scale | None) -> Scale | None:
-    """The range of differences on a scale."""
-    if scale is None or scale[1] is None:
-        return None
-    return scale[0] - scale[1], scale[1] - scale[0]

@@ -16,6 +16,9 @@ GateState: TypeAlias = Literal["passed", "failed", "untrusted"]
 
 _RULE = re.compile(r"(?P<measure>.+?)\s*(?P<sign><=|>=)\s*(?P<bound>.+)")
 _BASELINE = re.compile(r"baseline(?:\s*(?P<sign>[+-])\s*(?P<margin>\d*\.?\d+))?", re.IGNORECASE)
+_FEWEST = 6
+"""With fewer no flip of signs is rarer than 5 in 100."""
+
 _OVER = 9  # digits in which a mean is compared to its bound
 
 
@@ -189,8 +192,10 @@ def _not_worse(rule: GateRule, against: Comparisons | None, options: GateOptions
     if found.coverage < options.floor:
         reason = f"only {found.coverage:.1%} of the rows are scored in both runs"
         return _check(rule, "untrusted", f"{reason}, {options.floor:.1%} are due", found.difference)
-    if found.low is None or found.high is None:
-        return _check(rule, "untrusted", "too few rows for an interval", found.difference)
+    units = found.n if found.clusters is None else found.clusters
+    if found.low is None or found.high is None or units < _FEWEST:
+        reason = f"{units} rows or clusters prove nothing, {_FEWEST} are due"
+        return _check(rule, "untrusted", reason, found.difference)
     loss = -found.low if rule.upward else found.high
     certain = -found.high if rule.upward else found.low
     reason = f"difference {found.difference:+.4f} ({found.low:+.4f} to {found.high:+.4f})"
