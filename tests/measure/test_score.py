@@ -35,7 +35,7 @@ def every_measure() -> list[Measure]:
     return found
 
 
-EVERY = every_measure()
+EVERY = [measure for measure in every_measure() if measure.definition.kind != "judged"]
 OFFLINE = [measure for measure in EVERY if measure.definition.model == "none"]
 MODELS = MeasureSetup(embedder="e", token_model="folder", completer="c")
 FULL = Row(

@@ -18,10 +18,14 @@ from ._gate import (
     gate,
     parse_rule,
 )
+from ._judge import judge
+from ._judge_options import JudgeOptions
 from ._measure import Measure, parse_measure, parse_measures
 from ._retrieval import retrieval_scores
+from ._rubric import Rubric, load_rubrics, shipped_rubrics
 from ._score import check_setup, score_row, score_rows
 from ._setup import MeasureSetup
+from ._spread import FlipRate, JudgeSpread, flip_rate, judge_spread
 from ._statistics import Summary, Tally, aggregate
 
 __all__ = [
@@ -31,15 +35,19 @@ __all__ = [
     "Comparisons",
     "Definition",
     "Estimate",
+    "FlipRate",
     "GateCheck",
     "GateOptions",
     "GateOutcome",
     "GateRule",
     "GateState",
+    "JudgeOptions",
+    "JudgeSpread",
     "Measure",
     "MeasureSetup",
     "MoverScorer",
     "QADistances",
+    "Rubric",
     "Summary",
     "Tally",
     "aggregate",
@@ -48,7 +56,11 @@ __all__ = [
     "compare_rows",
     "default_measures",
     "definitions",
+    "flip_rate",
     "gate",
+    "judge",
+    "judge_spread",
+    "load_rubrics",
     "parse_measure",
     "parse_measures",
     "parse_rule",
@@ -56,4 +68,5 @@ __all__ = [
     "retrieval_scores",
     "score_row",
     "score_rows",
+    "shipped_rubrics",
 ]

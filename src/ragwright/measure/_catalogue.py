@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from ._define_judged import JUDGED
 from ._define_models import EMBEDDING, LOGPROB
 from ._define_retrieval import RETRIEVAL
 from ._define_text import CAPABILITY, TEXT
 from ._definition import Definition
 
-_DEFINITIONS = (*RETRIEVAL, *TEXT, *EMBEDDING, *LOGPROB, *CAPABILITY)
+_DEFINITIONS = (*RETRIEVAL, *TEXT, *EMBEDDING, *LOGPROB, *CAPABILITY, *JUDGED)
 
 _BY_NAME = {definition.name: definition for definition in _DEFINITIONS}
 

@@ -9,7 +9,7 @@ Kind: TypeAlias = Literal[
     "retrieval", "span", "text", "embedding", "judged", "logprob", "capability"
 ]
 Cutoff: TypeAlias = Literal["required", "optional", "none"]
-ModelUse: TypeAlias = Literal["none", "chat", "embed", "complete", "tokens"]
+ModelUse: TypeAlias = Literal["none", "chat", "embed", "chat, embed", "complete", "tokens"]
 """What kind of model a measure asks: ``tokens`` is a local one that gives a vector a token."""
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ..core import MeasureError
 from ._catalogue import definitions, find
 from ._definition import Definition
+from ._rubric import NAME
 
 _TEXT = re.compile(r"([A-Za-z]\w*)(?:\(([^()]*)\))?(?:@(\d+))?")
 _COMMA = re.compile(r",(?![^(]*\))")  # not inside brackets
@@ -100,7 +101,12 @@ def parse_measures(texts: str | Iterable[str | Measure]) -> tuple[Measure, ...]:
 
 
 def _parameter(definition: Definition, given: str, text: str) -> str:
-    """The canonical parameter: spaces out, whole numbers bare, the default left out."""
+    """The canonical parameter: spaces out, whole numbers bare, the default left out.
+
+    The form ``name`` stands for any name, kept as it is.
+    """
+    if "name" in definition.parameters and NAME.fullmatch(given.strip()):
+        return given.strip()
     parameter = re.sub(r"\d+", lambda m: str(int(m[0])), re.sub(r"\s", "", given))
     if not parameter and definition.parameters and not definition.default:
         raise MeasureError(f"{text} needs a parameter", hint=f"write {definition.form}")

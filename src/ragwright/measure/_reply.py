@@ -8,19 +8,30 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-JudgeFormat: TypeAlias = Literal["json", "text"]
+ReplyForm: TypeAlias = Literal["json", "text"]
 
 CUE = "FINAL SCORE:"
 """What the last line of a plain-text judgment begins with."""
 
-_CUE_LINE = re.compile(r"^[\s>*_#`~-]*final\s+score[*_`~\s]*(?::|=|is\b|-|–|—)?", re.IGNORECASE)
-_LAST = re.compile(
-    r"[*_`~ \t]*final[ ]score:[*_`~ \t]*(?P<score>[0-9]+)[*_`~ \t]*\.?[*_`~ \t]*", re.I
+_AT_START = re.compile(r"^[\s>*_#`~|-]*final[\s*_]+score\b", re.IGNORECASE | re.MULTILINE)
+_WITH_NUMBER = re.compile(
+    r"final[\s*_]+score[\s*_`]*(?:[:=：]|is\b|of\b|->|-|–|—|→)?[\s*_`]*\d", re.IGNORECASE
 )
-_THOUGHT = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
+_WHOLE = r"(?P<score>0|[1-9][0-9]{0,8})"
+_LAST = tuple(
+    re.compile(pattern, re.IGNORECASE | re.ASCII)
+    for pattern in (
+        rf"(?P<mark>[*_`]{{0,3}})final score:[ \t]*{_WHOLE}\.?(?P=mark)\.?",
+        rf"(?P<mark>[*_`]{{1,3}})final score:(?P=mark)[ \t]*{_WHOLE}\.?",
+        rf"final score:[ \t]*(?P<mark>[*_`]{{1,3}}){_WHOLE}(?P=mark)\.?",
+        rf"(?P<one>[*_`]{{1,3}})final score:(?P=one)[ \t]*(?P<two>[*_`]{{1,3}}){_WHOLE}(?P=two)\.?",
+    )
+)
+_THOUGHT = re.compile(r"\s*(?:<think>)?(?:(?!</?think>).)*</think>", re.DOTALL)
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(?P<inner>.*)\n[ \t]*```", re.DOTALL | re.IGNORECASE)
 
 
@@ -33,7 +44,7 @@ class Verdict:
     fault: str = ""
 
 
-def read_verdict(text: str, scale: tuple[int, int], form: JudgeFormat, finish: str = "") -> Verdict:
+def read_verdict(text: str, scale: tuple[int, int], form: ReplyForm, finish: str = "") -> Verdict:
     """The score of a judge's reply.
 
     Args:
@@ -49,51 +60,111 @@ def read_verdict(text: str, scale: tuple[int, int], form: JudgeFormat, finish: s
         A verdict without a score wherever anything is missing, twice there, out of the scale,
         or not a whole number written in digits.
     """
+    try:
+        if form == "text":
+            return _from_text(_said(text, finish), scale)
+        return _from_json(text, scale, finish)
+    except ValueError as error:
+        return Verdict(None, fault=str(error))
+
+
+def read_object(text: str, keys: Sequence[str], finish: str = "") -> dict[str, Any]:
+    """The one JSON object that a reply is, with exactly these keys in this order.
+
+    One code fence around the whole is let pass; nothing else may stand beside it.
+
+    Raises:
+        ValueError: It is something else; the message says what, for the judge to read.
+    """
+    body = unfenced(_said(text, finish))
+    try:
+        value = json.loads(body, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not one JSON object: {str(error)[:80]}") from error
+    return ordered(value, keys)
+
+
+def unfenced(text: str) -> str:
+    """A text without space around it and without the code fence around the whole of it."""
+    body = text.strip()
+    fenced = _FENCE.fullmatch(body)
+    return fenced["inner"].strip() if fenced else body
+
+
+def ordered(value: Any, keys: Sequence[str]) -> dict[str, Any]:
+    """An object with exactly these keys in this order.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if not isinstance(value, dict) or list(value) != list(keys):
+        named = " and then ".join(f'"{key}"' for key in keys)
+        raise ValueError(f"not an object of {named}, and nothing else")
+    return value
+
+
+def text_of(value: Any, what: str) -> str:
+    """A text that says something, stripped; halves of surrogate pairs become question marks.
+
+    Raises:
+        ValueError: It is no text, or an empty one.
+    """
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{what} must be a text that is not empty")
+    return value.strip().encode("utf-8", "replace").decode("utf-8")
+
+
+def _said(text: str, finish: str) -> str:
+    """The reply without what a reasoning model thinks aloud first.
+
+    What it weighs there is not yet its judgment. A thought that is not closed, or a second one,
+    leaves open where the judgment begins.
+    """
     if finish == "length":
-        return Verdict(None, fault="the reply was cut off before its end")
+        raise ValueError("the reply was cut off before its end")
     if finish == "content_filter":
-        return Verdict(None, fault="the server's content filter cut the reply")
-    # Reasoning models think aloud first; what they weigh there is not yet their judgment.
-    text = _THOUGHT.sub("", text, count=1) if text.lstrip().startswith("<think>") else text
+        raise ValueError("the server's content filter cut the reply")
+    thought = _THOUGHT.match(text)
+    if thought:
+        text = text[thought.end() :]
+    if "<think>" in text or "</think>" in text:
+        raise ValueError("a thought that does not end, or a second one")
     if not text.strip():
-        return Verdict(None, fault="the reply is empty")
-    return _from_json(text, scale) if form == "json" else _from_text(text, scale)
+        raise ValueError("the reply is empty")
+    return text
 
 
 def _from_text(text: str, scale: tuple[int, int]) -> Verdict:
-    lines = [line for line in text.splitlines() if line.strip()]
-    cued = [line for line in lines if _CUE_LINE.match(line)]
-    if not cued:
-        return Verdict(None, fault=f"no line begins with {CUE}")
-    if len(cued) > 1:
-        return Verdict(None, fault=f"{len(cued)} lines give a final score, one is due")
-    if cued[0] is not lines[-1]:
-        return Verdict(None, fault="the final score is not the last line")
-    found = _LAST.fullmatch(lines[-1].strip())
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    starts = {match.end() for match in _AT_START.finditer(text)}
+    # A score given in passing counts too: with two of them nobody can say which one is meant.
+    cues = len(starts) + sum(
+        not any(match.start() < end <= match.end() for end in starts)
+        for match in _WITH_NUMBER.finditer(text)
+    )
+    if not cues:
+        raise ValueError(f"no line begins with {CUE}")
+    if cues > 1:
+        raise ValueError(f"a final score is given {cues} times, once is due")
+    if not _AT_START.match(lines[-1]):
+        raise ValueError("the final score is not the last line")
+    found = next((match for form in _LAST if (match := form.fullmatch(lines[-1]))), None)
     if found is None:
-        shown = lines[-1].strip()[:60]
-        return Verdict(None, fault=f"the last line {shown!r} is not '{CUE} n' with a whole number")
-    reasoning = "\n".join(lines[:-1]).strip()
-    if not reasoning:
-        return Verdict(None, fault="a score without any reasoning")
+        raise ValueError(
+            f"the last line {lines[-1][:60]!r} is not '{CUE} n' with a whole number in digits"
+        )
+    reasoning = "\n".join(lines[:-1])
+    if not re.search(r"\w", reasoning):
+        raise ValueError("a score without any reasoning")
     return _on_scale(int(found["score"]), scale, reasoning)
 
 
-def _from_json(text: str, scale: tuple[int, int]) -> Verdict:
-    body = text.strip()
-    fenced = _FENCE.fullmatch(body)
-    try:
-        value = json.loads(fenced["inner"] if fenced else body, object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
-        return Verdict(None, fault=f"not one JSON object: {str(error)[:80]}")
-    if not isinstance(value, dict) or list(value) != ["reasoning", "score"]:
-        return Verdict(None, fault='not an object of "reasoning" and then "score"')
-    reasoning, score = value["reasoning"], value["score"]
-    if not isinstance(reasoning, str) or not reasoning.strip():
-        return Verdict(None, fault="a score without any reasoning")
+def _from_json(text: str, scale: tuple[int, int], finish: str) -> Verdict:
+    value = read_object(text, ("reasoning", "score"), finish)
+    reasoning, score = text_of(value["reasoning"], "reasoning"), value["score"]
     if not isinstance(score, int) or isinstance(score, bool):
-        return Verdict(None, fault=f"the score {json.dumps(score)[:40]} is not a whole number")
-    return _on_scale(score, scale, reasoning.strip())
+        raise ValueError(f"the score {json.dumps(score)[:40]} is not a whole number")
+    return _on_scale(score, scale, reasoning)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -106,5 +177,5 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _on_scale(score: int, scale: tuple[int, int], reasoning: str) -> Verdict:
     low, high = scale
     if not low <= score <= high:
-        return Verdict(None, fault=f"the score {score} is not on the scale from {low} to {high}")
+        raise ValueError(f"the score {score} is not on the scale from {low} to {high}")
     return Verdict(score, reasoning)

@@ -18,6 +18,7 @@ from ..flow import Flow, gather
 from ._capability import capability_value
 from ._definition import Definition
 from ._embedded import chunk_score, kept_chunk_score, qa_distance, token_similarity
+from ._judged import check_rubric, judged
 from ._likelihood import perplexity
 from ._measure import Measure
 from ._retrieval import retrieval_scores
@@ -29,10 +30,11 @@ Asking: TypeAlias = Callable[[Row, Measure, MeasureSetup], Flow[Score]]
 """How a measure that asks a model is scored."""
 
 _MODEL_FIELDS = {
-    "chat": "judge",
-    "complete": "completer",
-    "embed": "embedder",
-    "tokens": "token_model",
+    "chat": ("judge",),
+    "chat, embed": ("judge", "embedder"),
+    "complete": ("completer",),
+    "embed": ("embedder",),
+    "tokens": ("token_model",),
 }
 _EXTRA_MODULES = {"measures": "sacrebleu", "torch": "transformers"}
 _OF_RESPONSE = frozenset({"text", "embedding", "judged", "logprob"})
@@ -92,12 +94,14 @@ def check_setup(measures: Iterable[Measure], setup: MeasureSetup) -> None:
     Raises:
         MeasureError: A measure's model is not set.
         MissingExtraError: A measure's extra is not installed.
+        MeasureError: There is no rubric of that name.
     """
     for measure in measures:
         definition = measure.definition
         lacking = _no_model(definition, setup)
         if lacking:
             raise MeasureError(f"{measure}: {lacking}", hint="set it, or leave the measure out")
+        check_rubric(measure, setup)
         if definition.extra:
             require(_EXTRA_MODULES[definition.extra], definition.extra, str(measure))
 
@@ -149,10 +153,10 @@ def _blocked(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
 
 
 def _no_model(definition: Definition, setup: MeasureSetup) -> str:
-    field = _MODEL_FIELDS.get(definition.model)
-    if field is None or getattr(setup, field):
-        return ""
-    return f"no model is set for it (`{field}`)"
+    for field in _MODEL_FIELDS.get(definition.model, ()):
+        if not getattr(setup, field):
+            return f"no model is set for it (`{field}`)"
+    return ""
 
 
 def _present(row: Row, name: str) -> bool:
@@ -197,6 +201,7 @@ COMPUTED: Mapping[str, Callable[[Row, Measure, MeasureSetup], Found]] = {
 """Kind -> function of measures that ask no model; a string is the reason for no value."""
 
 ASKED: Mapping[str, Asking] = {
+    "judged": judged,
     "BERTScore": token_similarity,
     "ChunkScore": chunk_score,
     "MoverScore": token_similarity,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ..core import option
+from ._judge_options import JudgeOptions
+from ._rubric import Rubric
 
 REJECTIONS = (
     "insufficient information",
@@ -48,3 +51,5 @@ class MeasureSetup:
     error_cues: tuple[str, ...] = option(
         ERRORS, "Words by which a response is recognised as reporting an error in the passages."
     )
+    judging: JudgeOptions = field(default_factory=JudgeOptions)
+    rubrics: Mapping[str, Rubric] = option(dict, "A project's own rubrics, by name.")

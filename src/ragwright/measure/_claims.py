@@ -1,0 +1,191 @@
+"""Claims of an answer held against its passages, and what a question needs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..core import PromptTooLongError, Row, Score
+from ..flow import Flow, gather, settled
+from ._judge_call import (
+    JudgeCall,
+    Judged,
+    Texts,
+    asked,
+    object_schema,
+    over_window,
+    schema_text,
+    sources_of,
+    texts_of,
+)
+from ._measure import Measure
+from ._reply import ReplyForm, ordered, read_object, text_of
+from ._setup import MeasureSetup
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One claim, or one piece of information, and whether the passages hold it."""
+
+    text: str
+    reasoning: str
+    held: bool
+
+
+def claims(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
+    """Supported claims over all claims of the response; two calls.
+
+    Claims and verdicts stand in ``detail``, one a line, ``+`` before those that are supported.
+    Where the passages are judged one by one, a claim that one of them supports is supported.
+    """
+    name = str(measure)
+    listing = JudgeCall[tuple[str, ...]](
+        prompt="claims",
+        texts=texts_of(row, ("user_input", "response")),
+        read=_read_claims,
+        schema=schema_text({"claims": {"type": "array", "items": {"type": "string"}}}),
+        stand_in=("forecast",),
+        values={},
+        sample=sample,
+        sources=sources_of(row),
+    )
+    listed = yield from fitting([listing], setup)
+    if isinstance(listed, str):
+        return Score(name, "not_applicable", reason=listed)
+    found = listed[0].value
+    if found is None:
+        return Score(name, "judge_invalid", reason=f"listing the claims: {listed[0].why}")
+    if not found:
+        return Score(name, "not_applicable", reason="the response claims nothing")
+    judged = yield from _verdicts(found, row, setup, sample)
+    if isinstance(judged, str):
+        return Score(name, "not_applicable", reason=judged)
+    for each in judged:
+        if each.value is None:
+            return Score(name, "judge_invalid", reason=f"checking the claims: {each.why}")
+    checked = [_best([each.value[at] for each in judged if each.value]) for at in range(len(found))]
+    return share_score(name, checked)
+
+
+def judged_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
+    """The share of the pieces of information a question needs that the passages hold; one call.
+
+    The judge names the pieces by the question; they stand in ``detail``. Passages that do not
+    fit the window are not judged one by one: the pieces would be others each time.
+    """
+    call = JudgeCall[tuple[Checked, ...]](
+        prompt="needed",
+        texts=texts_of(row, ("user_input", "retrieved_contexts")),
+        read=_read_needed,
+        schema=_list_schema(
+            "needed", {"piece": "string", "reasoning": "string", "held": "boolean"}
+        ),
+        stand_in=(Checked("forecast", "forecast", False),),
+        values={},
+        sample=sample,
+        sources=sources_of(row),
+    )
+    judged = yield from fitting([call], setup)
+    if isinstance(judged, str):
+        return Score(str(measure), "not_applicable", reason=judged)
+    if judged[0].value is None:
+        return Score(str(measure), "judge_invalid", reason=judged[0].why)
+    return share_score(str(measure), judged[0].value)
+
+
+def fitting(calls: Sequence[JudgeCall[Any]], setup: MeasureSetup) -> Flow[list[Judged[Any]] | str]:
+    """Replies to calls made side by side, or why one of them does not fit the judge's window."""
+    for call in calls:
+        too_long = over_window(call, setup)
+        if too_long:
+            return too_long
+    try:
+        outcomes = yield from gather([asked(call, setup) for call in calls], settle=True)
+        return [settled(outcome) for outcome in outcomes]
+    except PromptTooLongError as error:
+        return error.what
+
+
+def share_score(name: str, checked: Sequence[Checked]) -> Score:
+    """The share that is held, with every piece and the reasoning over it as the judge's words."""
+    detail = "\n".join(f"{'+' if c.held else '-'} {c.text} ({c.reasoning})" for c in checked)
+    return Score(name, "scored", sum(c.held for c in checked) / len(checked), detail=detail)
+
+
+def _verdicts(
+    found: Sequence[str], row: Row, setup: MeasureSetup, sample: int
+) -> Flow[list[Judged[tuple[Checked, ...]]] | str]:
+    def call(part: Row) -> JudgeCall[tuple[Checked, ...]]:
+        shown: Texts = (
+            *texts_of(part, ("user_input", "retrieved_contexts")),
+            *((f"claim {number}", claim) for number, claim in enumerate(found, 1)),
+        )
+        return JudgeCall(
+            prompt="verdicts",
+            texts=shown,
+            read=lambda text, form, finish: _read_verdicts(text, finish, found),
+            schema=_list_schema(
+                "verdicts", {"claim": "integer", "reasoning": "string", "supported": "boolean"}
+            ),
+            stand_in=tuple(Checked(claim, "forecast", False) for claim in found),
+            values={"count": len(found)},
+            sample=sample,
+            sources=sources_of(part),
+        )
+
+    judged = yield from fitting([call(row)], setup)
+    if isinstance(judged, str) and setup.judging.per_passage:
+        parts = [replace(row, retrieved_contexts=(text,)) for text in row.retrieved_contexts]
+        judged = yield from fitting([call(part) for part in parts], setup)
+    return judged
+
+
+def _best(verdicts: Sequence[Checked]) -> Checked:
+    """The verdict on one claim over several passages: supported where one of them supports it."""
+    return next((verdict for verdict in verdicts if verdict.held), verdicts[0])
+
+
+def _read_claims(text: str, form: ReplyForm, finish: str) -> tuple[str, ...]:
+    found = read_object(text, ("claims",), finish)["claims"]
+    if not isinstance(found, list):
+        raise ValueError('"claims" must be a list of texts')
+    said = tuple(" ".join(text_of(claim, "a claim").split()) for claim in found)
+    if len(set(said)) < len(said):
+        raise ValueError("a claim is there twice")
+    return said
+
+
+def _read_verdicts(text: str, finish: str, found: Sequence[str]) -> tuple[Checked, ...]:
+    entries = read_object(text, ("verdicts",), finish)["verdicts"]
+    if not isinstance(entries, list) or len(entries) != len(found):
+        raise ValueError(f'"verdicts" must be a list of {len(found)} entries, one for each claim')
+    checked = []
+    for number, (claim, entry) in enumerate(zip(found, entries, strict=True), 1):
+        entry = ordered(entry, ("claim", "reasoning", "supported"))
+        if type(entry["claim"]) is not int or entry["claim"] != number:
+            raise ValueError(f"entry {number} must be about claim {number}")
+        checked.append(_checked(claim, entry, "supported"))
+    return tuple(checked)
+
+
+def _read_needed(text: str, form: ReplyForm, finish: str) -> tuple[Checked, ...]:
+    entries = read_object(text, ("needed",), finish)["needed"]
+    if not isinstance(entries, list) or not entries:
+        raise ValueError('"needed" must be a list of at least one entry')
+    checked = []
+    for entry in entries:
+        entry = ordered(entry, ("piece", "reasoning", "held"))
+        checked.append(_checked(text_of(entry["piece"], "a piece"), entry, "held"))
+    return tuple(checked)
+
+
+def _checked(text: str, entry: dict[str, Any], key: str) -> Checked:
+    if not isinstance(entry[key], bool):
+        raise ValueError(f'"{key}" must be true or false')
+    return Checked(text, text_of(entry["reasoning"], "a reasoning"), entry[key])
+
+
+def _list_schema(name: str, kinds: dict[str, str]) -> str:
+    entry = object_schema({key: {"type": kind} for key, kind in kinds.items()})
+    return schema_text({name: {"type": "array", "items": entry}})

@@ -1,0 +1,203 @@
+"""Judging a row by a rubric: whole, passage by passage, in both orders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+from ..core import PromptTooLongError, Row, Score
+from ..flow import Flow, gather, settled
+from ._judge_call import (
+    JudgeCall,
+    Judged,
+    asked,
+    blocks,
+    over_window,
+    schema_text,
+    sources_of,
+    texts_of,
+)
+from ._reply import CUE, ReplyForm, Verdict, read_verdict
+from ._rubric import Example, Rubric, shipped_rubrics
+from ._setup import MeasureSetup
+from ._spread import FIRST_ORDER, SECOND_ORDER, of_repeats
+
+
+def judge(row: Row, rubric: Rubric, setup: MeasureSetup) -> Flow[Score]:
+    """Judge one row by a rubric, ``setup.judging.repeat`` times.
+
+    Returns:
+        ``scored`` with the mean of the repeats, the judge's words in ``detail``;
+        ``judge_invalid`` where two replies hold no score, both quoted in ``reason``;
+        ``not_applicable`` where a text is missing or does not fit the judge's window;
+        ``abstained`` where the row says that the system gave no answer.
+
+    Raises:
+        ModelError: The judge's server fails; :func:`score_row` makes that ``errored``.
+    """
+    name = rubric.name if rubric.name in shipped_rubrics() else f"Rubric({rubric.name})"
+    if not setup.judge:
+        return Score(name, "not_applicable", reason="no model is set for it (`judge`)")
+    flows = [by_rubric(row, rubric, setup, sample) for sample in range(setup.judging.repeat)]
+    outcomes = yield from gather(flows, settle=True)
+    return of_repeats([replace(settled(outcome), measure=name) for outcome in outcomes])
+
+
+def by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int = 0) -> Flow[Score]:
+    """One independent judgment of a row by a rubric."""
+    lacking = [field for field in rubric.needs if not _present(getattr(row, field))]
+    if lacking:
+        reason = f"the row has no {' and no '.join(lacking)}"
+        return Score(rubric.name, "not_applicable", reason=reason)
+    if "response" in rubric.needs and row.metadata.get("abstained") is True:
+        return Score(rubric.name, "abstained", reason="the system gave no answer")
+    calls = _calls(row, rubric, sample)
+    too_long = over_window(calls[0], setup)
+    if not too_long:
+        try:
+            found = yield from _answers(calls, setup)
+        except PromptTooLongError as error:  # the window is not set, or less than was thought
+            too_long = error.what
+        else:
+            return _score(rubric, [[verdict] for verdict in found])
+    if not setup.judging.per_passage or not rubric.over_passages:
+        return Score(rubric.name, "not_applicable", reason=too_long)
+    return (yield from _by_passages(row, rubric, setup, sample))
+
+
+def _by_passages(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -> Flow[Score]:
+    rows = [replace(row, retrieved_contexts=(text,)) for text in row.retrieved_contexts]
+    each = [_calls(part, rubric, sample) for part in rows]
+    for number, calls in enumerate(each, 1):
+        too_long = over_window(calls[0], setup)
+        if too_long:
+            reason = f"passage {number} by itself: {too_long}"
+            return Score(rubric.name, "not_applicable", reason=reason)
+    try:
+        found = yield from _answers([call for calls in each for call in calls], setup)
+    except PromptTooLongError as error:
+        return Score(rubric.name, "not_applicable", reason=f"a passage by itself: {error.what}")
+    orders = len(each[0])
+    return _score(rubric, [found[order::orders] for order in range(orders)])
+
+
+def _score(rubric: Rubric, orders: Sequence[Sequence[Judged[Verdict]]]) -> Score:
+    """The score of one judgment: per order, one verdict for the whole or one a passage."""
+    for at, order in enumerate(orders):
+        for number, judged in enumerate(order, 1):
+            if judged.value is None:
+                where = f"passage {number}: " if len(order) > 1 else ""
+                where += f"{(FIRST_ORDER, SECOND_ORDER)[at]}: " if len(orders) > 1 else ""
+                return Score(rubric.name, "judge_invalid", reason=where + judged.why)
+    said = [_told([judged.value for judged in order if judged.value], rubric) for order in orders]
+    values = [value for value, _, _ in said]
+    if len(orders) == 1:
+        value, detail, parts = said[0]
+        return Score(rubric.name, "scored", value, detail=detail, parts=parts)
+    names = (FIRST_ORDER, SECOND_ORDER)
+    return Score(
+        rubric.name,
+        "scored",
+        fmean(values),
+        detail="\n".join(
+            f"{name} ({value:g}): {detail}"
+            for name, (value, detail, _) in zip(names, said, strict=True)
+        ),
+        parts=dict(zip(names, values, strict=True)),
+    )
+
+
+def _told(verdicts: Sequence[Verdict], rubric: Rubric) -> tuple[float, str, dict[str, float]]:
+    """Value, words and parts of the verdicts of one order."""
+    scores = [float(verdict.score or 0) for verdict in verdicts]
+    if len(verdicts) == 1:
+        return scores[0], verdicts[0].reasoning, {}
+    value = fmean(scores) if rubric.over_passages == "mean" else max(scores)
+    lines = [f"judged passage by passage, the {rubric.over_passages} of {len(scores)} counts"]
+    lines += [
+        f"passage {number} ({verdict.score}): {verdict.reasoning}"
+        for number, verdict in enumerate(verdicts, 1)
+    ]
+    return value, "\n".join(lines), {f"passage {n}": score for n, score in enumerate(scores, 1)}
+
+
+def _answers(
+    calls: Sequence[JudgeCall[Verdict]], setup: MeasureSetup
+) -> Flow[list[Judged[Verdict]]]:
+    outcomes = yield from gather([asked(call, setup) for call in calls], settle=True)
+    return [settled(outcome) for outcome in outcomes]
+
+
+def _calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[Verdict]]:
+    """One call, or one for each order of what is compared."""
+    orders = [rubric.needs]
+    if rubric.both_orders:
+        compared = [field for field in rubric.needs if field != "user_input"]
+        first = [field for field in rubric.needs if field == "user_input"]
+        orders.append((*first, *reversed(compared)))
+    low, high = rubric.scale
+    copies = {" ".join(e.reasoning.split()) for e in (rubric.high_example, rubric.low_example)}
+
+    def read(text: str, form: ReplyForm, finish: str) -> Verdict:
+        found = read_verdict(text, rubric.scale, form, finish)
+        if found.score is None:
+            raise ValueError(found.fault)
+        if " ".join(found.reasoning.split()) in copies:
+            raise ValueError("the reasoning is that of a worked example")
+        return found
+
+    return [
+        JudgeCall(
+            prompt="rubric",
+            texts=texts_of(row, needs),
+            read=read,
+            schema=schema_text(
+                {
+                    "reasoning": {"type": "string"},
+                    "score": {"type": "integer", "enum": list(range(low, high + 1))},
+                }
+            ),
+            stand_in=Verdict(low, "forecast"),
+            values=_values(rubric),
+            text_form=True,
+            sample=sample,
+            sources=sources_of(row),
+        )
+        for needs in orders
+    ]
+
+
+def _values(rubric: Rubric) -> Mapping[str, Any]:
+    return {
+        "task": rubric.task.strip(),
+        "low": rubric.scale[0],
+        "high": rubric.scale[1],
+        "levels": [
+            {"score": score, "line": rubric.levels[str(score)].strip()}
+            for score in range(rubric.scale[0], rubric.scale[1] + 1)
+        ],
+        "examples": [
+            _example("An example with a high score", rubric.high_example, rubric.needs),
+            _example("An example with a low score", rubric.low_example, rubric.needs),
+        ],
+    }
+
+
+def _example(title: str, example: Example, needs: Sequence[str]) -> Mapping[str, str]:
+    row = Row("example", **{field: getattr(example, field) for field in {*needs, "user_input"}})
+    reply = {"reasoning": example.reasoning.strip(), "score": example.score}
+    return {
+        "title": title,
+        "texts": blocks(texts_of(row, needs), "EXAMPLE"),
+        "json": json.dumps(reply, ensure_ascii=False),
+        "text": f"{reply['reasoning']}\n{CUE} {example.score}",
+    }
+
+
+def _present(value: str | tuple[str, ...]) -> bool:
+    if isinstance(value, str):
+        return bool(value.strip())
+    return any(text.strip() for text in value)

@@ -1,0 +1,248 @@
+"""One question to the judge: its reply read strictly, one re-ask, then invalid.
+
+What is judged is material. Each text stands between two lines with a mark that is a hash of all
+of them, so none can close its own block; control tokens in it are broken up and the cue of a
+final score cannot be copied from it. A reply that is itself a piece of the judged text is no
+judgment.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from ..core import (
+    Row,
+    canonical_json,
+    render,
+    shipped_mapping,
+    text_hash,
+    without_control,
+)
+from ..flow import ChatReply, Flow, Message, branch, chat
+from ._judge_options import JudgeOptions
+from ._reply import ReplyForm, unfenced
+from ._setup import MeasureSetup
+
+T = TypeVar("T")
+
+Texts: TypeAlias = tuple[tuple[str, str], ...]
+"""What the judge is shown, in order: the name of each text, and the text."""
+
+_CUE = re.compile(r"(f)(inal[\s*_]+score)", re.IGNORECASE)
+_QUOTED = 400
+_TURN = 4
+"""Tokens that a chat template adds to a turn, on the safe side."""
+
+_NAMES = {
+    "user_input": "question",
+    "response": "answer",
+    "reference": "gold answer",
+    "retrieved_contexts": "passage",
+    "reference_contexts": "gold passage",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCall(Generic[T]):
+    """What is asked, and what a reply must look like.
+
+    Attributes:
+        prompt: Name of the prompt file, without its ending.
+        texts: What is judged.
+        read: The value of a reply (text, form, why it stopped); raises ValueError that says what
+            is wrong with it.
+        schema: JSON schema of the reply.
+        stand_in: Value in a dry run.
+        values: Further values of the prompt's templates.
+        text_form: The prompt knows a plain-text form of the reply.
+        sample: Number of an independent sample.
+        sources: Documents whose text is shown.
+    """
+
+    prompt: str
+    texts: Texts
+    read: Callable[[str, ReplyForm, str], T]
+    schema: str
+    stand_in: T
+    values: Mapping[str, Any]
+    text_form: bool = False
+    sample: int = 0
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Judged(Generic[T]):
+    """What came of it: a value, or None and why, the judge's replies quoted."""
+
+    value: T | None
+    why: str = ""
+
+
+def asked(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
+    """The value of the judge's reply; one re-ask shows the judge its own reply and the fault.
+
+    Raises:
+        ModelError: The server does not do what is asked.
+    """
+    form, schema = _first_form(call, setup.judging)
+    turns: tuple[Message, ...] = messages(call, form)
+    reply = yield from _sent(call, setup, turns, schema)
+    # Declared before the reply is read: a dry run counts at most one re-ask.
+    planned = yield from branch(0, 0, 1)
+    if reply.finish == "forecast" and not planned:
+        return Judged(call.stand_in)
+    first = _read(call, reply, form)
+    if first.value is not None:
+        return first
+    unstructured = any(name.startswith("response_format") for name in reply.dropped)
+    if call.text_form and unstructured and setup.judging.format == "auto":
+        form, schema = "text", ""
+    data = shipped_mapping("measure", f"prompts/{call.prompt}.yaml")
+    again = render(data.text("again"), {**call.values, "fault": first.why, "form": form})
+    turns = (
+        *turns,
+        # Servers refuse an empty turn.
+        Message("assistant", reply.text.strip() or "(nothing)"),
+        Message("user", again),
+    )
+    later = yield from _sent(call, setup, turns, schema)
+    if later.finish == "forecast":
+        return Judged(call.stand_in)
+    second = _read(call, later, form)
+    if second.value is not None:
+        return second
+    return Judged(
+        None,
+        f"no usable judgment in two replies. First: {first.why}: {quoted(reply.text)} "
+        f"Second: {second.why}: {quoted(later.text)}",
+    )
+
+
+def texts_of(row: Row, needs: Sequence[str]) -> Texts:
+    """The texts of a row's fields, named as the judge sees them; passages numbered from 1."""
+    found: list[tuple[str, str]] = []
+    for field in needs:
+        value = getattr(row, field)
+        if isinstance(value, str):
+            found.append((_NAMES[field], value))
+        else:
+            found += [(f"{_NAMES[field]} {n}", text) for n, text in enumerate(value, 1)]
+    return tuple(found)
+
+
+def sources_of(row: Row) -> tuple[str, ...]:
+    """Documents whose text a row holds, as far as it says."""
+    spans = (*row.retrieved_spans, *row.reference_spans)
+    named = (*row.retrieved_context_ids, *(span.document_id for span in spans), *row.reference_ids)
+    return tuple(dict.fromkeys(named))
+
+
+def blocks(texts: Texts, mark: str) -> str:
+    """Texts between their lines, unable to close their block or to hold a cue."""
+    return "\n".join(
+        f"<<{name} {mark}>>\n{_tame(text)}\n<<end {name} {mark}>>" for name, text in texts
+    )
+
+
+def messages(call: JudgeCall[Any], form: ReplyForm) -> tuple[Message, Message]:
+    """System and user turn of a call; the mark is a hash of the texts, which none can hold."""
+    data = shipped_mapping("measure", f"prompts/{call.prompt}.yaml")
+    mark = text_hash(canonical_json([list(pair) for pair in call.texts]))[:12]
+    values = {
+        "form": form,
+        "safety": data.text("safety")
+        or shipped_mapping("measure", "prompts/rubric.yaml").text("safety"),
+        "mark": mark,
+        "texts": blocks(call.texts, mark),
+        **call.values,
+    }
+    system, user = (render(data.text(role), values) for role in ("system", "user"))
+    return Message("system", system), Message("user", user)
+
+
+def over_window(call: JudgeCall[Any], setup: MeasureSetup) -> str:
+    """Why a call does not fit the judge's window, empty where it fits or none is known.
+
+    Room is kept for two replies: the judge may have to be shown its first one.
+    """
+    options = setup.judging
+    if options.window is None:
+        return ""
+    form, _ = _first_form(call, options)
+    sizes = (len(turn.content.encode()) for turn in messages(call, form))
+    prompt = sum(math.ceil(size / options.bytes_per_token) + _TURN for size in sizes)
+    if prompt + 2 * options.max_tokens <= options.window:
+        return ""
+    return (
+        f"the prompt has about {prompt} tokens and two replies may have {options.max_tokens} each: "
+        f"more than the judge's window of {options.window}"
+    )
+
+
+def object_schema(properties: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """JSON schema of an object with exactly these properties, in this order."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def schema_text(properties: Mapping[str, Mapping[str, Any]]) -> str:
+    """The text of a schema, its order kept: what is written first is thought first."""
+    return json.dumps({"title": "judgment", **object_schema(properties)})
+
+
+def quoted(text: str) -> str:
+    """A reply for a reason: on one line, its middle left out where it is long."""
+    line = " ".join(text.split())
+    if len(line) > _QUOTED:
+        half = _QUOTED // 2
+        line = f"{line[:half]} […] {line[-half:]}"
+    return f"«{line}»"
+
+
+def _tame(text: str) -> str:
+    return _CUE.sub("\\1\u2060\\2", without_control(text.strip()))
+
+
+def _first_form(call: JudgeCall[Any], options: JudgeOptions) -> tuple[ReplyForm, str]:
+    """The form a reply is asked for in first, and the schema sent with it."""
+    if options.format != "text":
+        return "json", call.schema
+    return ("text" if call.text_form else "json"), ""
+
+
+def _read(call: JudgeCall[T], reply: ChatReply, form: ReplyForm) -> Judged[T]:
+    """The value of a reply, or None with what is wrong with it."""
+    try:
+        found = call.read(reply.text, form, reply.finish)
+    except ValueError as error:
+        return Judged(None, str(error))
+    said = unfenced(reply.text)
+    # A judge that hands back what it was shown has been talked into it, or has not judged.
+    if any(said in text or said in _tame(text) for _, text in call.texts):
+        return Judged(None, "the reply is a piece of the text that was to be judged")
+    return Judged(found)
+
+
+def _sent(
+    call: JudgeCall[Any], setup: MeasureSetup, turns: Sequence[Message], schema: str
+) -> Flow[ChatReply]:
+    options = setup.judging
+    return (
+        yield from chat(
+            setup.judge,
+            turns,
+            {"temperature": options.temperature, "max_tokens": options.max_tokens},
+            schema=schema,
+            sample=call.sample,
+            sources=call.sources,
+        )
+    )

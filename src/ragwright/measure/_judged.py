@@ -1,0 +1,117 @@
+"""Every judged measure as a flow, repeated as often as asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from statistics import fmean
+from typing import TypeAlias
+
+from ..core import Row, Score
+from ..flow import Flow, gather, settled
+from ._claims import claims, judged_recall
+from ._judge import by_rubric
+from ._measure import Measure
+from ._questions import q2, question_similarity
+from ._rubric import Rubric, find_rubric
+from ._setup import MeasureSetup
+from ._spread import of_repeats
+
+Sampling: TypeAlias = Callable[[Row, Measure, MeasureSetup, int], Flow[Score]]
+"""One independent judgment of a row, by the number of the sample."""
+
+_LIKERT = ("ContextRelevance", "Faithfulness", "AnswerRelevance", "Pairwise")
+_NO_RUBRIC = frozenset({"Claims", "JudgedRecall", "QuestionSimilarity", "Q2", "Comprehensive"})
+
+
+def judged(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
+    """The score of a judged measure: the mean of its repeats.
+
+    Raises:
+        ModelError: The judge's server fails.
+        MeasureError: There is no rubric of that name.
+    """
+    sampling = _FLOWS.get(measure.name, _rubric)
+    flows = [sampling(row, measure, setup, sample) for sample in range(setup.judging.repeat)]
+    outcomes = yield from gather(flows, settle=True)
+    scores = [replace(settled(outcome), measure=str(measure)) for outcome in outcomes]
+    return of_repeats(scores)
+
+
+def check_rubric(measure: Measure, setup: MeasureSetup) -> None:
+    """Say before a run that a measure's rubric is missing or unfit.
+
+    Raises:
+        MeasureError: There is no rubric of that name, or one that takes the name of a shipped
+            one but not its scale.
+    """
+    if measure.definition.kind == "judged":
+        for name in _rubrics_of(measure):
+            find_rubric(name, setup.rubrics)
+
+
+def _rubrics_of(measure: Measure) -> tuple[str, ...]:
+    if measure.name == "Comprehensive":
+        return _LIKERT[:3] if measure.parameter == "nogold" else _LIKERT
+    if measure.name in _NO_RUBRIC:
+        return ()
+    if measure.name == "JudgedPrecision":
+        return ("PassageRelevance",)
+    return (measure.parameter or measure.name,)
+
+
+def _rubric(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
+    (name,) = _rubrics_of(measure)
+    return (yield from by_rubric(row, find_rubric(name, setup.rubrics), setup, sample))
+
+
+def _comprehensive(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
+    """The mean, only where every measure is scored: a mean of the others would flatter.
+
+    Asked beside these measures themselves it costs nothing: equal requests are one call.
+    """
+    names = _rubrics_of(measure)
+    flows = [by_rubric(row, find_rubric(name, setup.rubrics), setup, sample) for name in names]
+    outcomes = yield from gather(flows, settle=True)
+    scores = [settled(outcome) for outcome in outcomes]
+    parts = {}
+    for name, score in zip(names, scores, strict=True):
+        if score.value is None:
+            return Score(str(measure), score.state, reason=f"{name}: {score.reason}")
+        parts[name] = score.value
+    detail = "\n".join(f"{s.measure} ({s.value:g}): {s.detail}" for s in scores)
+    return Score(str(measure), "scored", fmean(parts.values()), detail=detail, parts=parts)
+
+
+def _precision(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
+    rubric = find_rubric("PassageRelevance", setup.rubrics)
+    shown = row.retrieved_contexts[: measure.cutoff]
+    # Each passage is a row of its own: equal ones are one call, at any cutoff and rank.
+    alone = [replace(row, retrieved_contexts=(text,)) for text in shown]
+    outcomes = yield from gather(
+        [_passage(part, rubric, setup, sample) for part in alone], settle=True
+    )
+    scores = [settled(outcome) for outcome in outcomes]
+    for number, score in enumerate(scores, 1):
+        if score.value is None:
+            return Score(str(measure), score.state, reason=f"passage {number}: {score.reason}")
+    parts = {f"passage {n}": float(s.value or 0) for n, s in enumerate(scores, 1)}
+    detail = "\n".join(f"passage {n} ({s.value:g}): {s.detail}" for n, s in enumerate(scores, 1))
+    return Score(str(measure), "scored", fmean(parts.values()), detail=detail, parts=parts)
+
+
+def _passage(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -> Flow[Score]:
+    if not row.retrieved_contexts[0].strip():
+        return Score(rubric.name, "scored", 0.0, detail="the passage is empty")
+    return (yield from by_rubric(row, rubric, setup, sample))
+
+
+_FLOWS: Mapping[str, Sampling] = {
+    "Claims": claims,
+    "Comprehensive": _comprehensive,
+    "JudgedPrecision": _precision,
+    "JudgedRecall": judged_recall,
+    "Q2": q2,
+    "QuestionSimilarity": question_similarity,
+}
+"""Measures that are more than one rubric."""

@@ -1,0 +1,229 @@
+"""Measures that have questions written: question similarity and Q2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+
+from ..core import MeasureError, Row, Score
+from ..flow import Flow, embed, gather, settled
+from ._claims import fitting
+from ._judge_call import JudgeCall, object_schema, schema_text, sources_of, texts_of
+from ._measure import Measure
+from ._reply import ReplyForm, ordered, read_object, text_of
+from ._setup import MeasureSetup
+from ._text import language_of, token_f1
+from ._words import answer_words
+
+_RELATIONS = ("entailed", "contradicted", "neither")
+_NO_ANSWER = "no answer"
+
+
+def question_similarity(
+    row: Row, measure: Measure, setup: MeasureSetup, sample: int
+) -> Flow[Score]:
+    """The mean cosine of the question to questions written from the response and its passages.
+
+    One call to the judge, who does not see the question, and one to the embedder.
+
+    Raises:
+        MeasureError: The embedder gives a vector of length 0.
+    """
+    name, count = str(measure), setup.judging.questions
+
+    def read(text: str, form: ReplyForm, finish: str) -> tuple[str, ...]:
+        found = read_object(text, ("questions",), finish)["questions"]
+        if not isinstance(found, list) or len(found) != count:
+            raise ValueError(f'"questions" must be a list of {count} texts')
+        said = tuple(text_of(question, "a question") for question in found)
+        if len(set(said)) < count:
+            raise ValueError("a question is there twice")
+        return said
+
+    judged = yield from fitting(
+        [
+            JudgeCall(
+                prompt="questions",
+                texts=texts_of(row, ("retrieved_contexts", "response")),
+                read=read,
+                schema=schema_text({"questions": {"type": "array", "items": {"type": "string"}}}),
+                stand_in=tuple(f"forecast {n}" for n in range(count)),
+                values={"count": count},
+                sample=sample,
+                sources=sources_of(row),
+            )
+        ],
+        setup,
+    )
+    if isinstance(judged, str):
+        return Score(name, "not_applicable", reason=judged)
+    questions = judged[0].value
+    if questions is None:
+        return Score(name, "judge_invalid", reason=judged[0].why)
+    vectors = np.asarray(
+        (yield from embed(setup.embedder, (row.user_input, *questions), "query")), np.float64
+    )
+    lengths = np.linalg.norm(vectors, axis=1)
+    if not (lengths > 0).all():
+        raise MeasureError(
+            "a question has a vector of length 0: its direction is undefined",
+            hint="check the embedding model with `ragwright doctor`",
+        )
+    cosines = ((vectors[1:] @ vectors[0]) / (lengths[1:] * lengths[0])).clip(-1, 1).tolist()
+    detail = "\n".join(f"{c:.3f} {q}" for c, q in zip(cosines, questions, strict=True))
+    return Score(name, "scored", fmean(cosines), detail=detail)
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A span of the response, its question, and what the passages answer to it."""
+
+    span: str
+    question: str
+    answer: str
+    value: float
+    how: str
+
+
+def q2(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
+    """Mean over the informative spans of the response of how the passages answer for them.
+
+    The judge picks spans and writes a question on each (one call), answers it from the passages
+    (one call each), and where that answer has other words says whether it entails the span (one
+    call each): 1 where the words are equal or the span is entailed, 0 where it is contradicted,
+    token F1 of both where neither or where the passages give no answer.
+    """
+    name = str(measure)
+    listed = yield from fitting([_spans_call(row, setup, sample)], setup)
+    if isinstance(listed, str):
+        return Score(name, "not_applicable", reason=listed)
+    spans = listed[0].value
+    if spans is None:
+        return Score(name, "judge_invalid", reason=f"choosing spans: {listed[0].why}")
+    if not spans:
+        return Score(name, "not_applicable", reason="the response has no informative span")
+    outcomes = yield from gather(
+        [_one(row, span, question, setup, sample) for span, question in spans], settle=True
+    )
+    found = [settled(outcome) for outcome in outcomes]
+    for each in found:
+        if isinstance(each, Score):
+            return Score(name, each.state, reason=each.reason)
+    checked = [each for each in found if isinstance(each, _Checked)]
+    detail = "\n".join(
+        f"{c.value:g} {c.question} response: {c.span}; passages: {c.answer or _NO_ANSWER} ({c.how})"
+        for c in checked
+    )
+    return Score(name, "scored", fmean(c.value for c in checked), detail=detail)
+
+
+def _one(
+    row: Row, span: str, question: str, setup: MeasureSetup, sample: int
+) -> Flow[_Checked | Score]:
+    """One span: how well the passages answer for it, or why that cannot be said."""
+    judged = yield from fitting([_lookup_call(row, question, sample)], setup)
+    if isinstance(judged, str):
+        return Score("", "not_applicable", reason=judged)
+    answer = judged[0].value
+    if answer is None:
+        return Score("", "judge_invalid", reason=f"answering {question!r}: {judged[0].why}")
+    language = language_of(row, setup)
+    if not answer:
+        return _Checked(span, question, "", 0.0, _NO_ANSWER)
+    wanted = answer_words(span, language)
+    if wanted and answer_words(answer, language) == wanted:
+        return _Checked(span, question, answer, 1.0, "same words")
+    compared = yield from fitting([_entailment_call(row, question, answer, span, sample)], setup)
+    if isinstance(compared, str):
+        return Score("", "not_applicable", reason=compared)
+    relation = compared[0].value
+    if relation is None:
+        return Score("", "judge_invalid", reason=f"comparing on {question!r}: {compared[0].why}")
+    if relation != "neither":
+        return _Checked(span, question, answer, float(relation == "entailed"), relation)
+    common = token_f1(answer, span, "", language)
+    value = 0.0 if isinstance(common, str) else common
+    return _Checked(span, question, answer, value, "neither: token F1")
+
+
+def _spans_call(
+    row: Row, setup: MeasureSetup, sample: int
+) -> JudgeCall[tuple[tuple[str, str], ...]]:
+    count = setup.judging.spans
+
+    def read(text: str, form: ReplyForm, finish: str) -> tuple[tuple[str, str], ...]:
+        entries = read_object(text, ("spans",), finish)["spans"]
+        if not isinstance(entries, list) or len(entries) > count:
+            raise ValueError(f'"spans" must be a list of at most {count} entries')
+        found = []
+        for entry in entries:
+            entry = ordered(entry, ("span", "question"))
+            span = text_of(entry["span"], "a span")
+            if span not in row.response:
+                raise ValueError(f"the span {span[:60]!r} does not stand in the answer")
+            found.append((span, text_of(entry["question"], "a question")))
+        if len(set(found)) < len(found):
+            raise ValueError("a span is there twice")
+        return tuple(found)
+
+    entry = object_schema({"span": {"type": "string"}, "question": {"type": "string"}})
+    return JudgeCall(
+        prompt="spans",
+        texts=texts_of(row, ("response",)),
+        read=read,
+        schema=schema_text({"spans": {"type": "array", "items": entry}}),
+        stand_in=tuple((f"forecast {n}", f"forecast {n}?") for n in range(count)),
+        values={"count": count},
+        sample=sample,
+        sources=sources_of(row),
+    )
+
+
+def _lookup_call(row: Row, question: str, sample: int) -> JudgeCall[str]:
+    def read(text: str, form: ReplyForm, finish: str) -> str:
+        found = read_object(text, ("found", "answer"), finish)
+        if not isinstance(found["found"], bool) or not isinstance(found["answer"], str):
+            raise ValueError('"found" must be true or false and "answer" a text')
+        if found["found"] != bool(found["answer"].strip()):
+            raise ValueError('"answer" must be empty where "found" is false, and only there')
+        return text_of(found["answer"], "answer") if found["found"] else ""
+
+    return JudgeCall(
+        prompt="lookup",
+        texts=(*texts_of(row, ("retrieved_contexts",)), ("question", question)),
+        read=read,
+        schema=schema_text({"found": {"type": "boolean"}, "answer": {"type": "string"}}),
+        stand_in="forecast",
+        values={},
+        sample=sample,
+        sources=sources_of(row),
+    )
+
+
+def _entailment_call(
+    row: Row, question: str, answer: str, span: str, sample: int
+) -> JudgeCall[str]:
+    def read(text: str, form: ReplyForm, finish: str) -> str:
+        found = read_object(text, ("reasoning", "relation"), finish)
+        text_of(found["reasoning"], "reasoning")
+        if found["relation"] not in _RELATIONS:
+            raise ValueError(f'"relation" must be one of {", ".join(_RELATIONS)}')
+        return str(found["relation"])
+
+    return JudgeCall(
+        prompt="entailment",
+        texts=(("question", question), ("known answer", answer), ("claimed answer", span)),
+        read=read,
+        schema=schema_text(
+            {
+                "reasoning": {"type": "string"},
+                "relation": {"type": "string", "enum": list(_RELATIONS)},
+            }
+        ),
+        stand_in="neither",
+        values={},
+        sample=sample,
+        sources=sources_of(row),
+    )

@@ -1,0 +1,224 @@
+"""Rubrics: what a judge is told to look at, as files that anybody may edit."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from ..core import (
+    ConfigError,
+    MeasureError,
+    Placed,
+    build_options,
+    canonical_json,
+    near,
+    parse_yaml,
+    read_yaml,
+    text_hash,
+)
+
+OverPassages: TypeAlias = Literal["", "mean", "best"]
+
+FIELDS = ("user_input", "response", "reference", "retrieved_contexts", "reference_contexts")
+"""Fields of a row that a rubric may show to the judge."""
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_SEVERAL = frozenset({"retrieved_contexts", "reference_contexts"})
+_FOLDER = "rubrics"
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A worked example: texts as a row has them, the reasoning over them, and the score."""
+
+    reasoning: str
+    score: int
+    user_input: str = ""
+    response: str = ""
+    reference: str = ""
+    retrieved_contexts: tuple[str, ...] = ()
+    reference_contexts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rubric:
+    """What is judged, on which scale, and how; the fields are the keys of its file.
+
+    Attributes:
+        name: Name, equal to that of its file.
+        summary: One sentence for the reader of a report.
+        scale: Lowest and highest score, whole numbers from 0 on.
+        needs: Fields of a row that the judge is shown, in this order.
+        task: What the judge has to look at, and how.
+        levels: Every score of the scale -> what it stands for, one line each.
+        high_example: A worked example with a high score, ``low_example`` with a low one.
+        higher_is_better: Direction.
+        over_passages: What becomes of several passages that are judged one by one because
+            together they do not fit the judge's window: ``mean``, ``best``, or empty where
+            that would make no sense.
+        both_orders: Ask twice, the second time with the texts in reverse order, and take the
+            mean: for comparisons of two texts.
+    """
+
+    name: str
+    summary: str
+    scale: tuple[int, int]
+    needs: tuple[str, ...]
+    task: str
+    levels: Mapping[str, str]
+    high_example: Example
+    low_example: Example
+    higher_is_better: bool = True
+    over_passages: OverPassages = ""
+    both_orders: bool = False
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of everything it says: two scores compare only under one fingerprint."""
+        return text_hash(canonical_json(dataclasses.asdict(self)))
+
+
+def load_rubrics(folder: Path) -> dict[str, Rubric]:
+    """A project's own rubrics by name, from ``rubrics/*.yaml`` in its folder.
+
+    Raises:
+        ConfigError: A file is wrong; with file and line.
+    """
+    found = {}
+    for path in sorted((folder / _FOLDER).glob("*.yaml")):
+        shown = f"{_FOLDER}/{path.name}"
+        found[path.stem] = rubric_of(read_yaml(path, shown), path.stem)
+    return found
+
+
+@cache
+def shipped_rubrics() -> Mapping[str, Rubric]:
+    """The rubrics that ship, by name."""
+    found = {}
+    folder = files("ragwright.measure") / "data" / _FOLDER
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        name = file.name.removesuffix(".yaml")
+        found[name] = rubric_of(parse_yaml(file.read_text("utf-8"), file.name), name)
+    return found
+
+
+def find_rubric(name: str, own: Mapping[str, Rubric]) -> Rubric:
+    """A project's own rubric of this name, else the shipped one.
+
+    Raises:
+        MeasureError: There is neither, or the own one takes the name of a shipped one but
+            not its scale and direction, which tables and intervals rely on.
+    """
+    shipped = shipped_rubrics().get(name)
+    found = own.get(name, shipped)
+    if found is None:
+        raise MeasureError(
+            f"there is no rubric {name!r}",
+            where=f"{_FOLDER}/{name}.yaml",
+            hint=near(name, {**shipped_rubrics(), **own}),
+        )
+    if shipped is not None and (found.scale, found.higher_is_better) != (
+        shipped.scale,
+        shipped.higher_is_better,
+    ):
+        raise MeasureError(
+            f"the rubric {name!r} has the scale {found.scale}, {name} is on {shipped.scale}",
+            where=f"{_FOLDER}/{name}.yaml",
+            hint="keep scale and direction, or give the file a name of its own",
+        )
+    return found
+
+
+def rubric_of(placed: Placed, name: str) -> Rubric:
+    """A rubric from the mapping in a file.
+
+    Raises:
+        ConfigError: An unknown key, a level that is not described, an example that is not on
+            the scale or lacks a text; with file and line.
+    """
+    rubric = build_options(Rubric, placed.value, placed, ())
+    for path, what in _faults(rubric, name):
+        raise ConfigError(
+            what, where=placed.where(*path), hint="the shipped rubrics show the form of the file"
+        )
+    return rubric
+
+
+def _faults(rubric: Rubric, name: str) -> list[tuple[tuple[str, ...], str]]:
+    """What is wrong with a rubric: path of keys, sentence."""
+    found: list[tuple[tuple[str, ...], str]] = []
+    if rubric.name != name or not NAME.fullmatch(name):
+        found.append(
+            (
+                ("name",),
+                f"name is {rubric.name!r} in a file called {name!r}; both must be "
+                "the same: a letter, then letters, digits, _ and -",
+            )
+        )
+    for key in ("summary", "task"):
+        if not getattr(rubric, key).strip():
+            found.append(((key,), f"{key} must not be empty"))
+    low, high = rubric.scale
+    if not 0 <= low < high <= 100:
+        found.append(
+            (("scale",), f"scale must rise from 0 or more to 100 at most, not {low}-{high}")
+        )
+    found += _level_faults(rubric)
+    unknown = [field for field in rubric.needs if field not in FIELDS]
+    if unknown or not rubric.needs or len(set(rubric.needs)) < len(rubric.needs):
+        found.append((("needs",), f"needs must name each once some of {', '.join(FIELDS)}"))
+        return found
+    if rubric.over_passages and "retrieved_contexts" not in rubric.needs:
+        found.append((("over_passages",), "over_passages needs retrieved_contexts"))
+    if rubric.both_orders and len(rubric.needs) < 2:
+        found.append((("both_orders",), "both_orders needs two texts at least"))
+    for key in ("high_example", "low_example"):
+        found += _example_faults(rubric, key)
+    if not found:
+        best, worst = rubric.high_example.score, rubric.low_example.score
+        if best <= worst:
+            found.append(
+                (("high_example", "score"), f"the high example has {best}, the low one {worst}")
+            )
+    return found
+
+
+def _level_faults(rubric: Rubric) -> list[tuple[tuple[str, ...], str]]:
+    due = [str(level) for level in range(rubric.scale[0], rubric.scale[1] + 1)]
+    found: list[tuple[tuple[str, ...], str]] = [
+        (("levels", key), f"level {key} is not on the scale {due[0]} to {due[-1]}")
+        for key in rubric.levels
+        if due and key not in due
+    ]
+    for key in due:
+        line = rubric.levels.get(key, "").strip()
+        if not line:
+            found.append((("levels",), f"level {key} is not described"))
+        elif "\n" in line:
+            found.append((("levels", key), f"level {key} must be one line"))
+    return found
+
+
+def _example_faults(rubric: Rubric, key: str) -> list[tuple[tuple[str, ...], str]]:
+    example: Example = getattr(rubric, key)
+    found: list[tuple[tuple[str, ...], str]] = []
+    if not rubric.scale[0] <= example.score <= rubric.scale[1]:
+        found.append(((key, "score"), f"{key} has the score {example.score}, not on the scale"))
+    if not example.reasoning.strip():
+        found.append(((key, "reasoning"), f"{key} has no reasoning"))
+    for field in FIELDS:
+        texts = getattr(example, field)
+        given = bool(texts) and all(
+            text.strip() for text in (texts if field in _SEVERAL else (texts,))
+        )
+        if field in rubric.needs and not given:
+            found.append(((key,), f"{key} has no {field}"))
+        if field not in rubric.needs and texts:
+            found.append(((key, field), f"{key} has {field}, which the rubric does not need"))
+    return found

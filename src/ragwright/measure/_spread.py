@@ -1,0 +1,144 @@
+"""How steady a judge is: its spread over repeats, and how often the order decides.
+
+The spread of the judge on one and the same row is not the spread over questions; a mean's
+interval speaks of the latter. Both are needed to call a difference real.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import fmean, variance
+
+from ..core import Score
+
+SAMPLE = "sample "
+FIRST_ORDER = "first order"
+SECOND_ORDER = "second order"
+_KEPT = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSpread:
+    """The spread of a judge over its repeats; numbers are None where no row was repeated.
+
+    Attributes:
+        rows: Rows with at least two valid repeats.
+        samples: Valid repeats of these rows together.
+        within: Variance of the repeats of one row (divisor n - 1), averaged over the rows.
+        sd: Its square root: how far apart two judgments of one row are by chance.
+        difference: Mean absolute difference of two repeats of one row.
+        agree: Share of the rows whose repeats are all equal.
+        between: Variance over the rows without the judge's share in it, 0 or more; None below
+            two rows. One-way analysis of variance with the rows as groups.
+    """
+
+    rows: int
+    samples: int
+    within: float | None = None
+    sd: float | None = None
+    difference: float | None = None
+    agree: float | None = None
+    between: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlipRate:
+    """How often the order of two texts decides; numbers are None where no row was asked twice.
+
+    Attributes:
+        rows: Rows judged in both orders.
+        flipped: Rows whose two orders have different scores.
+        rate: Their share.
+        difference: Mean absolute difference of the two orders.
+        lean: Mean of first minus second order: which place the judge favours.
+    """
+
+    rows: int
+    flipped: int
+    rate: float | None = None
+    difference: float | None = None
+    lean: float | None = None
+
+
+def judge_spread(scores: Iterable[Score]) -> JudgeSpread:
+    """The spread of the judge over the repeats that scores of one measure keep."""
+    rows = [samples_of(score) for score in scores]
+    rows = [values for values in rows if len(values) > 1]
+    if not rows:
+        return JudgeSpread(0, 0)
+    within = fmean(variance(values) for values in rows)
+    between = None
+    if len(rows) > 1:
+        means = [fmean(values) for values in rows]
+        noise = fmean(variance(values) / len(values) for values in rows)
+        between = max(0.0, variance(means) - noise)
+    return JudgeSpread(
+        rows=len(rows),
+        samples=sum(map(len, rows)),
+        within=within,
+        sd=math.sqrt(within),
+        difference=fmean(
+            fmean(abs(one - two) for one, two in combinations(values, 2)) for values in rows
+        ),
+        agree=fmean(float(len(set(values)) == 1) for values in rows),
+        between=between,
+    )
+
+
+def flip_rate(scores: Iterable[Score]) -> FlipRate:
+    """How often the scores of a measure that is asked in both orders hang on the order."""
+    pairs = [
+        (score.parts[FIRST_ORDER], score.parts[SECOND_ORDER])
+        for score in scores
+        if score.state == "scored" and {FIRST_ORDER, SECOND_ORDER} <= set(score.parts)
+    ]
+    flipped = sum(first != second for first, second in pairs)
+    if not pairs:
+        return FlipRate(0, 0)
+    return FlipRate(
+        rows=len(pairs),
+        flipped=flipped,
+        rate=flipped / len(pairs),
+        difference=fmean(abs(first - second) for first, second in pairs),
+        lean=fmean(first - second for first, second in pairs),
+    )
+
+
+def samples_of(score: Score) -> tuple[float, ...]:
+    """Values of the repeats of a score, in their order; none where it was judged once."""
+    return tuple(value for name, value in score.parts.items() if name.startswith(SAMPLE))
+
+
+def of_repeats(samples: Sequence[Score]) -> Score:
+    """One score of several independent judgments of one row: the mean of the valid ones.
+
+    More than half of them must be valid; else the row has the state of the first that is not.
+    """
+    if len(samples) == 1:
+        return samples[0]
+    valid = [(at, score) for at, score in enumerate(samples, 1) if score.value is not None]
+    if 2 * len(valid) <= len(samples):
+        first = next(score for score in samples if score.value is None)
+        told = f"{len(valid)} of {len(samples)} repeats are valid. " if valid else ""
+        return Score(first.measure, first.state, reason=told + first.reason)
+    lines = []
+    if len(valid) < len(samples):
+        lines.append(f"{len(valid)} of {len(samples)} repeats are valid")
+    lines += [f"{SAMPLE}{at} ({score.value:g}): {score.detail}" for at, score in valid]
+    parts = {f"{SAMPLE}{at}": float(score.value or 0) for at, score in valid}
+    return Score(
+        samples[0].measure,
+        "scored",
+        fmean(parts.values()),
+        detail="\n".join(line[:_KEPT] for line in lines),
+        parts={**_common([score.parts for _, score in valid]), **parts},
+    )
+
+
+def _common(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Means of the parts that every judgment has."""
+    names = [name for name in parts[0] if all(name in each for each in parts)]
+    return {name: fmean(each[name] for each in parts) for name in names}
