@@ -19,7 +19,6 @@ from ._gate import (
     parse_rule,
 )
 from ._judge import judge
-from ._judge_options import JudgeOptions
 from ._measure import Measure, parse_measure, parse_measures
 from ._retrieval import retrieval_scores
 from ._rubric import Rubric, load_rubrics, shipped_rubrics
@@ -41,7 +40,6 @@ __all__ = [
     "GateOutcome",
     "GateRule",
     "GateState",
-    "JudgeOptions",
     "JudgeSpread",
     "Measure",
     "MeasureSetup",

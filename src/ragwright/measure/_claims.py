@@ -135,7 +135,7 @@ def _verdicts(
         )
 
     judged = yield from fitting([call(row)], setup)
-    if isinstance(judged, str) and setup.judging.per_passage:
+    if isinstance(judged, str) and setup.per_passage:
         parts = [replace(row, retrieved_contexts=(text,)) for text in row.retrieved_contexts]
         judged = yield from fitting([call(part) for part in parts], setup)
     return judged

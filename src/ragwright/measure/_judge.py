@@ -27,7 +27,7 @@ from ._spread import FIRST_ORDER, SECOND_ORDER, of_repeats
 
 
 def judge(row: Row, rubric: Rubric, setup: MeasureSetup) -> Flow[Score]:
-    """Judge one row by a rubric, ``setup.judging.repeat`` times.
+    """Judge one row by a rubric, ``setup.repeat`` times.
 
     Returns:
         ``scored`` with the mean of the repeats, the judge's words in ``detail``;
@@ -39,9 +39,9 @@ def judge(row: Row, rubric: Rubric, setup: MeasureSetup) -> Flow[Score]:
         ModelError: The judge's server fails; :func:`score_row` makes that ``errored``.
     """
     name = rubric.name if rubric.name in shipped_rubrics() else f"Rubric({rubric.name})"
-    if not setup.judge:
-        return Score(name, "not_applicable", reason="no model is set for it (`judge`)")
-    flows = [by_rubric(row, rubric, setup, sample) for sample in range(setup.judging.repeat)]
+    if not setup.model:
+        return Score(name, "not_applicable", reason="no model is set for it (`model`)")
+    flows = [by_rubric(row, rubric, setup, sample) for sample in range(setup.repeat)]
     outcomes = yield from gather(flows, settle=True)
     return of_repeats([replace(settled(outcome), measure=name) for outcome in outcomes])
 
@@ -63,7 +63,7 @@ def by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int = 0) ->
             too_long = error.what
         else:
             return _score(rubric, [[verdict] for verdict in found])
-    if not setup.judging.per_passage or not rubric.over_passages:
+    if not setup.per_passage or not rubric.over_passages:
         return Score(rubric.name, "not_applicable", reason=too_long)
     return (yield from _by_passages(row, rubric, setup, sample))
 

@@ -24,7 +24,6 @@ from ..core import (
     without_control,
 )
 from ..flow import ChatReply, Flow, Message, branch, chat
-from ._judge_options import JudgeOptions
 from ._reply import ReplyForm, unfenced
 from ._setup import MeasureSetup
 
@@ -89,7 +88,7 @@ def asked(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
     Raises:
         ModelError: The server does not do what is asked.
     """
-    form, schema = _first_form(call, setup.judging)
+    form, schema = _first_form(call, setup)
     turns: tuple[Message, ...] = messages(call, form)
     reply = yield from _sent(call, setup, turns, schema)
     # Declared before the reply is read: a dry run counts at most one re-ask.
@@ -100,7 +99,7 @@ def asked(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
     if first.value is not None:
         return first
     unstructured = any(name.startswith("response_format") for name in reply.dropped)
-    if call.text_form and unstructured and setup.judging.format == "auto":
+    if call.text_form and unstructured and setup.format == "auto":
         form, schema = "text", ""
     data = shipped_mapping("measure", f"prompts/{call.prompt}.yaml")
     again = render(data.text("again"), {**call.values, "fault": first.why, "form": form})
@@ -170,17 +169,16 @@ def over_window(call: JudgeCall[Any], setup: MeasureSetup) -> str:
 
     Room is kept for two replies: the judge may have to be shown its first one.
     """
-    options = setup.judging
-    if options.window is None:
+    if setup.window is None:
         return ""
-    form, _ = _first_form(call, options)
+    form, _ = _first_form(call, setup)
     sizes = (len(turn.content.encode()) for turn in messages(call, form))
-    prompt = sum(math.ceil(size / options.bytes_per_token) + _TURN for size in sizes)
-    if prompt + 2 * options.max_tokens <= options.window:
+    prompt = sum(math.ceil(size / setup.bytes_per_token) + _TURN for size in sizes)
+    if prompt + 2 * setup.max_tokens <= setup.window:
         return ""
     return (
-        f"the prompt has about {prompt} tokens and two replies may have {options.max_tokens} each: "
-        f"more than the judge's window of {options.window}"
+        f"the prompt has about {prompt} tokens and two replies may have {setup.max_tokens} each: "
+        f"more than the judge's window of {setup.window}"
     )
 
 
@@ -212,9 +210,9 @@ def _tame(text: str) -> str:
     return _CUE.sub("\\1\u2060\\2", without_control(text.strip()))
 
 
-def _first_form(call: JudgeCall[Any], options: JudgeOptions) -> tuple[ReplyForm, str]:
+def _first_form(call: JudgeCall[Any], setup: MeasureSetup) -> tuple[ReplyForm, str]:
     """The form a reply is asked for in first, and the schema sent with it."""
-    if options.format != "text":
+    if setup.format != "text":
         return "json", call.schema
     return ("text" if call.text_form else "json"), ""
 
@@ -235,12 +233,11 @@ def _read(call: JudgeCall[T], reply: ChatReply, form: ReplyForm) -> Judged[T]:
 def _sent(
     call: JudgeCall[Any], setup: MeasureSetup, turns: Sequence[Message], schema: str
 ) -> Flow[ChatReply]:
-    options = setup.judging
     return (
         yield from chat(
-            setup.judge,
+            setup.model,
             turns,
-            {"temperature": options.temperature, "max_tokens": options.max_tokens},
+            {"temperature": setup.temperature, "max_tokens": setup.max_tokens},
             schema=schema,
             sample=call.sample,
             sources=call.sources,

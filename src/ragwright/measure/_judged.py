@@ -32,7 +32,7 @@ def judged(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
         MeasureError: There is no rubric of that name.
     """
     sampling = _FLOWS.get(measure.name, _rubric)
-    flows = [sampling(row, measure, setup, sample) for sample in range(setup.judging.repeat)]
+    flows = [sampling(row, measure, setup, sample) for sample in range(setup.repeat)]
     outcomes = yield from gather(flows, settle=True)
     scores = [replace(settled(outcome), measure=str(measure)) for outcome in outcomes]
     return of_repeats(scores)

@@ -31,7 +31,7 @@ def question_similarity(
     Raises:
         MeasureError: The embedder gives a vector of length 0.
     """
-    name, count = str(measure), setup.judging.questions
+    name, count = str(measure), setup.questions
 
     def read(text: str, form: ReplyForm, finish: str) -> tuple[str, ...]:
         found = read_object(text, ("questions",), finish)["questions"]
@@ -151,7 +151,7 @@ def _one(
 def _spans_call(
     row: Row, setup: MeasureSetup, sample: int
 ) -> JudgeCall[tuple[tuple[str, str], ...]]:
-    count = setup.judging.spans
+    count = setup.spans
 
     def read(text: str, form: ReplyForm, finish: str) -> tuple[tuple[str, str], ...]:
         entries = read_object(text, ("spans",), finish)["spans"]

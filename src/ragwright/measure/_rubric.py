@@ -123,6 +123,8 @@ def find_rubric(name: str, own: Mapping[str, Rubric]) -> Rubric:
             where=f"{_FOLDER}/{name}.yaml",
             hint=near(name, {**shipped_rubrics(), **own}),
         )
+    for path, what in () if found is shipped else _faults(found, name):
+        raise MeasureError(what, where=f"{_FOLDER}/{name}.yaml: {'.'.join(path)}")
     if shipped is not None and (found.scale, found.higher_is_better) != (
         shipped.scale,
         shipped.higher_is_better,

@@ -30,8 +30,8 @@ Asking: TypeAlias = Callable[[Row, Measure, MeasureSetup], Flow[Score]]
 """How a measure that asks a model is scored."""
 
 _MODEL_FIELDS = {
-    "chat": ("judge",),
-    "chat, embed": ("judge", "embedder"),
+    "chat": ("model",),
+    "chat, embed": ("model", "embedder"),
     "complete": ("completer",),
     "embed": ("embedder",),
     "tokens": ("token_model",),

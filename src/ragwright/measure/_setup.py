@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from ..core import option
-from ._judge_options import JudgeOptions
 from ._rubric import Rubric
+
+JudgeFormat: TypeAlias = Literal["auto", "json", "text"]
 
 REJECTIONS = (
     "insufficient information",
@@ -36,6 +38,7 @@ class MeasureSetup:
     A row's own ``metadata["language"]`` wins over ``language``.
     """
 
+    model: str = option("", "Chat model that judges.")
     language: str = option("en", "ISO code of the texts, for articles, stems and stop words.")
     embedder: str = option("", "Embedding model of ChunkScore and QADistance.")
     token_model: str = option(
@@ -44,12 +47,31 @@ class MeasureSetup:
     completer: str = option(
         "", "Model whose server echoes prompts with log-probabilities, for Perplexity."
     )
-    judge: str = option("", "Chat model that judges.")
     rejection_cues: tuple[str, ...] = option(
         REJECTIONS, "Words by which a response is recognised as a refusal to answer."
     )
     error_cues: tuple[str, ...] = option(
         ERRORS, "Words by which a response is recognised as reporting an error in the passages."
     )
-    judging: JudgeOptions = field(default_factory=JudgeOptions)
-    rubrics: Mapping[str, Rubric] = option(dict, "A project's own rubrics, by name.")
+    format: JudgeFormat = option(
+        "auto",
+        "json asks for structured output, text for a last line FINAL SCORE: n; auto is json, and "
+        "text in the second try where the server has no structured output.",
+    )
+    max_tokens: int = option(1000, "Most tokens of a judge's reply.", ge=50)
+    temperature: float = option(0.0, "Temperature of the judge; equal for all repeats.", ge=0)
+    window: int | None = option(
+        None, "Most tokens of the judge's prompt and replies together; empty: unknown.", ge=1
+    )
+    bytes_per_token: float = option(
+        3.0, "UTF-8 bytes a token, by which a prompt is held against the window.", gt=0
+    )
+    per_passage: bool = option(
+        False, "Judge passages one by one where together they do not fit the window."
+    )
+    repeat: int = option(1, "Independent judgments of each row; their mean is its score.", ge=1)
+    questions: int = option(3, "Questions that QuestionSimilarity has written.", ge=1)
+    spans: int = option(5, "Most spans of an answer that Q2 asks about.", ge=1)
+    rubrics: Mapping[str, Rubric] = option(
+        dict, "Rubrics of one's own by name, beside those in the folder `rubrics`."
+    )
