@@ -25,7 +25,7 @@ _WHOLE = r"(?P<score>0|[1-9][0-9]{0,8})"
 _LAST = tuple(
     re.compile(pattern, re.IGNORECASE | re.ASCII)
     for pattern in (
-        rf"(?P<mark>[*_`]{{0,3}})final score:[ \t]*{_WHOLE}\.?(?P=mark)\.?",
+        rf"(?P<mark>[*_`]{{0,3}})final score:[ \t]*{_WHOLE}(?:\.?(?P=mark)|(?P=mark)\.)",
         rf"(?P<mark>[*_`]{{1,3}})final score:(?P=mark)[ \t]*{_WHOLE}\.?",
         rf"final score:[ \t]*(?P<mark>[*_`]{{1,3}}){_WHOLE}(?P=mark)\.?",
         rf"(?P<one>[*_`]{{1,3}})final score:(?P=one)[ \t]*(?P<two>[*_`]{{1,3}}){_WHOLE}(?P=two)\.?",
