@@ -241,7 +241,7 @@ def test_doctor_asks_a_server_for_its_models(built: Path, server: ScriptedServer
         (("retrieve", "x", "--set", "chunk.size=77"), 1, "ragwright ingest"),
         (("ask", "x", "--personas", "enginer"), 1, "engineer"),
         (("eval", "--testset", "beir:nowhere/test", "--retrieval-only"), 1, "nowhere"),
-        (("eval", "--testset", "x.jsonl"), 1, "--retrieval-only"),
+        (("eval", "--testset", "x.jsonl"), 1, "x.jsonl"),
         (("eval", "--testset", "x", "--retrieval-only", "--measures", "nDGC@10"), 1, "nDCG"),
         (("ingest", "no/such/file"), 0, "no such file"),
         (("ingest", "--frobnicate"), 2, "frobnicate"),

@@ -164,3 +164,11 @@ def test_default_measures_are_those_the_rows_have_fields_for() -> None:
     assert len(everything) == len(DEFAULTS)
     assert default_measures([FULL], MODELS)[-1] == parse_measure("BERTScore(recall)")
     assert all(measure.definition.model == "none" for measure in everything)
+
+
+def test_a_search_that_found_nothing_scores_nothing_rather_than_not_at_all() -> None:
+    row = Row("1", "Who?", reference_ids={"d": 1})
+    searched = Row("1", "Who?", reference_ids={"d": 1}, metadata={"retrieved": True})
+    (measure,) = parse_measures("HitRate@1")
+    assert next(score_rows([row], [measure]))[0].state == "not_applicable"
+    assert next(score_rows([searched], [measure]))[0].value == 0.0

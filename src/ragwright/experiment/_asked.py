@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from ..answer import avg_chunk_score
@@ -16,15 +17,28 @@ Asking = Callable[[str, str], Flow[Answer]]
 """Answers a question for a persona (its name, empty for the project's own)."""
 
 
+_MARKS = re.compile(r"[ \t]*\[(\d+(?:\s*,\s*\d+)*)\]")
+
+
+def _unmarked(found: re.Match[str], marks: Collection[int]) -> str:
+    """Nothing in place of a mark whose numbers are all of citations, else what stood there."""
+    known = all(int(number) in marks for number in found[1].split(","))
+    return "" if known else found[0]
+
+
 def answered_by(row: Row, made: Answer) -> Row:
     """A row with an answer in it: text, passages with their places, whether it abstained.
 
-    ``metadata`` gains ``abstained``, ``route``, ``model`` and, where the passages have
-    similarities, ``chunk_score``, their mean (SPEC A4).
+    Source marks that were resolved are taken out of the text: they are no words of the answer,
+    and measures of text would count them. ``metadata`` gains ``abstained``, ``retrieved`` (an empty
+    ranking then scores 0), ``route``, ``model`` and, where the passages have similarities,
+    ``chunk_score``, their mean (SPEC A4).
     """
+    marks = {citation.marker for citation in made.citations}
     metadata: dict[str, MetaValue] = {
         **row.metadata,
         "abstained": made.abstained,
+        "retrieved": True,
         "route": made.route,
         "model": made.model,
     }
@@ -33,7 +47,7 @@ def answered_by(row: Row, made: Answer) -> Row:
         metadata["chunk_score"] = round(near, 6)
     return replace(
         row,
-        response=made.text,
+        response=_MARKS.sub(lambda found: _unmarked(found, marks), made.text),
         retrieved_contexts=tuple(hit.text for hit in made.hits),
         retrieved_context_ids=tuple(hit.document_id for hit in made.hits),
         retrieved_spans=tuple(

@@ -97,6 +97,8 @@ def _row(value: Mapping[str, Any], number: str, where: str) -> Row:
         raise TestsetError("the row has no user_input", where=where, hint="name the question so")
     known.setdefault("id", number)
     converted = {name: _CONVERT[name](name, content, where) for name, content in known.items()}
+    if known.get("retrieved_context_ids") == []:
+        extra.setdefault("retrieved", True)  # searched, and nothing was found
     if extra:
         converted["metadata"] = {**extra, **converted.get("metadata", {})}
     return Row(**converted)

@@ -159,8 +159,13 @@ def _no_model(definition: Definition, setup: MeasureSetup) -> str:
     return ""
 
 
+_SEARCHED = frozenset({"retrieved_context_ids", "retrieved_spans"})
+
+
 def _present(row: Row, name: str) -> bool:
     value = getattr(row, name)
+    if name in _SEARCHED and row.metadata.get("retrieved") is True:
+        return True  # a search that found nothing is a ranking too, the worst one
     return bool(value.strip() if isinstance(value, str) else value)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from ..core import Answer, Row, TestsetError, changed_options, value_hash
+from ..core import Answer, Persona, Row, TestsetError, changed_options, value_hash
 from ..experiment import (
     Evaluation,
     Testset,
@@ -18,9 +18,11 @@ from ..experiment import (
     read_rows,
     rows_of,
 )
-from ..flow import Flow, Forecast, Runner, RunnerOptions, RunSummary
+from ..flow import Flow, Forecast, Runner, RunnerOptions, Runs, RunSummary
+from ..index import Pair, Store
 from ..measure import Measure, MeasureSetup, check_setup, default_measures, parse_measures
 from ..models import EmbedOptions, Models, model_handlers
+from ..retrieve import Target
 from ._runs import (
     Evaluating,
     System,
@@ -31,21 +33,53 @@ from ._runs import (
     scoring_work,
     stored_evaluation,
 )
+from ._settings import Settings
 
-if TYPE_CHECKING:
-    from ._workbench import Workbench
+
+class Bench(Protocol):
+    """What measuring needs of an opened project."""
+
+    @property
+    def settings(self) -> Settings:
+        """The project's settings."""
+
+    @property
+    def runner(self) -> Runner:
+        """Carries requests out."""
+
+    @property
+    def runs(self) -> Runs:
+        """Keeps rows."""
+
+    @property
+    def store(self) -> Store:
+        """Keeps documents."""
+
+    @property
+    def pair(self) -> Pair:
+        """Under which settings documents are indexed."""
+
+    @property
+    def personas(self) -> Mapping[str, Persona]:
+        """Whom answers may be written for."""
+
+    def target(self) -> Target:
+        """What is searched."""
+
+    def asking(self, question: str, personas: Sequence[str]) -> Flow[list[Answer]]:
+        """The flow that answers."""
 
 
 def evaluate_project(
-    bench: Workbench, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
+    bench: Bench, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
 ) -> tuple[Evaluation, RunSummary]:
-    """Run a testset through a project and score it; see :meth:`Workbench.evaluate`."""
+    """Run a testset through a project and score it; see ``Workbench.evaluate``."""
     rows, wanted, work = _planned(bench, testset, measures, how)
     return run_work(bench.runner, bench.runs, work, rows, wanted, how)
 
 
 def forecast_project(
-    bench: Workbench, testset: str, measures: str | Sequence[Measure], how: Evaluating
+    bench: Bench, testset: str, measures: str | Sequence[Measure], how: Evaluating
 ) -> Forecast:
     """What an evaluation would call and cost."""
     _, _, work = _planned(bench, testset, measures, how)
@@ -53,7 +87,7 @@ def forecast_project(
 
 
 def _planned(
-    bench: Workbench, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
+    bench: Bench, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
 ) -> tuple[Testset, Sequence[Measure], Work]:
     rows = load_testset(testset) if isinstance(testset, str) else testset
     rows = _with_known_gold(bench, rows)
@@ -71,11 +105,11 @@ def _planned(
     return rows, wanted, answering_work(system, asking, rows, wanted, setup)
 
 
-def _asked(bench: Workbench, question: str, persona: str) -> Flow[Answer]:
+def _asked(bench: Bench, question: str, persona: str) -> Flow[Answer]:
     return (yield from bench.asking(question, [persona]))[0]
 
 
-def _answering(bench: Workbench, personas: Iterable[str]) -> Mapping[str, Any]:
+def _answering(bench: Bench, personas: Iterable[str]) -> Mapping[str, Any]:
     """What decides an answer beside retrieval."""
     settings = bench.settings
     named = {settings.answer.persona, *personas} - {""}
@@ -88,9 +122,9 @@ def _answering(bench: Workbench, personas: Iterable[str]) -> Mapping[str, Any]:
 
 
 def score_stored(
-    bench: Workbench, rows: str | Testset, measures: str | Sequence[Measure], how: Evaluating
+    bench: Bench, rows: str | Testset, measures: str | Sequence[Measure], how: Evaluating
 ) -> tuple[Evaluation, RunSummary]:
-    """Score rows of a file, or of a stored run; see :meth:`Workbench.score`."""
+    """Score rows of a file, or of a stored run; see ``Workbench.score``."""
     given = rows_to_score(bench, rows) if isinstance(rows, str) else rows
     setup = bench.settings.judge
     wanted = _measures(measures, given.rows, setup)
@@ -99,7 +133,7 @@ def score_stored(
     return run_work(bench.runner, bench.runs, work, given, wanted, how)
 
 
-def rows_to_score(bench: Workbench, name: str) -> Testset:
+def rows_to_score(bench: Bench, name: str) -> Testset:
     """Rows of a file, or where there is none of that name, those of a stored run.
 
     Raises:
@@ -173,7 +207,7 @@ def _measures(
     return found
 
 
-def _with_known_gold(bench: Workbench, testset: Testset) -> Testset:
+def _with_known_gold(bench: Bench, testset: Testset) -> Testset:
     """The testset, with a note where its gold is not in the index.
 
     Raises:

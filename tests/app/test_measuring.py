@@ -1,0 +1,149 @@
+"""Measuring from the command line: answers, given rows, comparison, gates, people."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from ragwright import evaluate
+
+TEXTS = {
+    "pump.md": "# Pump\n\nThe circulation pump restarts once the winding has cooled down.\n",
+    "valve.md": "# Valve\n\nThe mixing valve closes when the floor is warmer than 50 degrees.\n",
+    "tank.md": "# Tank\n\nHot water in the tank is prepared by the clock at six in the morning.\n",
+}
+ROWS = [
+    ("q1", "When does the circulation pump restart?", "once the winding has cooled", "pump.md"),
+    ("q2", "When does the mixing valve close?", "when the floor is warmer", "valve.md"),
+    ("q3", "When is hot water in the tank prepared?", "at six in the morning", "tank.md"),
+]
+
+
+def run(folder: Path, *words: str, code: int = 0) -> str:
+    """Standard output of a command in a folder."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "from ragwright.app import main; main()", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "120"},
+    )
+    assert done.returncode == code, done.stderr + done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "docs").mkdir()
+    for name, text in TEXTS.items():
+        (folder / "docs" / name).write_text(text)
+    (folder / "ragwright.yaml").write_text("sources: [docs]\nretrieve: {top_k: 2}\n")
+    run(folder, "ingest", "--quiet")
+    hits = json.loads(run(folder, "retrieve", "pump", "--json"))["hits"]
+    prefix = hits[0]["document_id"].removesuffix("pump.md")
+    lines = [
+        {
+            "id": key,
+            "user_input": asked,
+            "reference": gold,
+            "reference_ids": [prefix + name],
+            "persona_name": "engineer",
+            "topic": name,
+        }
+        for key, asked, gold, name in ROWS
+    ]
+    (folder / "set.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    return folder
+
+
+def test_answers_are_written_scored_stored_and_judged_again(project: Path) -> None:
+    told = json.loads(
+        run(project, "eval", "--testset", "set.jsonl", "--measures", "HitRate@1,Contains", "--json")
+    )
+    assert told["measures"]["HitRate@1"]["mean"] == 1.0
+    assert told["measures"]["Contains"]["n"] == 3
+    again = json.loads(
+        run(project, "score", told["run"], "--measures", "Contains,KPrecision", "--json")
+    )
+    assert again["measures"]["Contains"]["mean"] == told["measures"]["Contains"]["mean"]
+    assert again["measures"]["KPrecision"]["mean"] == 1.0  # quoted answers stand in the passages
+    shown = run(project, "score", told["run"], "--measures", "Contains", "--by", "topic")
+    assert "pump.md" in shown
+    assert "run:" in shown
+
+
+def test_a_measure_that_looks_deeper_than_the_answer_says_so(project: Path) -> None:
+    shown = run(project, "eval", "--testset", "set.jsonl", "--measures", "nDCG@10")
+    assert "at most 2 (retrieve.top_k)" in shown
+
+
+def test_two_runs_are_compared_and_a_gate_reads_them(project: Path) -> None:
+    first = json.loads(
+        run(project, "eval", "--testset", "set.jsonl", "--measures", "HitRate@1", "--json")
+    )["run"]
+    worse = ("--set", "retrieve.filters=[{field: title, values: [Tank]}]")
+    second = json.loads(
+        run(project, "eval", "--testset", "set.jsonl", "--measures", "HitRate@1", "--json", *worse)
+    )["run"]
+    told = json.loads(run(project, "compare", first, second, "--json"))
+    assert told["measures"]["HitRate@1"]["difference"] == pytest.approx(-2 / 3)
+    assert "no change proven" in run(project, "compare", first, "latest")
+    run(project, "gate", first, "--rule", "HitRate@1>=0.9")
+    run(project, "gate", second, "--rule", "HitRate@1>=0.9", code=100)
+    run(project, "gate", second, "--rule", "Recall@1>=0.9", code=101)
+    run(project, "gate", second, "--rule", "HitRate@1>=baseline", "--baseline", first, code=101)
+    run(project, "gate", second, "--rule", "HitRate@1>=0.9", "-o", "gate.xml", code=100)
+    suite = ElementTree.parse(project / "gate.xml").getroot()
+    assert suite.find(".//failure") is not None
+
+
+def test_people_score_blind_and_a_measure_is_held_against_them(project: Path) -> None:
+    made = json.loads(
+        run(project, "eval", "--testset", "set.jsonl", "--measures", "Contains", "--json")
+    )["run"]
+    run(project, "review", made, "--measures", "Contains", "-o", "sheet.csv")
+    with (project / "sheet.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 3
+    assert made not in json.dumps(rows)
+    column = next(name for name in rows[0] if name.startswith("Contains"))
+    with (project / "sheet.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows({**row, column: "1"} for row in rows)
+    words = ("calibrate", made, "--labels", "sheet.csv", "--key", "sheet.key.json", "--json")
+    told = json.loads(run(project, *words))
+    assert told["n"] == 3
+    assert told["human_mean"]["value"] == 1.0
+
+
+def test_rows_of_another_tool_are_scored_without_a_project(tmp_path: Path) -> None:
+    row = {"question": "Who?", "contexts": ["Ada did."], "answer": "Ada", "ground_truth": "Ada"}
+    (tmp_path / "ragas.jsonl").write_text(json.dumps(row) + "\n" + json.dumps(row))
+    shown = run(tmp_path, "score", "ragas.jsonl")
+    assert "TokenF1" in shown
+    assert "95 % interval" in shown
+    run(tmp_path, "score", "ragas.jsonl", "-o", "out.csv")
+    assert len((tmp_path / "out.csv").read_text().splitlines()) >= 3
+    assert not (tmp_path / ".ragwright").exists()
+
+
+def test_rows_are_scored_from_python() -> None:
+    found = evaluate([{"user_input": "Who?", "response": "Ada", "reference": "Ada"}], "ExactMatch")
+    assert found["ExactMatch"].mean == 1.0
+
+
+def test_what_cannot_be_scored_says_why(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"user_input": "Who?"}))
+    run(tmp_path, "score", "rows.jsonl", code=1)
+    run(tmp_path, "score", code=1)
+    run(tmp_path, "score", "rows.jsonl", "--measures", "Faithfulness", code=1)
