@@ -329,3 +329,60 @@ def test_bad_addresses_and_files(tmp_path: Path) -> None:
         Databases([options("x", "sqlite:///no.db")], tmp_path).reader("x").read(
             "SELECT a FROM t", 1
         )
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "WITH orders AS (SELECT word FROM secrets) SELECT * FROM orders",
+        "WITH large AS (SELECT word FROM secrets) SELECT * FROM large",
+        "WITH Large(x) AS NOT MATERIALIZED (SELECT word FROM secrets) SELECT * FROM LARGE",
+        "WITH 'large' AS (SELECT word FROM secrets) SELECT * FROM large",
+        "WITH [large] AS (SELECT word FROM secrets) SELECT * FROM large",
+        'WITH "large" AS (SELECT word FROM secrets) SELECT * FROM large',
+        "WITH large([a)]) AS (SELECT word FROM secrets) SELECT * FROM large",
+        "SELECT * FROM (WITH large AS (SELECT word FROM secrets) SELECT * FROM large)",
+        "SELECT e'\\', w FROM (SELECT 1 AS e), (WITH large(w) AS (SELECT word FROM secrets) "
+        "SELECT * FROM large) WHERE '' = ''",
+        "WITH RECURSIVE a AS (SELECT 1), large AS (SELECT word FROM secrets) SELECT * FROM large",
+        "WITH t AS (SELECT word FROM secrets) SELECT * FROM t",
+        "SELECT * FROM (SELECT word FROM secrets) AS large",
+    ],
+)
+def test_no_name_given_in_a_statement_opens_another_table(
+    sqlite_file: Path, statement: str
+) -> None:
+    with pytest.raises(StatementError):
+        ask(f"sqlite:///{sqlite_file}", statement, tables=("orders", "large"))
+
+
+def test_allowed_views_and_honest_subqueries_still_run(sqlite_file: Path) -> None:
+    address = f"sqlite:///{sqlite_file}"
+    for statement in (
+        "SELECT * FROM LARGE",
+        "WITH a(x) AS (SELECT amount FROM orders), b AS (SELECT id FROM large) SELECT * FROM a, b",
+        "SELECT sum(amount) OVER w FROM orders WINDOW w AS (ORDER BY id)",
+        "SELECT CAST(amount AS integer) AS n FROM (SELECT amount FROM orders)",
+    ):
+        assert ask(address, statement, tables=("orders", "large")).rows
+    assert ask(address, "SELECT * FROM large", tables=("large",)).rows
+
+
+def test_the_schema_is_read_within_the_time_limit(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "slow.db")
+    connection.executescript(
+        "CREATE TABLE a (x text); INSERT INTO a VALUES ('one');"
+        "CREATE VIEW slow AS WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) "
+        "SELECT max(n) AS m FROM c;"
+    )
+    connection.close()
+    databases = Databases(
+        [options("slow", f"sqlite:///{tmp_path}/slow.db", examples=1, timeout=0.5)]
+    )
+    began = time.monotonic()
+    (found,) = databases.described()
+    assert time.monotonic() - began < 5
+    assert [(t.name, [c.examples for c in t.columns]) for t in found.tables] == [
+        ("a", [("one",)]),
+        ("slow", [()]),
+    ]

@@ -6,11 +6,18 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 from ..core import DatabaseError, StatementError
 from ..flow import SqlReply
+from ._statement import named_subqueries
 from ._tables import Column, DatabaseOptions, DatabaseReader, RowBuffer, Table
+
+_NAMES = (
+    "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') "
+    "AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY name"
+)
 
 _STEPS = 1_000
 """Machine instructions of SQLite between two looks at the clock."""
@@ -36,39 +43,52 @@ class SqliteReader(DatabaseReader):
         self._path = path
 
     def schema(self) -> tuple[Table, ...]:
-        """Tables and views with their columns; only those named, where any are."""
-        with self._opened() as connection:
-            names = [
-                str(row[0])
-                for row in connection.execute(
-                    "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
-                    "AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY name"
-                )
-            ]
-            shown = [n for n in names if not self._options.tables or n in self._options.tables]
-            return tuple(Table(name, tuple(self._columns(connection, name))) for name in shown)
+        """Tables and views with their columns; only those named, where any are.
 
-    def _columns(self, connection: sqlite3.Connection, table: str) -> Iterator[Column]:
-        for row in connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,)):
-            name, kind = str(row[0]), str(row[1]).lower()
-            examples: tuple[str, ...] = ()
-            if self._options.examples:
-                quoted = f'"{name.replace(chr(34), chr(34) * 2)}"'
-                source = f'"{table.replace(chr(34), chr(34) * 2)}"'
-                found = connection.execute(
-                    f"SELECT DISTINCT {quoted} FROM (SELECT {quoted} FROM {source} "  # noqa: S608
-                    f"LIMIT {_SAMPLE}) WHERE {quoted} IS NOT NULL LIMIT ?",
-                    (self._options.examples,),
+        Example values are taken while the time limit allows: a slow view costs those that are
+        left, not the schema.
+        """
+        with self._opened() as connection:
+            names = [str(name) for name, _ in connection.execute(_NAMES)]
+            shown = [n for n in names if not self._options.tables or n in self._options.tables]
+            plain = {
+                table: [
+                    (str(name), str(kind).lower())
+                    for name, kind in connection.execute(
+                        "SELECT name, type FROM pragma_table_info(?)", (table,)
+                    )
+                ]
+                for table in shown
+            }
+            return tuple(
+                Table(
+                    table,
+                    tuple(Column(n, k, self._examples(connection, table, n)) for n, k in columns),
                 )
-                examples = tuple(str(value)[:60] for (value,) in found)
-            yield Column(name, kind, examples)
+                for table, columns in plain.items()
+            )
+
+    def _examples(self, connection: sqlite3.Connection, table: str, name: str) -> tuple[str, ...]:
+        if not self._options.examples:
+            return ()
+        quoted = f'"{name.replace(chr(34), chr(34) * 2)}"'
+        source = f'"{table.replace(chr(34), chr(34) * 2)}"'
+        try:
+            found = connection.execute(
+                f"SELECT DISTINCT {quoted} FROM (SELECT {quoted} FROM {source} "  # noqa: S608
+                f"LIMIT {_SAMPLE}) WHERE {quoted} IS NOT NULL LIMIT ?",
+                (self._options.examples,),
+            )
+            return tuple(str(value)[:60] for (value,) in found)
+        except sqlite3.OperationalError:
+            return ()
 
     def read(self, statement: str, max_rows: int) -> SqlReply:
         """Rows of one checked statement, within all limits."""
         options = self._options
         buffer = RowBuffer(max_rows, options.max_characters)
         with self._opened() as connection:
-            self._guard(connection)
+            self._guard(connection, self._views_to_read(connection, statement))
             try:
                 cursor = connection.execute(statement)
                 columns = [str(column[0]) for column in cursor.description or ()]
@@ -78,6 +98,28 @@ class SqliteReader(DatabaseReader):
             except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
                 raise self._rejected(error) from error
         return buffer.reply(columns)
+
+    def _views_to_read(self, connection: sqlite3.Connection, statement: str) -> frozenset[str]:
+        """Views on whose behalf any table may be read, in small letters.
+
+        SQLite tells the authorizer the name of a view and that of a subquery named by ``WITH``
+        in the same way, so that the second must not equal any of the first.
+
+        Raises:
+            StatementError: A subquery is named like a table or view.
+        """
+        if not self._options.tables:
+            return frozenset()
+        kinds = {str(name).lower(): kind for name, kind in connection.execute(_NAMES)}
+        hiding = sorted(named_subqueries(statement) & kinds.keys())
+        if hiding:
+            raise StatementError(
+                f"the statement was not run: WITH gives the name of the table {hiding[0]!r} "
+                "to something else",
+                hint="name the subquery differently",
+            )
+        allowed = {name.lower() for name in self._options.tables}
+        return frozenset(name for name in allowed if kinds.get(name) == "view")
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
@@ -94,13 +136,15 @@ class SqliteReader(DatabaseReader):
             connection = sqlite3.connect(address, uri=True, timeout=self._options.timeout)
             with closing(connection):
                 connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+                end = time.monotonic() + self._options.timeout
+                connection.set_progress_handler(lambda: int(time.monotonic() > end), _STEPS)
                 yield connection
         except sqlite3.Error as error:
             raise DatabaseError(
                 f"{self._options.name!r} cannot be read: {error}", where=where
             ) from error
 
-    def _guard(self, connection: sqlite3.Connection) -> None:
+    def _guard(self, connection: sqlite3.Connection, views: frozenset[str]) -> None:
         """Take from a connection all it could do beside reading."""
         for limit, most in (
             (sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE),
@@ -109,18 +153,22 @@ class SqliteReader(DatabaseReader):
             (sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0),
         ):
             connection.setlimit(limit, most)
-        end = time.monotonic() + self._options.timeout
-        connection.set_progress_handler(lambda: int(time.monotonic() > end), _STEPS)
-        connection.set_authorizer(self._allowed)
+        connection.set_authorizer(partial(self._allowed, views))
 
     def _allowed(
-        self, action: int, first: str | None, second: str | None, base: str | None, by: str | None
+        self,
+        views: frozenset[str],
+        action: int,
+        first: str | None,
+        second: str | None,
+        base: str | None,
+        by: str | None,
     ) -> int:
         """SQLite's question before each step of a statement; anything not named is denied."""
         tables = self._options.tables
         if action == sqlite3.SQLITE_READ:
             # `by` is the view on whose behalf a table is read: who may read the view may do so
-            open_to = not tables or first in tables or by in tables
+            open_to = not tables or first in tables or (by or "").lower() in views
             return sqlite3.SQLITE_OK if open_to or not first else sqlite3.SQLITE_DENY
         if action in {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE}:
             return sqlite3.SQLITE_OK

@@ -74,6 +74,52 @@ def checked_statement(text: str) -> str:
     return statement
 
 
+def named_subqueries(statement: str) -> frozenset[str]:
+    """Names that a checked statement gives to subqueries by ``WITH``, in small letters.
+
+    As SQLite reads it, which takes strings for names too. May hold names of windows as well.
+
+    Raises:
+        StatementError: It holds what SQLite cuts into tokens in another way than is done here:
+            brackets, ``e'…'``, or signs outside ASCII that are no letters.
+    """
+    words = [(str(f.lastgroup), f[0]) for f in _TOKEN.finditer(statement)]
+    for kind, token in words:
+        odd = kind in {"space", "number", "mark"} and not token.isascii()
+        if odd or token in {"[", "]"} or (kind == "string" and token[0] in "eE"):
+            raise _refused(f"it holds {token[:40]!r}: write it with plain names and strings")
+    words = [word for word in words if word[0] != "space"]
+    return frozenset(
+        _bare(words[before][1])
+        for at, word in enumerate(words)
+        if word[1] == "(" and (before := _before_as(words, at)) >= 0
+    )
+
+
+def _before_as(words: list[tuple[str, str]], at: int) -> int:
+    """Where the name of ``name [(columns)] AS [[NOT] MATERIALIZED] (`` stands, -1 for nowhere."""
+    at -= 1
+    while at >= 0 and words[at][1].lower() in {"not", "materialized"}:
+        at -= 1
+    if at < 1 or words[at][1].lower() != "as":
+        return -1
+    at -= 1
+    depth = 0
+    while at > 0:
+        depth += {")": 1, "(": -1}.get(words[at][1], 0)
+        if not depth:
+            return at - 1 if words[at][1] == "(" else at
+        at -= 1
+    return at
+
+
+def _bare(token: str) -> str:
+    """A name without its quotes."""
+    if token[:1] in {'"', "'"}:
+        token = token[1:-1].replace(token[0] * 2, token[0])
+    return token.lower()
+
+
 def _check_names(words: list[tuple[str, str]]) -> None:
     """Refuse functions and tables by name, quoted or not."""
     for at, (kind, token) in enumerate(words):
