@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 
 import pytest
@@ -193,6 +194,11 @@ class TestCounted:
     )
     def test_other_questions_are_not_counted_by_words(self, question: str) -> None:
         assert read_unit_question(question, Analyzer()) is None
+
+    def test_a_long_question_is_not_taken_apart(self) -> None:
+        began = time.process_time()
+        assert read_unit_question(f"How many documents mention {'?' * 20_000}x", Analyzer()) is None
+        assert time.process_time() - began < 2
 
     @settings(max_examples=60, deadline=None)
     @given(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -112,6 +113,32 @@ def test_rewriting_and_splitting_are_decided_too() -> None:
 )
 def test_odd_questions_are_routed_too(question: str) -> None:
     assert route_by_rules(question, SCENE).reason
+
+
+HOSTILE = [
+    "thanks " + "for a b " * 24 + "the detailed answer about the pump",
+    "merci " + "pour a b " * 3_000 + "!x",
+    "how many " * 2_500,
+    "wie viele werden a " * 3_000,
+    "which " + "of the " * 5_000,
+    "hi, " * 9_000 + "x y z",
+    "from all the " * 3_000,
+    "?" * 20_000,
+]
+
+
+@pytest.mark.parametrize("question", HOSTILE)
+def test_no_wording_holds_the_loop_up(question: str) -> None:
+    """They took 5 to 15 s each; the limit is generous, for a busy machine."""
+    began = time.process_time()
+    assert route_by_rules(question, SCENE).reason
+    assert time.process_time() - began < 2
+
+
+def test_a_long_text_after_a_greeting_or_thanks_is_no_small_talk() -> None:
+    for start in ("Hello", "Thanks"):
+        question = start + "!" * 1_200 + " How is the oil changed?"
+        assert route_by_rules(question, SCENE).kind == "index"
 
 
 def test_by_default_nothing_is_routed() -> None:

@@ -47,6 +47,7 @@ _QUESTION = re.compile(
     rf"(?:{_ABOUT}\s+(?P<topic>.+?)|{_EXISTS}\b.*)\s*[?.!]*\s*$",
     re.IGNORECASE | re.DOTALL,
 )
+_LONGEST = 1_000
 _QUOTED = re.compile(r"[\"“„«]\s*([^\"“”«»]+?)\s*[\"”“»]")
 
 
@@ -78,8 +79,13 @@ class Found:
 
 
 def read_unit_question(question: str, analyzer: TokenSource) -> UnitQuestion | None:
-    """The question's parts, None where it is not one that words can answer exactly."""
-    found = _QUESTION.search(" ".join(question.replace("’", "'").split()))
+    """The question's parts, None where it is not one that words can answer exactly.
+
+    One of more than 1,000 characters never is.
+    """
+    plain = " ".join(question.replace("’", "'").split())
+    # the pattern's time grows with the square of the text
+    found = _QUESTION.search(plain) if len(plain) <= _LONGEST else None
     if found is None:
         return None
     unit: Unit = "page" if found["page"] else "passage" if found["passage"] else "document"

@@ -8,14 +8,16 @@ import re
 from ..core import Filter, FilterError
 from ._options import SoftFilterOptions
 
-_BOUNDS = re.compile(r"(?P<low>[^.|]*(?:\.[^.|]+)*)\.\.(?P<high>.*)")
+_BOUNDS = re.compile(r"(?P<low>.*[^./|])?\.\.(?P<high>[^./|].*)?", re.DOTALL)
+"""Two dots that no further dot, slash or bar touches: ``../a``, ``Wait...`` and ``..`` are not."""
 
 
 def parse_filter(text: str) -> Filter:
     """A hard filter from a text.
 
     ``field=value``, ``field=value|value`` for any of several, ``field=low..high`` for inclusive
-    bounds of which one may be missing. Values are compared by their spelling, so that ``2021``
+    bounds of which one may be missing; what holds ``|``, or ``..`` in another way, is plain
+    values. Values are compared by their spelling, so that ``2021``
     finds the number too, and ``true`` the truth value.
 
     Raises:
@@ -28,9 +30,10 @@ def parse_filter(text: str) -> Filter:
             f"cannot read {text!r} as a filter",
             hint="write field=value, field=value|value or field=low..high",
         )
-    bounds = _BOUNDS.fullmatch(value)
-    if bounds and (bounds["low"] or bounds["high"]):
-        return Filter(field, (), bounds["low"].strip() or None, bounds["high"].strip() or None)
+    bounds = _BOUNDS.fullmatch(value) if value.count("..") == 1 and "|" not in value else None
+    low, high = (bounds["low"] or "", bounds["high"] or "") if bounds else ("", "")
+    if low.strip() or high.strip():
+        return Filter(field, (), low.strip() or None, high.strip() or None)
     values = tuple(one.strip() for one in value.split("|") if one.strip())
     return Filter(field, values)
 

@@ -109,14 +109,15 @@ def route_by_rules(question: str, scene: RouteScene) -> Route:
 
     In this order: nothing to look up; a question about documents as such; one that names a
     table, a keyword or, with a word of counting, a column of a database; one whose answer is
-    spread over everything; else the index.
+    spread over everything; else the index. Of a long question the first 1,000 characters count.
     """
-    text = " ".join(question.replace("’", "'").split())
+    whole = " ".join(question.replace("’", "'").split())
+    text = whole[: rules.LONGEST]
     greeted = rules.GREETING.match(text)
     rest = text[greeted.end() :] if greeted else text
-    if greeted and len(words(rest)) < 2:
+    if greeted and text == whole and len(words(rest)) < 2:
         return Route("none", f"it is a greeting: {text[:60]!r}")
-    found = rules.matched(rules.CHAT, rest)
+    found = rules.matched(rules.CHAT, rest) if text == whole else None
     if found:
         return Route("none", _because(found))
     made = _looked_up(rest, scene)

@@ -27,6 +27,11 @@ _MENTIONS = (
 )
 
 
+LONGEST = 1_000
+"""Characters of a question that the rules look at: they run on the loop, and some patterns take
+time that grows with the square of the text."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A pattern looked for anywhere in a question, and what it says."""
@@ -44,17 +49,17 @@ GREETING = re.compile(
     r"|bonjour|bonsoir|salut|coucou|hallo|guten (?:tag|morgen|abend)|moin|servus"
     r"|hola|buenos días|buenas (?:tardes|noches))"
     r"(?: (?:there|all|everyone|again|à tous|tout le monde|zusammen|a todos))?(?!\w)"
-    r"[\s,.!;:–-]*)+",
+    r"[\s,.!;:–-]*){1,5}",
     re.IGNORECASE,
 )
 """A greeting at the beginning; what stands behind it may be a question."""
 
 CHAT: tuple[Rule, ...] = (
     _rule(
-        r"^\W*(?:(?:many |ok |okay |great |perfect |super )*(?:thanks?|thank you|thx|cheers)"
-        r"(?:[\s,]+(?:a lot|very much|so much|again|for .{0,40}))*"
-        r"|merci(?: (?:beaucoup|bien|à vous|à toi|infiniment|pour .{0,40}))*"
-        r"|danke(?: (?:schön|sehr|dir|ihnen))*|vielen dank|(?:muchas )?gracias)\W*$",
+        r"^\W*(?:(?:many |ok |okay |great |perfect |super ){0,3}(?:thanks?|thank you|thx|cheers)"
+        r"(?:[\s,]+(?:a lot|very much|so much|again)){0,3}(?:[\s,]+for .{0,40})?"
+        r"|merci(?: (?:beaucoup|bien|à vous|à toi|infiniment)){0,3}(?: pour .{0,40})?"
+        r"|danke(?: (?:schön|sehr|dir|ihnen)){0,3}|vielen dank|(?:muchas )?gracias)\W*$",
         "it is a thank-you",
     ),
     _rule(
@@ -97,7 +102,7 @@ UNITS: tuple[Rule, ...] = (
         rf"\b(?:list|name|show(?: me)?|give(?: me)?|find|which|what|liste[rz]?|donne[rz]?(?:-moi)?"
         rf"|montre[rz]?(?:-moi)?|quel(?:le)?s(?: sont)?|nenne|liste|zeige|welche|lista|enumera"
         rf"|qué|cuáles son)\b(?: me)?(?: (?:all|every|the|of|toutes|tous|les|alle|die|todos|todas"
-        rf"|los|las))* {_UNITS} (?:(?:that|which|who|qui|où|die|der|que) )?(?:\w+ )?{_MENTIONS}\b",
+        rf"|los|las)){{0,4}} {_UNITS} (?:(?:that|which|who|qui|où|die|der|que) )?(?:\w+ )?{_MENTIONS}\b",
         "it asks for the documents or passages on something",
     ),
     _rule(
@@ -140,7 +145,7 @@ CORPUS: tuple[Rule, ...] = (
         r"|overall|are (?:mentioned|named|listed|described|cited)"
         r"|(?:mention|name|cite|describe|list)\b|au total|en tout"
         r"|sont (?:mentionnés?|mentionnées?|cités?|citées?|nommés?|décrits?)"
-        r"|insgesamt|werden (?:\w+ )*(?:erwähnt|genannt)|en total|se (?:mencionan|citan|nombran))",
+        r"|insgesamt|werden (?:\w+ ){0,6}(?:erwähnt|genannt)|en total|se (?:mencionan|citan|nombran))",
         "it counts over everything",
     ),
     _rule(
