@@ -23,11 +23,12 @@ from ._options import (
     Overrides,
     Project,
     Quiet,
+    Repeat,
     Resume,
     RetryErrors,
     Seed,
 )
-from ._outcome import show_evaluation, trusted
+from ._outcome import repeated, show_evaluation, trusted
 from ._show import (
     runner_line,
     show_forecast,
@@ -58,12 +59,13 @@ def command(
     jobs: Jobs = None,
     max_cost: MaxCost = None,
     seed: Seed = 0,
+    repeat: Repeat = None,
     dry_run: DryRun = False,
 ) -> int:
     """Run a testset through the project and score what it finds."""
     console = Console(quiet, output)
     session = Session(
-        tuple(overrides or ()),
+        (*(overrides or ()), *repeated(repeat)),
         jobs=jobs,
         reuse=not no_cache,
         attempt=int(retry_errors),

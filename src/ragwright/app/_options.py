@@ -17,6 +17,10 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the project file."),
 ]
+Repeat = Annotated[
+    int | None,
+    typer.Option("--repeat", min=1, help="Independent judgments of each row (judge.repeat)."),
+]
 Filters = Annotated[
     list[str] | None,
     typer.Option(

@@ -66,3 +66,8 @@ def _sliced(evaluation: Evaluation, field: str) -> dict[str, Sequence[Summary]]:
 def trusted(evaluation: Evaluation) -> bool:
     """True where at least one measure has a scored row."""
     return any(summary.n for summary in evaluation.summaries)
+
+
+def repeated(times: int | None) -> tuple[str, ...]:
+    """The override that ``--repeat`` stands for."""
+    return () if times is None else (f"judge.repeat={times}",)

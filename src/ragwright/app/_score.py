@@ -22,10 +22,11 @@ from ._options import (
     Overrides,
     Project,
     Quiet,
+    Repeat,
     Resume,
     Seed,
 )
-from ._outcome import show_evaluation, trusted
+from ._outcome import repeated, show_evaluation, trusted
 from ._show import runner_line
 
 
@@ -54,6 +55,7 @@ def command(
     jobs: Jobs = None,
     max_cost: MaxCost = None,
     seed: Seed = 0,
+    repeat: Repeat = None,
 ) -> int:
     """Score given rows, or the stored answers of a run again, without generating anything."""
     console = Console(quiet, output)
@@ -68,7 +70,11 @@ def command(
         )
     elif ProjectFolder(project).file.is_file():
         session = Session(
-            tuple(overrides or ()), jobs=jobs, reuse=not no_cache, max_cost=max_cost, seed=seed
+            (*(overrides or ()), *repeated(repeat)),
+            jobs=jobs,
+            reuse=not no_cache,
+            max_cost=max_cost,
+            seed=seed,
         )
         evaluation, name, whole = _in_project(
             console, project, session, (rows, measures), Evaluating(resume, seed=seed)

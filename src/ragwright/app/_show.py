@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ..core import Answer, Filter, Hit, Usage
+from ..core import Answer, Hit, Usage
 from ..flow import (
     Chat,
     ChatReply,
@@ -112,19 +112,10 @@ def _hit_lines(hit: Hit, why: Explanation) -> list[str]:
     if hit.chunk_id in why.seen:
         lines.append(f"the model sees: {' | '.join(why.seen[hit.chunk_id][:24])} …")
     if hit.rung is not None:
-        met = ", ".join(map(_condition, hit.rung.met)) or "none"
-        missed = ", ".join(map(_condition, hit.rung.missed)) or "none"
+        met = ", ".join(map(str, hit.rung.met)) or "none"
+        missed = ", ".join(map(str, hit.rung.missed)) or "none"
         lines.append(f"rung {hit.rung.weight:g}: meets {met}; misses {missed}")
     return lines
-
-
-def _condition(one: Filter) -> str:
-    """A filter as it is typed."""
-    if one.values:
-        return f"{one.field}={'|'.join(map(str, one.values))}"
-    return (
-        f"{one.field}={'' if one.low is None else one.low}..{'' if one.high is None else one.high}"
-    )
 
 
 def excerpt(text: str, query: str, width: int = 320) -> str:

@@ -20,9 +20,19 @@ from ..experiment import (
 )
 from ..flow import Flow, Forecast, Runner, RunnerOptions, Runs, RunSummary
 from ..index import Pair, Store
-from ..measure import Measure, MeasureSetup, check_setup, default_measures, parse_measures
+from ..measure import (
+    Measure,
+    MeasureSetup,
+    check_setup,
+    default_measures,
+    flip_rate,
+    judge_spread,
+    load_rubrics,
+    parse_measures,
+)
 from ..models import EmbedOptions, Models, model_handlers
 from ..retrieve import Target
+from ._project import ProjectFolder
 from ._runs import (
     Evaluating,
     System,
@@ -38,6 +48,10 @@ from ._settings import Settings
 
 class Bench(Protocol):
     """What measuring needs of an opened project."""
+
+    @property
+    def folder(self) -> ProjectFolder:
+        """Where the project lies."""
 
     @property
     def settings(self) -> Settings:
@@ -75,7 +89,8 @@ def evaluate_project(
 ) -> tuple[Evaluation, RunSummary]:
     """Run a testset through a project and score it; see ``Workbench.evaluate``."""
     rows, wanted, work = _planned(bench, testset, measures, how)
-    return run_work(bench.runner, bench.runs, work, rows, wanted, how)
+    evaluation, summary = run_work(bench.runner, bench.runs, work, rows, wanted, how)
+    return _with_judge_notes(evaluation), summary
 
 
 def forecast_project(
@@ -96,7 +111,7 @@ def _planned(
     if not how.answers:
         system = System(target, bench.pair.key, bench.settings.retrieve)
         return rows, wanted, ranking_work(system, rows, wanted)
-    setup = bench.settings.judge
+    setup = _judging(bench)
     check_setup(wanted, setup)
     personas = {row.persona_name for row in rows.rows}
     system = System(target, bench.pair.key, bench.settings.retrieve, _answering(bench, personas))
@@ -126,11 +141,37 @@ def score_stored(
 ) -> tuple[Evaluation, RunSummary]:
     """Score rows of a file, or of a stored run; see ``Workbench.score``."""
     given = rows_to_score(bench, rows) if isinstance(rows, str) else rows
-    setup = bench.settings.judge
+    setup = _judging(bench)
     wanted = _measures(measures, given.rows, setup)
     check_setup(wanted, setup)
     work = scoring_work(given, wanted, setup)
-    return run_work(bench.runner, bench.runs, work, given, wanted, how)
+    evaluation, summary = run_work(bench.runner, bench.runs, work, given, wanted, how)
+    return _with_judge_notes(evaluation), summary
+
+
+def _judging(bench: Bench) -> MeasureSetup:
+    """What judges: the settings, with the rubrics in the project's folder."""
+    setup = bench.settings.judge
+    return replace(setup, rubrics={**load_rubrics(bench.folder.root), **setup.rubrics})
+
+
+def _with_judge_notes(evaluation: Evaluation) -> Evaluation:
+    """The evaluation, with how steady its judge was where that was asked for."""
+    notes = []
+    for at, summary in enumerate(evaluation.summaries):
+        scores = [result.scores[at] for result in evaluation.results]
+        spread, flips = judge_spread(scores), flip_rate(scores)
+        if spread.sd is not None:
+            notes.append(
+                f"{summary.measure}: two judgments of one row differ by {spread.difference:.2f} on "
+                f"average (sd {spread.sd:.2f}, {spread.rows} rows); the interval is over rows"
+            )
+        if flips.rate is not None:
+            notes.append(
+                f"{summary.measure}: in {flips.flipped} of {flips.rows} rows the score hangs on "
+                f"the order ({flips.rate:.0%})"
+            )
+    return replace(evaluation, notes=(*evaluation.notes, *notes))
 
 
 def rows_to_score(bench: Bench, name: str) -> Testset:
@@ -186,7 +227,7 @@ def evaluate(
     known = models or Models({}, EmbedOptions(), Path())
     with Runner(model_handlers(known), RunnerOptions(seed=seed)) as runner:
         results = runner.map(answer_flows(given, wanted, chosen))
-        return evaluation_of(results, wanted, name=name, seed=seed)
+        return _with_judge_notes(evaluation_of(results, wanted, name=name, seed=seed))
 
 
 def _measures(

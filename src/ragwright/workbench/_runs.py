@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from ..experiment import (
     summarise,
 )
 from ..flow import Flow, Job, Runner, Runs, RunSummary, run_job
-from ..measure import Measure, MeasureSetup, parse_measures
+from ..measure import Measure, MeasureSetup, parse_measures, shipped_rubrics
 from ..retrieve import RetrieveOptions, Target
 
 
@@ -93,14 +93,22 @@ def answering_work(
     """Answer every row's question, and score the answers with their passages."""
     items = [(row.id, partial(asked_row, row, asking, measures, setup)) for row in testset.rows]
     manifest = _manifest(testset, measures) | system.manifest()
-    return Work("eval", manifest | {"judge": changed_options(setup)}, items)
+    return Work("eval", manifest | judge_manifest(setup), items)
 
 
 def scoring_work(testset: Testset, measures: Sequence[Measure], setup: MeasureSetup) -> Work:
     """Score rows as they are."""
     items = [(row.id, partial(_scored, row, measures, setup)) for row in testset.rows]
-    manifest = _manifest(testset, measures) | {"judge": changed_options(setup)}
-    return Work("score", manifest, items)
+    return Work("score", _manifest(testset, measures) | judge_manifest(setup), items)
+
+
+def judge_manifest(setup: MeasureSetup) -> dict[str, Any]:
+    """What decides a judgment: the settings, and every rubric by the hash of what it says."""
+    rubrics = {**shipped_rubrics(), **setup.rubrics}
+    return {
+        "judge": changed_options(replace(setup, rubrics={})),
+        "rubrics": {name: rubrics[name].fingerprint for name in sorted(rubrics)},
+    }
 
 
 def _scored(row: Row, measures: Sequence[Measure], setup: MeasureSetup) -> Flow[RowResult]:

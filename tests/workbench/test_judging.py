@@ -1,0 +1,101 @@
+"""A project's answers judged by a chat model behind HTTP: valid, invalid, repeated, own rubrics."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from small_project import MakeProject
+
+from ragwright import Evaluating, Workbench
+from ragwright.core import ConfigError, MeasureError
+from ragwright.testing import ScriptedServer
+
+GOOD = json.dumps({"reasoning": "Every claim stands in the passages.", "score": 5})
+ROWS = [
+    {"id": "1", "user_input": "How often must the brake fluid be changed?"},
+    {"id": "2", "user_input": "How often must the coolant be changed?"},
+]
+RUBRIC = """
+name: polite
+summary: How polite the answer is.
+task: Say whether the answer is polite.
+needs: [response]
+scale: [1, 2]
+levels: {1: It is rude., 2: It is polite.}
+high_example: {response: Thank you., reasoning: It thanks., score: 2}
+low_example: {response: Go away., reasoning: It sends away., score: 1}
+"""
+
+
+def judged_project(make: MakeProject, server: ScriptedServer, more: str = "") -> Path:
+    folder = make(f"judge: {{model: '{server.url}#judge'{more}}}\n")
+    (folder / "set.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+    return folder
+
+
+def test_answers_are_judged_stored_and_not_paid_twice(tmp_path: Path) -> None:
+    with ScriptedServer(GOOD) as server:
+        folder = judged_project(MakeProject(tmp_path), server)
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+            how = Evaluating(answers=True)
+            found, run = bench.evaluate(str(folder / "set.jsonl"), "Faithfulness", how)
+            again, _ = bench.score(run.run, "Faithfulness")
+            stored = bench.results(run.run)
+    assert found["Faithfulness"].mean == again["Faithfulness"].mean == 5.0
+    assert len(server.requests) == 2  # one a row: judging again is answered from the store
+    score = stored.results[0].scores[0]
+    assert "Every claim stands" in score.detail
+
+
+def test_an_unusable_judgment_is_invalid_and_lowers_coverage(tmp_path: Path) -> None:
+    with ScriptedServer("I would rather not say. 4/5 perhaps.") as server:
+        folder = judged_project(MakeProject(tmp_path), server)
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+            found, _ = bench.evaluate(
+                str(folder / "set.jsonl"), "Faithfulness", Evaluating(answers=True)
+            )
+    summary = found["Faithfulness"]
+    assert (summary.n, summary.coverage, summary.mean) == (0, 0.0, None)
+    assert summary.states["judge_invalid"] == 2
+    assert len(server.requests) == 4  # one re-ask each
+
+
+def test_repeats_show_the_judges_own_spread(tmp_path: Path) -> None:
+    with ScriptedServer(GOOD) as server:
+        folder = judged_project(MakeProject(tmp_path), server, ", repeat: 3")
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+            found, _ = bench.evaluate(
+                str(folder / "set.jsonl"), "Faithfulness", Evaluating(answers=True)
+            )
+    assert len(server.requests) == 6
+    assert any("two judgments of one row differ by 0.00" in note for note in found.notes)
+
+
+def test_a_projects_own_rubric_is_a_measure(tmp_path: Path) -> None:
+    with ScriptedServer(json.dumps({"reasoning": "Kind.", "score": 2})) as server:
+        folder = judged_project(MakeProject(tmp_path), server)
+        (folder / "rubrics").mkdir()
+        (folder / "rubrics" / "polite.yaml").write_text(RUBRIC)
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+            how = Evaluating(answers=True)
+            found, _ = bench.evaluate(str(folder / "set.jsonl"), "Rubric(polite)", how)
+    assert found["Rubric(polite)"].mean == 2.0
+    assert "Say whether the answer is polite." in json.dumps(server.requests[0].body)
+
+
+def test_a_missing_judge_or_rubric_is_said_before_the_run(tmp_path: Path) -> None:
+    folder = MakeProject(tmp_path)()
+    (folder / "set.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+        how = Evaluating(answers=True)
+        with pytest.raises(MeasureError):
+            bench.evaluate(str(folder / "set.jsonl"), "Faithfulness", how)
+        with pytest.raises((MeasureError, ConfigError)):
+            bench.evaluate(str(folder / "set.jsonl"), "Rubric(none)", how)
