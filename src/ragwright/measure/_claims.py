@@ -40,7 +40,7 @@ def claims(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow
     Where the passages are judged one by one, a claim that one of them supports is supported.
     """
     name = str(measure)
-    listing = JudgeCall[tuple[str, ...]](
+    listing: JudgeCall[tuple[str, ...]] = JudgeCall(
         prompt="claims",
         texts=texts_of(row, ("user_input", "response")),
         read=_read_claims,
@@ -74,7 +74,7 @@ def judged_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) 
     The judge names the pieces by the question; they stand in ``detail``. Passages that do not
     fit the window are not judged one by one: the pieces would be others each time.
     """
-    call = JudgeCall[tuple[Checked, ...]](
+    call: JudgeCall[tuple[Checked, ...]] = JudgeCall(
         prompt="needed",
         texts=texts_of(row, ("user_input", "retrieved_contexts")),
         read=_read_needed,

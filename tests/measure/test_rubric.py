@@ -1,0 +1,136 @@
+"""A rubric file is whole or it is refused, with file and line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from judge_fakes import ROW, SETUP, Says, run, verdict
+
+from ragwright.core import ConfigError, MeasureError
+from ragwright.measure import (
+    check_setup,
+    definitions,
+    load_rubrics,
+    parse_measure,
+    score_row,
+    shipped_rubrics,
+)
+from ragwright.measure._rubric import find_rubric
+
+TONE = """\
+name: tone
+summary: How friendly the answer is.
+scale: [0, 2]
+needs: [response]
+task: Judge how friendly the answer is.
+levels:
+  0: It is rude.
+  1: It is neither.
+  2: It is friendly.
+high_example:
+  response: With pleasure, here it is.
+  reasoning: It offers help gladly.
+  score: 2
+low_example:
+  response: Look it up yourself.
+  reasoning: It sends the reader away.
+  score: 0
+"""
+
+
+def write(folder: Path, text: str, name: str = "tone") -> Path:
+    (folder / "rubrics").mkdir(exist_ok=True)
+    (folder / "rubrics" / f"{name}.yaml").write_text(text, "utf-8")
+    return folder
+
+
+def test_a_project_brings_its_own_measure(tmp_path: Path) -> None:
+    rubrics = load_rubrics(write(tmp_path, TONE))
+    setup = replace(SETUP, rubrics=rubrics)
+    measure = parse_measure("Rubric(tone)")
+    check_setup([measure], setup)
+    (found,) = run(score_row(ROW, [measure], setup), Says(verdict(2)))
+    assert (found.measure, found.value) == ("Rubric(tone)", 2)
+    (outside,) = run(score_row(ROW, [measure], setup), Says(verdict(3)))
+    assert outside.state == "judge_invalid"
+    assert load_rubrics(tmp_path / "nowhere") == {}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "said"),
+    [
+        ("  1: It is neither.\n", "", 6, "level 1 is not described"),
+        ("  2: It is friendly.", "  2: It is friendly.\n  3: More.", 10, "level 3 is not on"),
+        ("  1: It is neither.", "  1: |-\n    a\n    b", 8, "one line"),
+        ("  score: 2", "  score: 3", 13, "not on the scale"),
+        ("  score: 2", "  score: 0", 13, "the low one 0"),
+        ("  response: With pleasure, here it is.\n", "", 10, "has no response"),
+        ("  reasoning: It sends", "  user_input: x\n  reasoning: It sends", 16, "does not need"),
+        ("needs: [response]", "needs: [answer]", 4, "needs must name"),
+        ("needs: [response]", "needs: []", 4, "needs must name"),
+        ("scale: [0, 2]", "scale: [2, 0]", 3, "scale must rise"),
+        ("scale: [0, 2]", "scale: 5", 3, "scale"),
+        ("scale: [0, 2]", "scale: [0, 2]\nscales: 3", 4, "scales"),
+        ("name: tone", "name: other", 1, "both must be the same"),
+        ("task: Judge how friendly the answer is.", 'task: ""', 5, "task must not be empty"),
+        ("task:", "over_passages: mean\ntask:", 5, "needs retrieved_contexts"),
+        ("task:", "both_orders: true\ntask:", 5, "two texts"),
+        ("  reasoning: It offers help gladly.", '  reasoning: ""', 12, "no reasoning"),
+    ],
+)
+def test_a_fault_is_named_with_its_line(
+    tmp_path: Path, old: str, new: str, line: int, said: str
+) -> None:
+    assert TONE.count(old) == 1
+    with pytest.raises(ConfigError, match=said) as caught:
+        load_rubrics(write(tmp_path, TONE.replace(old, new)))
+    assert caught.value.where == f"rubrics/tone.yaml:{line}"
+
+
+def test_a_missing_key_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="low_example"):
+        load_rubrics(write(tmp_path, TONE.partition("low_example")[0]))
+
+
+def test_what_is_no_mapping_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        load_rubrics(write(tmp_path, "- a\n"))
+
+
+def test_shipped_rubrics_agree_with_the_catalogue() -> None:
+    shipped = shipped_rubrics()
+    known = {definition.name: definition for definition in definitions()}
+    assert {"ContextRelevance", "Faithfulness", "AnswerRelevance", "Pairwise"} <= set(shipped)
+    for name in set(shipped) & set(known):
+        rubric, definition = shipped[name], known[name]
+        assert list(rubric.scale) == [definition.low, definition.high]
+        assert set(rubric.needs) == set(definition.needs)
+        assert rubric.higher_is_better == definition.higher_is_better
+    assert len({rubric.fingerprint for rubric in shipped.values()}) == len(shipped)
+
+
+def test_an_edited_copy_takes_the_place_of_a_shipped_one_on_its_scale() -> None:
+    shipped = shipped_rubrics()["Faithfulness"]
+    edited = replace(shipped, task="Judge more mildly.")
+    assert find_rubric("Faithfulness", {"Faithfulness": edited}) is edited
+    assert edited.fingerprint != shipped.fingerprint
+    setup = replace(SETUP, rubrics={"Faithfulness": edited})
+    says = Says(verdict(5))
+    run(score_row(ROW, [parse_measure("Faithfulness")], setup), says)
+    assert "Judge more mildly." in says.seen[0].messages[0].content
+    other = replace(
+        edited, scale=(0, 5), levels={**edited.levels, "0": "Nothing of it can be judged."}
+    )
+    with pytest.raises(MeasureError, match="scale"):
+        find_rubric("Faithfulness", {"Faithfulness": other})
+    with pytest.raises(MeasureError, match="level 0"):
+        find_rubric("Faithfulness", {"Faithfulness": replace(edited, scale=(0, 5))})
+
+
+@pytest.mark.parametrize("text", ["Rubric", "Rubric()", "Rubric(a b)", "Rubric(../x)", "Rubric(1)"])
+def test_a_rubric_is_named_by_a_plain_name(text: str) -> None:
+    with pytest.raises(MeasureError):
+        parse_measure(text)
+    assert str(parse_measure("Rubric( house-style02 )")) == "Rubric(house-style02)"
