@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,3 +84,14 @@ def test_the_reason_is_for_people() -> None:
     reason = balance(0.2, 0.5, 0.5).reason
     assert "keyword 0.40, dense 0.60" in reason
     assert "50%" in reason
+
+
+def test_a_tokenizer_that_is_used_no_more_is_let_go() -> None:
+    tokenizer = Pairs()
+    gone = weakref.ref(tokenizer)
+    asked = terms(("manifold", 1.0))
+    assert unknown_share("manifold", asked, Analyzer(), tokenizer) == 0.75
+    assert unknown_share("manifold", asked, Analyzer(), tokenizer) == 0.75
+    del tokenizer
+    gc.collect()
+    assert gone() is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from ragwright.index import (
 from ragwright.models import Analyzer, WordTokenizer
 from ragwright.retrieve import (
     Candidates,
+    ChannelWeights,
     Retrieved,
     RetrieveOptions,
     SoftFilterOptions,
@@ -174,7 +176,7 @@ def test_soft_filters_rank_before_scores(run: Run, search: str, fusion: str) -> 
         "valve": 1.0,
         "pump": 0.0,
     }.items()
-    assert found.explanation.ladder[0][0] == ("client = zenith", "2021 <= year")
+    assert found.explanation.ladder[0][0] == ("client=zenith", "year=2021..")
 
 
 def test_hits_carry_their_rung(ask: Ask) -> None:
@@ -189,14 +191,108 @@ def test_the_last_rung_can_be_left_out(run: Run) -> None:
     assert set(ids(run("clean the pump", soft=soft, unfiltered=False))) <= {"motor", "list"}
 
 
+def similarities(query: str) -> dict[str, float]:
+    return {key: float(vector(query) @ vector(text)) for key, (text, _, _) in TEXTS.items()}
+
+
 def test_every_hybrid_hit_reaches_the_threshold(run: Run) -> None:
-    dense = dict(run("clean the pump", search="dense").ranking)
+    query = "clean the pump E1234"
+    alike = similarities(query)
     for threshold in (0.2, 0.6, 2.0):
-        found = run("clean the pump E1234", threshold=threshold, search="hybrid")
-        near = dict(run("clean the pump E1234", search="dense", threshold=threshold).ranking)
-        assert set(ids(found)) == set(near)
-        assert all(score >= threshold for score in near.values())
-    assert dense
+        found = run(query, threshold=threshold, search="hybrid")
+        assert set(ids(found)) == {key for key, like in alike.items() if like >= threshold}
+
+
+def test_a_threshold_that_all_reach_drops_no_hit_that_stands_outside_the_dense_pool(
+    run: Run,
+) -> None:
+    query = "clean the pump, see E1300"
+    narrow: dict[str, object] = {"pool": 1, "top_k": 1, "fusion": "weighted", "keyword_share": 0.9}
+    assert ids(run(query, **narrow)) == ["list"]
+    assert ids(run(query, **narrow, threshold=-1.0)) == ["list"]
+    assert "list" not in dict(run(query, **narrow, threshold=-1.0).channels["dense"])
+    far = similarities(query)["list"]
+    assert ids(run(query, **narrow, threshold=far + 0.01)) == ["pump"]
+
+
+def test_the_threshold_holds_for_wordings_without_a_vector_of_their_own(run: Run) -> None:
+    wordings = [Variant("pump", ""), Variant("", "valve")]
+    assert set(ids(run(wordings))) == set(TEXTS)
+    reached = {key for key, like in similarities("valve").items() if like >= 0.9}
+    assert reached == {"valve"}
+    assert set(ids(run(wordings, threshold=0.9))) == reached
+    assert ids(run(wordings, threshold=1.5)) == []
+    alone = {key for key, like in similarities("pump").items() if like >= 0.6}
+    assert set(ids(run(Variant("pump valve clean", ""), threshold=1.5))) == set()
+    assert set(ids(run(Variant("pump", ""), threshold=0.6))) == alone
+
+
+def test_notes_name_the_threshold_that_nothing_reaches(run: Run) -> None:
+    found = run("pump", threshold=0.9999)
+    assert found.notes == (
+        "no keyword hits: no chunk with a word of the query reaches the threshold of 0.9999",
+        "no dense hits: no chunk reaches the threshold of 0.9999",
+    )
+    assert "threshold of 99" in run("pump", threshold=99.0, search="keyword").notes[0]
+
+
+def test_notes_shorten_what_they_repeat(run: Run) -> None:
+    (note,) = run("x" * 9_000).notes
+    assert len(note) < 100
+    (note,) = run(" ".join(f"word{chr(97 + n)}" for n in range(20))).notes
+    assert note.endswith(" more")
+    assert note.count(", ") == 9
+
+
+def test_the_ladder_is_the_dense_one_wherever_there_is_one(run: Run) -> None:
+    soft = (SoftFilterOptions("client", ("zenith",)),)
+    dense = run("pump E1234", soft=soft, threshold=0.9, search="dense").explanation.ladder
+    assert run("pump E1234", soft=soft, threshold=0.9).explanation.ladder == dense
+    assert run("pump E1234", soft=soft, threshold=0.9999).explanation.ladder == ()
+
+
+def test_the_first_vector_is_the_dense_channel(run: Run) -> None:
+    found = run([Variant("pump", ""), Variant("valve", "valve"), Variant("", "motor")])
+    assert set(found.channels) == {"keyword", "keyword 2", "dense", "dense 2"}
+    assert dict(found.channels["dense"]) == pytest.approx(similarities("valve"), abs=1e-5)
+
+
+def test_several_wordings_are_explained_together(run: Run) -> None:
+    one = Variant("fix E1234", "fix E1234")
+    why = run([one, Variant("", "valve", weight=3.0)]).explanation
+    single = run(one).explanation
+    assert why.weights["keyword"] == pytest.approx(single.weights["keyword"] / 4)
+    assert sum(why.weights.values()) == pytest.approx(1.0)
+    assert single.reason in why.reason
+    assert "2 (weight 3): dense alone" in why.reason
+
+
+def test_a_wording_that_the_mode_does_not_search_is_none(run: Run) -> None:
+    meant = [Variant("pump", f"pump ({text})", 0.5) for text in ("a valve", "a motor")]
+    assert run(meant, search="keyword").ranking == run("pump", search="keyword").ranking
+
+
+def test_where_keyword_finds_nothing_no_share_of_words_is_claimed(run: Run) -> None:
+    reason = run("gearbox housing").explanation.reason
+    assert "0%" not in reason
+    assert "keyword 0.20" in reason
+
+
+def test_an_explanation_shows_what_was_embedded(ask: Ask, opened: object) -> None:
+    assert isinstance(opened, tuple)
+    found = ask("pump")
+    hit = replace(found.hits[0], title="Old Machines", chunk_id="d:0-9", start=0, end=9)
+    seen = explain(replace(found, hits=(hit,)), opened[1]).seen
+    assert seen["d:0-9"][:2] == ("Old", "Machines")
+    grown = replace(hit, end=20)
+    assert explain(replace(found, hits=(grown,)), opened[1]).seen == {}
+
+
+@pytest.mark.parametrize("weight", [float("nan"), -1.0, float("inf")])
+def test_a_weight_that_is_none_is_refused(weight: float) -> None:
+    for name in ("keyword", "dense"):
+        with pytest.raises(ConfigError, match=name):
+            ChannelWeights(**{name: weight})
 
 
 def test_a_soft_filter_without_a_condition_is_refused(run: Run) -> None:

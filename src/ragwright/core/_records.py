@@ -160,6 +160,13 @@ class Filter:
                 hint="give `values`, or `low` and `high`",
             )
 
+    def __str__(self) -> str:
+        """The filter as it is typed: ``field=value|value`` or ``field=low..high``."""
+        if self.values:
+            return f"{self.field}={'|'.join(map(str, self.values))}"
+        low, high = ("" if end is None else end for end in (self.low, self.high))
+        return f"{self.field}={low}..{high}"
+
 
 @dataclass(frozen=True, slots=True)
 class SoftFilter:
@@ -213,8 +220,9 @@ class Rung:
 class Term:
     """A token the keyword channel looked for, in how many chunks it stands, and its weight (idf).
 
-    ``chunks`` is 0 for a token that the index does not hold; ``most`` is the most that the
-    token can add to a chunk's score.
+    ``chunks`` counts those that the hard filters leave, and is 0 for a token that none of them
+    holds; ``idf`` is that of the whole corpus; ``most`` is the most that the token can add to a
+    chunk's score.
     """
 
     token: str

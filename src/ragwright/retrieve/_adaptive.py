@@ -24,13 +24,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 from ..core import Term
 from ..models import Tokenizer, TokenSource, is_code, words
 
 _WORD_LIMIT = 60
 """Characters after which a word is not cut to pieces: what a query may cost is bounded."""
+
+_KNOWN: WeakKeyDictionary[Tokenizer, dict[str, float]] = WeakKeyDictionary()
+"""Shares worked out before, as long as their tokenizer lives."""
+
+_KNOWN_WORDS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +49,13 @@ class Balance:
     @property
     def reason(self) -> str:
         """The balance for people."""
+        shares = f"keyword {self.keyword:.2f}, dense {1 - self.keyword:.2f}"
+        if not self.held:
+            # How many words the model lacks does not matter then, and was not worked out.
+            return f"{shares}: the keyword channel found nothing that would move the weights"
         return (
-            f"keyword {self.keyword:.2f}, dense {1 - self.keyword:.2f}: the embedding model has "
-            f"no word for {self.unknown:.0%} of what the query asks for, and the best chunk by "
-            f"keyword holds {self.held:.0%} of it"
+            f"{shares}: the embedding model has no word for {self.unknown:.0%} of what the query "
+            f"asks for, and the best chunk by keyword holds {self.held:.0%} of it"
         )
 
 
@@ -79,6 +87,7 @@ def unknown_share(
         cut = [(token, [token]) for token in idf]
     else:
         cut = [(word, analyzer.query_tokens(word)) for word in words(text)]
+    known = {} if tokenizer is None else _KNOWN.setdefault(tokenizer, {})
     total = unknown = 0.0
     for word, tokens in cut:
         weight = max((idf.get(token, 0.0) for token in tokens), default=0.0)
@@ -88,11 +97,15 @@ def unknown_share(
         if any(map(is_code, tokens)):
             unknown += weight
         elif tokenizer is not None:
-            unknown += weight * broken_share(tokenizer, word)
+            share = known.get(word)
+            if share is None:
+                if len(known) >= _KNOWN_WORDS:
+                    known.clear()
+                share = known[word] = broken_share(tokenizer, word)
+            unknown += weight * share
     return unknown / total if total else 0.0
 
 
-@lru_cache(maxsize=50_000)
 def broken_share(tokenizer: Tokenizer, word: str) -> float:
     """Share of a word's pieces that go on within a run of letters and digits, 0 to 1."""
     spans = tokenizer.spans(word[:_WORD_LIMIT])

@@ -8,14 +8,15 @@ before all scores: the heavier rung first, within a rung by fused score, then id
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, cast
 
 import numpy as np
 
-from ..core import Filter, Relaxation, RetrieveError, Rung, Term
-from ..flow import Flow, Search, SearchReply, Vector, embed, gather, send
+from ..core import Relaxation, RetrieveError, Rung, Term
+from ..flow import Flow, Lookup, LookupReply, Search, SearchReply, Vector, embed, gather, send
 from ..index import rungs_of
 from ..models import is_code
 from ._adaptive import Balance, balance, held_share, unknown_share
@@ -27,12 +28,17 @@ Asked: TypeAlias = str | Variant | Sequence[Variant]
 """A query: its text, or one or several wordings of it, the first as it was asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What one wording found: replies by channel, their fusion, the weights of the channels."""
+_SHOWN_CHARS = 40
+_SHOWN_TOKENS = 10
 
-    ranking: Ranking
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """What one wording found: replies by channel, its vector, the fusion and its weights."""
+
     replies: Mapping[str, SearchReply]
+    vector: Vector | None = None
+    ranking: Ranking = ()
     weights: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
 
@@ -44,31 +50,38 @@ def candidates(query: Asked, target: Target, options: RetrieveOptions) -> Flow[C
     errors are those of :func:`retrieve`, but that a query may come in several wordings.
     """
     wordings, notes = _wordings(query, options.max_query_chars)
+    asked = wordings[0].keyword or wordings[0].dense
     mode, more = _mode(target, options)
     notes += more
     relax = options.relaxation()
+    wordings = wordings if len(wordings) == 1 else _searchable(wordings, mode)
     flows = [_search(wording, mode, target, options, relax) for wording in wordings]
     found = [(yield from flows[0])] if len(flows) == 1 else (yield from gather(flows))
+    if mode == "hybrid" and relax is not None and relax.threshold is not None:
+        found, told = yield from _near(found, asked, target, relax.threshold)
+        notes += told
+    found = [_fused(w, one, target, options) for w, one in zip(wordings, found, strict=True)]
     if mode != "dense":
-        notes += _word_notes(found, bool(options.filters))
+        notes += _word_notes(found, options)
     if mode != "keyword" and not any(_reply(one, "dense").candidates for one in found):
-        notes.append("no dense hits: no chunk with a vector meets the filters")
+        notes.append(_no_dense(options))
     notes += [note for one in found for reply in one.replies.values() for note in reply.notes]
     ranking = found[0].ranking if len(found) == 1 else _over_wordings(found, wordings, options)
     rungs: dict[str, Rung] = {}
     if relax is not None and relax.soft:
         rungs = _rungs(found, relax)
         ranking = tuple(sorted(ranking, key=lambda p: (-rungs[p[0]].weight, -p[1], p[0])))
+    weights, reason = _weighing(found, wordings, options)
     return Candidates(
-        wordings[0].keyword or wordings[0].dense,
+        asked,
         mode,
         ranking[: options.top_k],
         _channels(found),
         tuple(dict.fromkeys(notes)),
         Explanation(
             _terms(found),
-            weights=found[0].weights,
-            reason=found[0].reason,
+            weights=weights,
+            reason=reason,
             ladder=_ladder(found, relax),
         ),
         rungs,
@@ -98,6 +111,19 @@ def _wordings(query: Asked, limit: int) -> tuple[list[Variant], list[str]]:
     return wordings, notes
 
 
+def _searchable(wordings: Sequence[Variant], mode: Mode) -> list[Variant]:
+    """Those with something for the channels of this mode, equal ones as one of their weights."""
+    merged: dict[tuple[str, str, bool], Variant] = {}
+    for one in wordings:
+        keyword = "" if mode == "dense" else one.keyword
+        dense = "" if mode == "keyword" else one.dense
+        if keyword or dense:
+            key = (keyword, dense, one.passage)
+            weight = merged[key].weight if key in merged else 0.0
+            merged[key] = Variant(keyword, dense, weight + one.weight, one.passage)
+    return list(merged.values()) or list(wordings)
+
+
 def _search(
     wording: Variant,
     mode: Mode,
@@ -105,7 +131,8 @@ def _search(
     options: RetrieveOptions,
     relax: Relaxation | None,
 ) -> Flow[_Found]:
-    """Search one wording in its channels, and fuse what they found."""
+    """Search one wording in its channels."""
+    vector: Vector | None = None
     pool = max(options.pool, options.top_k)
     replies: dict[str, SearchReply] = {}
     if mode != "dense" and wording.keyword:
@@ -126,19 +153,47 @@ def _search(
             relax=relax,
         )
         replies["dense"] = yield from send(asked, SearchReply)
+    return _Found(replies, vector)
+
+
+def _near(
+    found: Sequence[_Found], asked: str, target: Target, least: float
+) -> Flow[tuple[list[_Found], tuple[str, ...]]]:
+    """Without the keyword hits that are less similar than ``least`` to every wording.
+
+    A threshold is a similarity wherever there are similarities, and the dense channel gives
+    those of its pool alone: the others are worked out from the chunks' own vectors. Where no
+    wording is for the dense channel, the question is embedded for this.
+    """
+    near = {key for one in found for key, _ in _reply(one, "dense").candidates}
+    hits = (key for one in found for key, _ in _reply(one, "keyword").candidates)
+    unknown = tuple(dict.fromkeys(key for key in hits if key not in near))
+    notes: tuple[str, ...] = ()
+    if unknown:
+        vectors = [one.vector for one in found if one.vector is not None]
+        if not vectors:
+            vectors = [(yield from _query_vector(Variant("", asked), target))]
+        reply = yield from send(Lookup(target.snapshot, unknown, vectors=True), LookupReply)
+        notes = reply.notes
+        if reply.vectors is not None:
+            alike = (reply.vectors @ np.stack(vectors).T).max(axis=1).astype(np.float64)
+            reached = np.round(alike, 6) >= least
+            near.update(key for key, over in zip(unknown, reached, strict=True) if over)
+    kept = [
+        replace(one, replies={**one.replies, "keyword": _kept(one.replies["keyword"], near)})
+        if "keyword" in one.replies
+        else one
+        for one in found
+    ]
+    return kept, notes
+
+
+def _fused(wording: Variant, found: _Found, target: Target, options: RetrieveOptions) -> _Found:
+    """What one wording found as one ranking."""
+    replies, vector = found.replies, found.vector
     if len(replies) < 2:
         only = next(iter(replies.values()), SearchReply(()))
-        return _Found(only.candidates, replies)
-    if relax is not None and relax.threshold is not None:
-        near = {key for key, _ in replies["dense"].candidates}
-        replies["keyword"] = _kept(replies["keyword"], near)
-    return _fused(wording, replies, target, options)
-
-
-def _fused(
-    wording: Variant, replies: Mapping[str, SearchReply], target: Target, options: RetrieveOptions
-) -> _Found:
-    """The two channels of one wording as one ranking."""
+        return _Found(replies, vector, only.candidates)
     keyword, dense = replies["keyword"], replies["dense"]
     lists = (keyword.candidates, dense.candidates)
     limit = None if options.soft or options.threshold is not None else options.pool
@@ -148,11 +203,11 @@ def _fused(
         weights = {"keyword": given.keyword, "dense": given.dense}
         ids = [[key for key, _ in found] for found in lists]
         ranking = rrf(ids, options.rrf_k, list(weights.values()), limit=limit)
-        return _Found(tuple(ranking), replies, weights, f"rank fusion, k {options.rrf_k}")
+        return _Found(replies, vector, tuple(ranking), weights, f"rank fusion, k {options.rrf_k}")
     share, reason = options.keyword_share, "fixed weights"
     if options.fusion == "adaptive":
-        found = _balance(wording, keyword, target, share)
-        share, reason = found.keyword, found.reason
+        chosen = _balance(wording, keyword, target, share)
+        share, reason = chosen.keyword, chosen.reason
     shares = (given.keyword * share, given.dense * (1.0 - share))
     best = max((score for _, score in dense.candidates), default=1.0)
     floors = (0.0, -1.0 if target.similarity == "cosine" else -abs(best))
@@ -160,7 +215,7 @@ def _fused(
     ranking = convex(lists, shares, floors, pool, limit=limit)
     total = sum(shares)
     weights = {"keyword": shares[0] / total, "dense": shares[1] / total}
-    return _Found(tuple(ranking), replies, weights, reason)
+    return _Found(replies, vector, tuple(ranking), weights, reason)
 
 
 def _balance(wording: Variant, keyword: SearchReply, target: Target, base: float) -> Balance:
@@ -181,17 +236,38 @@ def _over_wordings(
     return tuple(rrf(lists, options.rrf_k, [wording.weight for wording in wordings]))
 
 
+def _weighing(
+    found: Sequence[_Found], wordings: Sequence[Variant], options: RetrieveOptions
+) -> tuple[Mapping[str, float], str]:
+    """How much each channel counted, and why; of several wordings the mean by their weights."""
+    if len(found) == 1:
+        return found[0].weights, found[0].reason
+    total = sum(wording.weight for wording in wordings)
+    weights: dict[str, float] = {}
+    told = [f"{len(found)} wordings, rank fusion, k {options.rrf_k}"]
+    for number, (wording, one) in enumerate(zip(wordings, found, strict=True), 1):
+        own = one.weights or dict.fromkeys(one.replies, 1.0)
+        whole = sum(own.values())
+        for name, share in own.items():
+            weights[name] = weights.get(name, 0.0) + wording.weight / total * share / whole
+        why = one.reason or f"{' '.join(one.replies) or 'nothing'} alone"
+        told.append(f"{number} (weight {wording.weight:g}): {why}")
+    return weights, "; ".join(told)
+
+
 def _reply(found: _Found, channel: str) -> SearchReply:
     return found.replies.get(channel, SearchReply(()))
 
 
 def _channels(found: Sequence[_Found]) -> dict[str, Ranking]:
-    """What each channel found; those of further wordings are numbered from 2."""
-    return {
-        name if number == 1 else f"{name} {number}": reply.candidates
-        for number, one in enumerate(found, 1)
-        for name, reply in one.replies.items()
-    }
+    """What each channel found, and by further wordings: those are numbered from 2."""
+    channels: dict[str, Ranking] = {}
+    count: Counter[str] = Counter()
+    for one in found:
+        for name, reply in one.replies.items():
+            count[name] += 1
+            channels[name if count[name] == 1 else f"{name} {count[name]}"] = reply.candidates
+    return channels
 
 
 def _kept(reply: SearchReply, ids: set[str]) -> SearchReply:
@@ -215,25 +291,18 @@ def _rungs(found: Sequence[_Found], relax: Relaxation) -> dict[str, Rung]:
 def _ladder(
     found: Sequence[_Found], relax: Relaxation | None
 ) -> tuple[tuple[tuple[str, ...], float, int], ...]:
-    """Rungs as the first channel with soft filters counted them, heaviest first."""
-    replies = [reply for one in found for reply in one.replies.values() if reply.ladder]
-    if relax is None or not relax.soft or not replies:
+    """Rungs as the dense channel counted them, else the keyword channel, heaviest first."""
+    if relax is None or not relax.soft:
         return ()
     # Similarities exist for every chunk: the dense channel's counts are the whole ladder.
-    ladder = max(replies, key=lambda reply: sum(count for _, count in reply.ladder)).ladder
+    dense = [one.replies["dense"] for one in found if "dense" in one.replies]
+    replies = dense or [_reply(one, "keyword") for one in found]
+    ladder = replies[0].ladder
     rungs = rungs_of(relax, [rung for rung, _ in ladder])
     return tuple(
-        (tuple(map(_condition, rung.met)), rung.weight, count)
+        (tuple(map(str, rung.met)), rung.weight, count)
         for rung, (_, count) in zip(rungs, ladder, strict=True)
     )
-
-
-def _condition(one: Filter) -> str:
-    if one.values:
-        return f"{one.field} = {' or '.join(map(str, one.values))}"
-    low = "" if one.low is None else f"{one.low} <= "
-    high = "" if one.high is None else f" <= {one.high}"
-    return f"{low}{one.field}{high}"
 
 
 def _terms(found: Sequence[_Found]) -> tuple[Term, ...]:
@@ -314,7 +383,7 @@ def _query_vector(wording: Variant, target: Target) -> Flow[Vector]:
     return vector
 
 
-def _word_notes(found: Sequence[_Found], filtered: bool) -> list[str]:
+def _word_notes(found: Sequence[_Found], options: RetrieveOptions) -> list[str]:
     """Why the keyword channel found nothing, and which codes the index does not hold."""
     terms = _terms(found)
     absent = [term.token for term in terms if not term.chunks]
@@ -323,10 +392,31 @@ def _word_notes(found: Sequence[_Found], filtered: bool) -> list[str]:
         if not terms:
             reason = "the query holds only stop words, or words that are not in the index"
         elif len(absent) == len(terms):
-            reason = f"not in the index: {', '.join(absent)}"
+            reason = f"not in the index: {_named(absent)}"
+        elif options.threshold is not None:
+            least = f"the threshold of {options.threshold:g}"
+            reason = f"no chunk with a word of the query reaches {least}"
         else:
             reason = "no chunk with a word of the query may be found"
-        notes.append(f"no keyword hits: {reason}" + (" under these filters" if filtered else ""))
+        under = " under these filters" if options.filters else ""
+        notes.append(f"no keyword hits: {reason}{under}")
     elif codes := [token for token in absent if is_code(token)]:
-        notes.append(f"codes that are not in the index: {', '.join(codes)}")
+        notes.append(f"codes that are not in the index: {_named(codes)}")
     return notes
+
+
+def _no_dense(options: RetrieveOptions) -> str:
+    """Why the dense channel found nothing."""
+    if options.threshold is not None:
+        under = " under these filters" if options.filters else ""
+        return f"no dense hits: no chunk reaches the threshold of {options.threshold:g}{under}"
+    limited = options.filters or (options.soft and not options.unfiltered)
+    reason = "no chunk with a vector meets the filters" if limited else "no chunk has a vector"
+    return f"no dense hits: {reason}"
+
+
+def _named(tokens: Iterable[str]) -> str:
+    """Tokens in a note: the first ones, long ones shortened."""
+    shown = [t if len(t) <= _SHOWN_CHARS else f"{t[: _SHOWN_CHARS - 1]}…" for t in tokens]
+    more = len(shown) - _SHOWN_TOKENS
+    return ", ".join(shown[:_SHOWN_TOKENS]) + (f" and {more} more" if more > 0 else "")

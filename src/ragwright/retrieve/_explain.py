@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
+from ..core import Chunk, Hit, Span
+from ..index import embedded_text
 from ._target import Explanation, Retrieved, Target
 
 _BEGINNING = 160
-"""Characters of a hit whose pieces are shown."""
+"""Characters of what was embedded of a hit whose pieces are shown."""
+
+_PLACE = re.compile(r":(\d+)-(\d+)$")
 
 
 def explain(found: Retrieved, target: Target) -> Explanation:
@@ -16,12 +21,14 @@ def explain(found: Retrieved, target: Target) -> Explanation:
     Args:
         found: What a search returned; its own explanation names terms, weights and ladder.
         target: What was searched. Without an analyzer no tokens can be compared, without the
-            embedding model's tokenizer no pieces can be shown; those parts stay empty.
+            embedding model's tokenizer no pieces can be shown; those parts stay empty. Of a
+            hit that was expanded no pieces are shown: its text is not what was embedded.
     """
     known = found.explanation
     if target.tokenizer is not None:
         pieces = target.tokenizer.pieces
-        seen = {h.chunk_id: tuple(pieces(h.text[:_BEGINNING])) for h in found.hits}
+        embedded = {hit.chunk_id: _embedded(hit) for hit in found.hits}
+        seen = {key: tuple(pieces(text[:_BEGINNING])) for key, text in embedded.items() if text}
         known = replace(known, pieces=tuple(pieces(found.query)), seen=seen)
     if target.analyzer is None:
         return known
@@ -33,3 +40,12 @@ def explain(found: Retrieved, target: Target) -> Explanation:
         held = set(target.analyzer.tokens(text))
         matched[hit.chunk_id] = tuple(token for token in wanted if token in held)
     return replace(known, matched=matched)
+
+
+def _embedded(hit: Hit) -> str:
+    """What the model embedded of a hit; empty where the hit has grown beyond its chunk."""
+    place = _PLACE.search(hit.chunk_id)
+    if place is not None and (int(place[1]), int(place[2])) != (hit.start, hit.end):
+        return ""
+    chunk = Chunk(hit.chunk_id, hit.document_id, 0, Span(hit.start, hit.end), hit.text)
+    return embedded_text(chunk, hit.title)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -27,6 +28,16 @@ class ChannelWeights:
 
     keyword: float = option(1.0, "Weight of the keyword channel.", ge=0)
     dense: float = option(1.0, "Weight of the vector channel.", ge=0)
+
+    def __post_init__(self) -> None:
+        """Refuse, also from Python, what is no weight."""
+        for name in ("keyword", "dense"):
+            value = getattr(self, name)
+            if not 0 <= value < math.inf:
+                raise ConfigError(
+                    f"weights.{name} must be finite and at least 0, not {value}",
+                    hint="0 leaves the channel out",
+                )
 
 
 @dataclass(frozen=True, slots=True)
