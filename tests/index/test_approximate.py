@@ -77,6 +77,13 @@ def exact(prepared: Prepared) -> View:
     return prepared.open(StoreOptions()).view(PAIR)
 
 
+@pytest.mark.parametrize("rows", [150, 300, 1500])
+def test_building_prints_nothing(capfd: pytest.CaptureFixture[str], rows: int) -> None:
+    """Not even where there are few vectors for as many lists as a root would give."""
+    approximate.build(clustered(rows, 3), 0.9)
+    assert capfd.readouterr() == ("", "")
+
+
 def overlap(found: object, truth: object) -> float:
     a, b = dict(found), dict(truth)  # type: ignore[call-overload]
     return len(a.keys() & b.keys()) / len(b)
@@ -110,7 +117,7 @@ def test_it_is_said_with_every_answer(store: SqliteStore) -> None:
         reply.notes for reply in SearchHandler(views).carry(asked) if isinstance(reply, SearchReply)
     ]
     assert said[0][0].startswith("approximate: measured recall@100 0.9")
-    assert said[0][0].endswith("on 200 sampled queries")
+    assert said[0][0].endswith("on 200 sampled passages")
     assert said[1] == ()
     assert "up to 1000 candidates: exact search answered" in said[2][0]
     assert said[3] == ()

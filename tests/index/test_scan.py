@@ -40,6 +40,7 @@ FILTERS: tuple[tuple[Filter, ...], ...] = (
     (Filter("created", low="2003", high="2011"),),
     (Filter("nofield", ("x",)),),
     (Filter("client", ("client 99",)),),
+    (Filter("client", ("client 1",)), Filter("year", (2002,))),
     (Filter("client", ("client 1",)), Filter("topics", ("absent",))),
 )
 
@@ -328,6 +329,34 @@ def test_files_cut_while_open_do_not_end_the_process(tmp_path: Path, store: Sqli
     assert "cut off while it was open" in searches[0].notes[0]
     assert "built anew" in searches[0].notes[0]
     assert not lookups[0].notes
+    # A second damage is mended like the first, not answered by slow scans for good.
+    for path in saved(store, tmp_path):
+        os.truncate(path, 4096)
+    searches, _ = answers(views, snapshot)
+    assert "built anew" in searches[0].notes[0]
+    assert not searches[1].notes
+
+
+def test_building_anew_in_vain_is_tried_again_after_a_long_pause(
+    monkeypatch: pytest.MonkeyPatch, store: SqliteStore
+) -> None:
+    tried: list[str] = []
+
+    def renewed(self: SqliteStore, pair: Pair, snapshot: str) -> View:
+        tried.append(snapshot)
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(SqliteStore, "view", Broken(OSError("gone")))
+    monkeypatch.setattr(SqliteStore, "renewed", renewed)
+    snapshot = store.snapshot(PAIR)
+    views = Views(store, pause=60.0)
+    for _ in range(2):
+        answers(views, snapshot)
+    assert len(tried) == 1
+    views = Views(store, pause=0.0)
+    for _ in range(2):
+        answers(views, snapshot)
+    assert len(tried) > 2
 
 
 def test_the_note_names_another_state(monkeypatch: pytest.MonkeyPatch, store: SqliteStore) -> None:

@@ -83,7 +83,7 @@ def read_mapping(path: Path) -> Mapped:
         raise PromptError(error.what, where=error.where, hint=error.hint) from error
 
 
-def parse_mapping(text: str, where: str) -> Mapped:
+def _parsed(text: str, where: str) -> Mapped:
     """The mapping in a YAML text; ``where`` names it in errors (see :func:`read_mapping`)."""
     try:
         return _mapped(parse_yaml(text, where))
@@ -97,7 +97,7 @@ def shipped_mapping(room: str, path: str) -> Mapped:
     from importlib.resources import files
 
     file = files(f"ragwright.{room}") / "data" / path
-    return parse_mapping(file.read_text("utf-8"), path.rpartition("/")[2])
+    return _parsed(file.read_text("utf-8"), path.rpartition("/")[2])
 
 
 def _mapped(placed: Placed) -> Mapped:

@@ -34,6 +34,9 @@ _DEPTHS_FOR = (100, 1000)
 _SAMPLED = 200
 _SEED = 0
 
+_LIST_ROWS = 39
+"""Fewest rows a list is trained with: faiss' own bound, under which its centre says little."""
+
 _FETCHED = 2
 """Candidates fetched by code for each one wanted: codes of 8 bits misplace a few."""
 
@@ -57,7 +60,7 @@ class Approximate:
     Attributes:
         measured: What was measured when it was built, for growing k.
         target: Recall it was tuned to.
-        queries: How many queries it was measured with.
+        queries: How many passages of the segment it was measured with.
         fault: Why it is not used, empty where it is.
     """
 
@@ -143,7 +146,7 @@ def stated(indexes: Sequence[Approximate | None], k: int) -> str:
     part = "" if len(used) == len(found) else f" in {len(used)} of {len(found)} large segments"
     return (
         f"approximate{part}: measured recall@{least.k} {least.recall:.3f} "
-        f"on {queries} sampled queries"
+        f"on {queries} sampled passages"
     )
 
 
@@ -159,7 +162,7 @@ def build(vectors: Vectors, target: float) -> Arrays:
     """
     faiss = _faiss()
     rows, dimensions = vectors.shape
-    lists = 2 ** max(2, round(np.log2(np.sqrt(rows))))
+    lists = max(1, min(2 ** max(2, round(np.log2(np.sqrt(rows)))), rows // _LIST_ROWS))
     quantiser = faiss.IndexFlatIP(dimensions)
     index = faiss.IndexIVFScalarQuantizer(
         quantiser,
@@ -172,6 +175,7 @@ def build(vectors: Vectors, target: float) -> Arrays:
     index.own_fields = True
     quantiser.this.disown()
     index.cp.seed = _SEED + 1
+    index.cp.min_points_per_centroid = 1  # faiss prints to stderr where a list has fewer
     rng = np.random.default_rng(_SEED)
     some = np.sort(rng.choice(rows, min(rows, 256 * lists), replace=False))
     index.train(np.ascontiguousarray(vectors[some]))

@@ -14,6 +14,9 @@ from ._segment import Segment
 
 Mask = NDArray[np.bool_]
 
+_PIECE = 4096
+"""Rows of a position list that are looked at at once."""
+
 _NEAR_AMONG = 5_000
 """Most values that are searched for near ones: comparing more would take seconds."""
 
@@ -41,8 +44,12 @@ def filter_masks(
 ) -> list[Mask]:
     """Live rows that meet every filter, one mask a segment.
 
+    The values of a filter are looked for among the rows that the filters before it leave: what
+    those hide is as unknown as what is nowhere, or its absence would tell of another tenant's
+    chunks. Where they leave no row there is nothing to look among.
+
     Raises:
-        FilterError: A field that no chunk carries, or values none of which any chunk holds.
+        FilterError: A field that no chunk carries, or values that none of those rows holds.
     """
     masks = [
         np.ones(segment.rows, np.bool_) if gone is None else ~gone
@@ -51,14 +58,11 @@ def filter_masks(
     if not any(mask.any() for mask in masks):
         return masks
     live = [mask.copy() for mask in masks]
-    found = []
     for condition in filters:
-        positions = positions_of(segments, live, known, condition)
-        if positions is None:
+        positions = positions_of(segments, known, condition)
+        if condition.values and not held(positions, masks):
             rest = [other for other in filters if other is not condition]
             raise unknown_value(condition, segments, _allowed(segments, live, rest))
-        found.append(positions)
-    for positions in found:
         for mask, rows in zip(masks, positions, strict=True):
             met = np.zeros(len(mask), np.bool_)
             met[rows] = True
@@ -66,35 +70,39 @@ def filter_masks(
     return masks
 
 
+def held(positions: Sequence[Rows], masks: Sequence[Mask | None]) -> bool:
+    """True where a row that a mask leaves is among the positions, or where none is left.
+
+    Args:
+        positions: Rows that meet a condition, one array a segment.
+        masks: Rows to look among, None for all of a segment.
+    """
+    for rows, mask in zip(positions, masks, strict=True):
+        if mask is None and len(rows):
+            return True
+        # Piece by piece: the first pieces nearly always settle it.
+        for start in range(0, len(rows), _PIECE):
+            if mask is not None and mask[rows[start : start + _PIECE]].any():
+                return True
+    return not any(mask is None or mask.any() for mask in masks)
+
+
 def positions_of(
-    segments: Sequence[Segment],
-    live: Sequence[Mask | None],
-    known: Mapping[str, int],
-    condition: Filter,
-) -> list[Rows] | None:
+    segments: Sequence[Segment], known: Mapping[str, int], condition: Filter
+) -> list[Rows]:
     """Rows that meet a condition, dead ones among them; one array a segment.
 
     Args:
         segments: The segments.
-        live: Their live rows, None for all.
         known: Fields that live rows carry.
         condition: The condition.
-
-    Returns:
-        None where it names values and no live row holds any of them.
 
     Raises:
         FilterError: A field that no chunk carries.
     """
     if condition.field not in known and condition.field not in ALWAYS:
         raise _unknown_field(condition.field, known)
-    found = [_positions(segment, condition) for segment in segments]
-    if condition.values and not any(
-        (len(rows) if alive is None else alive[rows].any())
-        for rows, alive in zip(found, live, strict=True)
-    ):
-        return None
-    return found
+    return [_positions(segment, condition) for segment in segments]
 
 
 def _positions(segment: Segment, condition: Filter) -> Rows:

@@ -50,6 +50,8 @@ def naive_relaxed(
             hint=f"compare with at most {_MOST}",
         )
     everything = view.statistics().chunks
+    for condition in ladder.conditions:
+        _asked(view, query, 0, [*filters, condition])
     found: list[tuple[str, float]] = []
     rungs: list[int] = []
     counts: list[tuple[int, int]] = []
@@ -60,11 +62,10 @@ def naive_relaxed(
         if not step and not relax.unfiltered and ladder.conditions:
             continue
         chosen = [c for at, c in enumerate(ladder.conditions) if step >> at & 1]
-        asked = [*filters, *chosen]
-        if isinstance(query, str):
-            answer = view.keyword(query, everything, asked)
-        else:
-            answer = view.dense(np.atleast_2d(query), everything, asked)[0]
+        try:
+            answer = _asked(view, query, everything, [*filters, *chosen])
+        except FilterError:
+            answer = ()  # each alone is known: no chunk meets these together
         fresh = [
             (key, score)
             for key, score in answer
@@ -78,6 +79,14 @@ def naive_relaxed(
             counts.append((rung, len(fresh)))
     most = max(0, k)
     return SearchReply(tuple(found[:most]), rungs=tuple(rungs[:most]), ladder=tuple(counts))
+
+
+def _asked(
+    view: View, query: str | Matrix, k: int, filters: Sequence[Filter]
+) -> tuple[tuple[str, float], ...]:
+    if isinstance(query, str):
+        return view.keyword(query, k, filters)
+    return view.dense(np.atleast_2d(query), k, filters)[0]
 
 
 def naive_steps(ladder: Ladder) -> Iterator[int]:

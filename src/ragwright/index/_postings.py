@@ -29,8 +29,9 @@ Impacts = NDArray[np.float32]
 Scores = NDArray[np.float64]
 
 CODE_BONUS = 0.5
-"""What a chunk gains by holding a code at all, times its idf. Development data is indifferent
-between 0.25 and 1 (docs/decisions/0005-fusion.md)."""
+"""What a chunk gains by holding a code at all, times its idf. Chosen while looking at the C++
+error codes of benchmarks/codes.py; SciFact's training claims and PIAF are indifferent from 0 to 1
+(docs/decisions/0005-fusion.md)."""
 
 
 def build_postings(rows: Sequence[Terms]) -> dict[str, Array]:
@@ -114,7 +115,7 @@ class Ranked:
 
     Attributes:
         scores: Scores of all rows, one array a segment.
-        terms: Tokens of the query, each with the number of live rows that hold it.
+        terms: Tokens of the query, each with the number of allowed rows that hold it.
     """
 
     scores: list[Scores]
@@ -127,7 +128,10 @@ def bonus(token: str) -> float:
 
 
 def bm25(
-    parts: Sequence[tuple[Postings, Impacts, bool]], query: Mapping[str, int], live: int
+    parts: Sequence[tuple[Postings, Impacts, bool]],
+    query: Mapping[str, int],
+    live: int,
+    masks: Sequence[NDArray[np.bool_] | None] | None = None,
 ) -> Ranked:
     """Scores of all rows of all segments.
 
@@ -135,6 +139,8 @@ def bm25(
         parts: Posting lists and impacts per segment, and whether some of its rows are dead.
         query: Distinct tokens of the query, and how often each stands in it.
         live: Number of live rows over all segments (N).
+        masks: Rows that hard filters leave, one mask a segment: ``terms`` count these alone.
+            Scores are those of the whole corpus with and without them.
     """
     numbers = token_numbers(query)
     bonuses = [bonus(token) for token in query]
@@ -144,7 +150,8 @@ def bm25(
         for term, (start, end) in enumerate(found):
             some = some_dead and end > start
             frequency[term] += np.count_nonzero(impacts[start:end]) if some else end - start
-    factors, terms = weighed(query, frequency, live)
+    shown = frequency if masks is None or not parts else _within(parts, spans, masks)
+    factors, terms = weighed(query, frequency, live, shown)
     scores: list[Scores] = []
     for (postings, impacts, _), found in zip(parts, spans, strict=True):
         lists = [(s, e, factors[t], bonuses[t]) for t, (s, e) in enumerate(found) if e > s]
@@ -158,15 +165,42 @@ def bm25(
     return Ranked(scores, terms)
 
 
+def _within(
+    parts: Sequence[tuple[Postings, Impacts, bool]],
+    spans: Sequence[Sequence[tuple[int, int]]],
+    masks: Sequence[NDArray[np.bool_] | None],
+) -> Scores:
+    """In how many of the rows that the masks leave each term stands."""
+    found = np.zeros(len(spans[0]))
+    for (postings, impacts, _), places, mask in zip(parts, spans, masks, strict=True):
+        for term, (start, end) in enumerate(places):
+            allowed = impacts[start:end] > 0 if mask is None else mask[postings.rows[start:end]]
+            found[term] += np.count_nonzero(allowed)
+    return found
+
+
 def weighed(
-    query: Mapping[str, int], frequency: Scores, live: int
+    query: Mapping[str, int], frequency: Scores, live: int, shown: Scores
 ) -> tuple[list[float], tuple[Term, ...]]:
-    """What each token's gains are multiplied with, and what readers see of it."""
-    idf = np.log1p((live - frequency + 0.5) / (frequency + 0.5))
-    weights = idf * np.fromiter(query.values(), np.float64, len(query))
-    most = weights * (1.0 + np.array([bonus(token) for token in query]))
-    columns = (frequency.astype(np.int64).tolist(), idf.round(6).tolist(), most.round(6).tolist())
+    """What each token's gains are multiplied with, and what readers see of it.
+
+    Args:
+        query: Distinct tokens of the query, and how often each stands in it.
+        frequency: In how many live rows each stands: what scores are made of.
+        live: Number of live rows.
+        shown: In how many rows that may be found each stands: what is told. A token that none
+            of them holds is told of as one that stands nowhere, its idf included.
+    """
+    times = np.fromiter(query.values(), np.float64, len(query))
+    weights = _idf(frequency, live) * times
+    told = _idf(np.where(shown > 0, frequency, 0.0), live)
+    most = told * times * (1.0 + np.array([bonus(token) for token in query]))
+    columns = (shown.astype(np.int64).tolist(), told.round(6).tolist(), most.round(6).tolist())
     return weights.tolist(), tuple(map(Term, query, *columns))
+
+
+def _idf(frequency: Scores, live: int) -> Scores:
+    return np.asarray(np.log1p((live - frequency + 0.5) / (frequency + 0.5)), np.float64)
 
 
 def gains(impacts: Impacts, factor: float, more: float) -> Scores:

@@ -140,7 +140,8 @@ class _Asked:
             return
         if self.counts:
             frequency = census.frequencies(self.numbers)
-            self.factors, self.terms = weighed(self.counts, frequency, census.rows)
+            shown = census.shown(self, frequency)
+            self.factors, self.terms = weighed(self.counts, frequency, census.rows, shown)
 
     def take(self, rows: Sequence[Row], scores: Floats, met: NDArray[np.int64]) -> None:
         """Offer rows that meet all hard filters, with scores and the soft filters they meet."""
@@ -198,8 +199,9 @@ def _by_weight(row: tuple[float, int]) -> tuple[float, int, int]:
 
 @dataclass(slots=True)
 class _Seen:
-    """What the first pass knows of one filter."""
+    """What the first pass knows of one filter, among the rows that the ones before it leave."""
 
+    rows: bool = False
     met: bool = False
     values: set[str] = field(default_factory=set)
 
@@ -216,6 +218,7 @@ class _Census:
         self._after: dict[str, tuple[str, int] | None] = {
             one.request.after: None for one in asked if one.request.after
         }
+        self._shown = {id(one): np.zeros(len(one.numbers)) for one in asked if one.request.filters}
         self._fields: set[str] = set()
         self.rows = 0
         self.tokens = 0
@@ -234,29 +237,41 @@ class _Census:
         """In how many chunks each of these terms stands."""
         return self._frequency[np.searchsorted(self.numbers, numbers)].astype(np.float64)
 
+    def shown(self, asked: _Asked, frequency: Floats) -> Floats:
+        """In how many chunks that its hard filters leave each term of a search stands."""
+        return self._shown.get(id(asked), frequency)
+
     def add(self, rows: Sequence[Row]) -> None:
         """Count rows."""
         self.rows += len(rows)
+        held: NDArray[np.bool_] | None = None
         if len(self.numbers):
             counts, lengths = term_counts([chunk for *_, chunk in rows], self.numbers)
-            self._frequency += (counts > 0).sum(axis=0)
+            held = counts > 0
+            self._frequency += held.sum(axis=0)
             self.tokens += int(lengths.sum())
-        for document, number, chunk in rows:
+        for at, (document, number, chunk) in enumerate(rows):
             if chunk.id in self._after:
                 self._after[chunk.id] = (document.id, number)
             if self._asked:
-                self._see(document, chunk)
+                self._see(document, chunk, None if held is None else held[at])
 
-    def _see(self, document: StoredDocument, chunk: StoredChunk) -> None:
+    def _see(
+        self, document: StoredDocument, chunk: StoredChunk, held: NDArray[np.bool_] | None
+    ) -> None:
         fields = fields_of(document, chunk)
         self._fields.update(fields)
         for one in self._asked:
             hard = len(one.request.filters)
             met = [meets(fields, condition) for condition in one.conditions]
+            if held is not None and len(one.numbers) and hard and all(met[:hard]):
+                self._shown[id(one)] += held[np.searchsorted(self.numbers, one.numbers)]
             for at, (condition, seen) in enumerate(
                 zip(one.conditions, self._seen[id(one)], strict=True)
             ):
-                seen.met = seen.met or met[at]
+                left = all(met[: min(at, hard)])
+                seen.rows = seen.rows or left
+                seen.met = seen.met or (left and met[at])
                 # What the other hard filters hide (another tenant's values) is never named.
                 if len(seen.values) < _VALUES and all(met[: min(at, hard)] + met[at + 1 : hard]):
                     seen.values.update(map(spelling, fields.get(condition.field, ())))
@@ -265,7 +280,8 @@ class _Census:
         """Refuse filters that no chunk can meet, as the view refuses them.
 
         Raises:
-            FilterError: A field that no chunk carries, or values none of which any chunk holds.
+            FilterError: A field that no chunk carries, or values that no chunk holds which the
+                hard filters before leave.
             RetrieveError: The chunk to go on behind is not stored.
         """
         known = zip(asked.conditions, self._seen.get(id(asked), ()), strict=True)
@@ -275,7 +291,7 @@ class _Census:
                     f"no chunk carries the field {condition.field!r}",
                     hint=_nearest([condition.field], {*self._fields, *ALWAYS}),
                 )
-            if condition.values and not seen.met:
+            if condition.values and seen.rows and not seen.met:
                 wanted = [spelling(value) for value in condition.values]
                 raise FilterError(
                     f"no chunk has {condition.field} = {' or '.join(map(repr, wanted))}",

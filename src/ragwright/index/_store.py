@@ -107,11 +107,16 @@ class View(ABC):
         """Up to k (chunk id, BM25 score), score above 0, best first, ties by id.
 
         Raises:
-            FilterError: A filter names a field no chunk carries (the nearest are named).
+            FilterError: A filter names a field no chunk carries, or values that no chunk holds
+                of those that the filters before it leave (the nearest are named).
         """
 
     def keyword_reply(self, text: str, k: int, filters: Sequence[Filter] = ()) -> SearchReply:
-        """What :meth:`keyword` finds, and where the view knows them the tokens looked for."""
+        """What :meth:`keyword` finds, and where the view knows them the tokens looked for.
+
+        Each token comes with the number of chunks that hold it and meet the filters; one that
+        none of these holds looks like one that is nowhere. Scores are those of the whole corpus.
+        """
         return SearchReply(self.keyword(text, k, filters))
 
     @abstractmethod
@@ -156,7 +161,8 @@ class View(ABC):
         Raises:
             FilterError: More than 62 soft filters; a threshold that is NaN; weights whose sum
                 is infinite; a hard or soft filter on a field that no chunk carries, or on
-                values that none holds (the nearest are named).
+                values that no chunk holds of those that the hard filters before it leave (the
+                nearest are named).
             RetrieveError: As for :meth:`dense`.
         """
 

@@ -15,7 +15,7 @@ from ..models import TokenSource
 from ._approximate import Approximate, stated
 from ._arrays import Arrays
 from ._fields import Rows as Positions
-from ._filters import Mask, field_counts, filter_masks, positions_of, unknown_value
+from ._filters import Mask, field_counts, filter_masks, held, positions_of, unknown_value
 from ._ladder import Ladder
 from ._order import DocumentOrder
 from ._postings import Impacts, Ranked, bm25
@@ -110,27 +110,26 @@ class State:
 
         Args:
             ladder: The conditions.
-            masks: Rows that the hard filters leave; only their values are named in an error.
+            masks: Rows that the hard filters leave; only their values are known.
 
         Raises:
-            FilterError: A field that no chunk carries, or values that none holds.
+            FilterError: A field that no chunk carries, or values that none of the rows holds.
         """
-        live = [None if part.dead is None else ~part.dead for part in self.parts]
         found = []
         for condition in ladder.conditions:
             key = repr(condition)
             lists = self._positions.get(key)
             if lists is None:
-                lists = positions_of(self.segments, live, self.fields(), condition)
-                if lists is None:
-                    allowed = [
-                        np.ones(part.segment.rows, np.bool_) if mask is None else mask
-                        for part, mask in zip(self.parts, masks, strict=True)
-                    ]
-                    raise unknown_value(condition, self.segments, allowed)
+                lists = positions_of(self.segments, self.fields(), condition)
                 if len(self._positions) >= _POSITIONS:
                     self._positions = {}
                 self._positions[key] = lists
+            if condition.values and not held(lists, masks):
+                allowed = [
+                    np.ones(part.segment.rows, np.bool_) if mask is None else mask
+                    for part, mask in zip(self.parts, masks, strict=True)
+                ]
+                raise unknown_value(condition, self.segments, allowed)
             found.append(lists)
         return found
 
@@ -173,7 +172,7 @@ class SegmentView(View):
         """What :meth:`keyword` finds, and the tokens that were looked for."""
         state = self._open()
         masks = state.masks(filters) if filters else None
-        asked = self._bm25(state, text)
+        asked = self._bm25(state, text, masks)
         if asked is None:
             return SearchReply(())
         if k < 1:
@@ -187,8 +186,11 @@ class SegmentView(View):
             found.append((part.segment, rows, scores[rows]))
         return SearchReply(best(found, k, above=0.0), terms=asked.terms)
 
-    def _bm25(self, state: State, text: str) -> Ranked | None:
-        """Scores of all rows and what was looked for; None for a text without a word."""
+    def _bm25(self, state: State, text: str, masks: Sequence[Mask | None] | None) -> Ranked | None:
+        """Scores of all rows and what was looked for; None for a text without a word.
+
+        Masks of hard filters decide what is told of the terms, not what rows score.
+        """
         counts = Counter(self._analyzer.query_tokens(text))
         if not counts:
             return None
@@ -196,6 +198,7 @@ class SegmentView(View):
             [(part.segment.postings, part.impacts, part.dead is not None) for part in state.parts],
             counts,
             state.rows,
+            masks,
         )
 
     def dense(
@@ -236,9 +239,10 @@ class SegmentView(View):
         """
         state = self._open()
         ladder = Ladder.of(relax)
-        asked = self._bm25(state, query) if isinstance(query, str) else None
-        channels = self._channels(state, query, asked)
         masks = state.masks(filters)
+        shown = masks if filters else None
+        asked = self._bm25(state, query, shown) if isinstance(query, str) else None
+        channels = self._channels(state, query, asked)
         if not state.rows:
             return SearchReply(())
         positions = state.positions(ladder, masks)

@@ -28,6 +28,9 @@ _ASKED_WRONG = (RetrieveError, SnapshotGoneError, ConfigError, MissingExtraError
 
 _READS = 3
 
+_PATIENCE = 10
+"""Pauses before a view that was built anew in vain is built anew once more."""
+
 
 class Views:
     """Open views of a store by snapshot name; opens on demand, keeps the few last used.
@@ -37,16 +40,18 @@ class Views:
     Args:
         store: The store.
         keep: Views that are kept open.
-        pause: Seconds after a failure before a view is tried again.
+        pause: Seconds after a failure before a view is tried again. Building it anew, where
+            that was of no use, is tried again after ten times as long.
     """
 
     def __init__(self, store: Store, keep: int = 4, *, pause: float = 60.0) -> None:
         self._store = store
         self._keep = keep
         self._pause = pause
+        self._useless = _PATIENCE * pause
         self._open: OrderedDict[str, View] = OrderedDict()
         self._failed: dict[str, tuple[float, Exception]] = {}
-        self._renewed: set[str] = set()
+        self._renewed: dict[str, float] = {}
         self._lock = threading.Lock()
 
     def current(self, pair: Pair) -> View:
@@ -71,7 +76,8 @@ class Views:
         except Exception as error:
             name = self._store.snapshot(pair)
             if self._rebuilt(pair, name, error) is None:
-                self._failed[name] = (time.monotonic(), error)
+                with self._lock:
+                    self._failed[name] = (time.monotonic(), error)
             return name
 
     def view(self, snapshot: str) -> View:
@@ -101,11 +107,14 @@ class Views:
             SnapshotGoneError: It is neither the stored state of its pair, nor open, nor saved.
             StoreError: The stored rows cannot be read either.
         """
-        failed = self._failed.get(snapshot)
+        with self._lock:
+            failed = self._failed.get(snapshot)
         if failed is not None and time.monotonic() - failed[0] < self._pause:
             return self._scanned(snapshot, ask, failed[1])
         try:
-            return ask(self.view(snapshot)), ()
+            found = ask(self.view(snapshot))
+            self._sound(snapshot)
+            return found, ()
         except _ASKED_WRONG:
             raise
         except Exception as error:
@@ -115,7 +124,9 @@ class Views:
             anew = self._rebuilt(pair, snapshot, first)
             if anew is not None:
                 note = f"the read view failed ({_told(first)}) and was built anew"
-                return ask(anew), (note,)
+                found = ask(anew)
+                self._sound(snapshot)
+                return found, (note,)
         except RetrieveError:
             raise
         except Exception as error:
@@ -125,13 +136,22 @@ class Views:
             self._failed[snapshot] = (time.monotonic(), first)
         return self._scanned(snapshot, ask, first)
 
+    def _sound(self, snapshot: str) -> None:
+        """A view answered: whatever comes next is another damage, to be mended like the first."""
+        if snapshot in self._renewed or snapshot in self._failed:
+            with self._lock:
+                self._renewed.pop(snapshot, None)
+                self._failed.pop(snapshot, None)
+
     def _rebuilt(self, pair: Pair, snapshot: str, error: Exception) -> View | None:
         """A view that trusts nothing saved; None where that was of no use, or would be of none."""
+        now = time.monotonic()
         with self._lock:
             self._open.pop(snapshot, None)
-            if isinstance(error, MemoryError) or snapshot in self._renewed:
+            last = self._renewed.get(snapshot)
+            if isinstance(error, MemoryError) or (last is not None and now - last < self._useless):
                 return None
-            self._renewed.add(snapshot)
+            self._renewed[snapshot] = now
         try:
             return self._add(self._store.renewed(pair, snapshot))
         except Exception:

@@ -231,9 +231,58 @@ class RelaxedTests:
         with pytest.raises(FilterError, match="62"):
             filled.relaxed(query, 5, Relaxation((SoftFilter(_CLIENT),) * 63))
         filled.relaxed(query, 5, Relaxation((SoftFilter(_CLIENT),) * 62))
-        # A range in which nothing lies, and a value that only forbidden chunks hold, are right.
+        # A range in which nothing lies is right; where none may be found nothing is judged.
         ask(Filter("year", low=3000))
-        ask(Filter("language", ("fr",)), [_ENGLISH])
+        ask(Filter("language", ("no",)), [Filter("year", low=3000)])
+
+    @pytest.mark.parametrize("soft", [False, True])
+    def test_a_value_that_hard_filters_hide_is_like_one_that_is_nowhere(
+        self, store: Store, filled: View, soft: bool
+    ) -> None:
+        """Same error and same words, or a filter would tell what a forbidden chunk holds."""
+        hidden = make_document(77, metadata={"client": "other", "project": "falcon"})
+        own = make_document(78, metadata={"client": "own", "project": "crane"})
+        store.upsert(PAIR, [index(hidden), index(own)])
+        view = store.view(PAIR)
+        mask = Filter("client", ("own",))
+
+        def told(value: str) -> str:
+            condition = Filter("project", (value,))
+            relax = Relaxation((SoftFilter(condition),) if soft else ())
+            filters = [mask] if soft else [mask, condition]
+            with pytest.raises(FilterError) as refused:
+                view.relaxed("engine", 5, relax, filters)
+            return str(refused.value).replace(value, "…")
+
+        view.relaxed("engine", 5, Relaxation((SoftFilter(Filter("project", ("falcon",))),)))
+        assert told("falcon") == told("eaglet")
+        assert "crane" in told("falcon")
+        assert view.keyword("engine", 5, [mask, Filter("project", ("crane", "falcon"))])
+
+    def test_terms_count_the_chunks_that_may_be_found(self, store: Store) -> None:
+        """A word of forbidden chunks alone is told of like one that no chunk holds."""
+        own = index(Document("own", "s", "oil pump", metadata={"client": "own"}))
+        others = [
+            index(Document(f"o{n}", "s", "oil app_w304", metadata={"client": "other"}))
+            for n in range(3)
+        ]
+        store.upsert(PAIR, [own])
+        store.view(PAIR).close()
+        store.upsert(PAIR, others)
+        view = store.view(PAIR)
+        mask = (Filter("client", ("own",)),)
+        for filters, counts in (((), [4, 3, 0]), (mask, [1, 0, 0])):
+            plain = view.keyword_reply("oil app_w304 nowhere", 5, filters)
+            loose = view.relaxed("oil app_w304 nowhere", 5, Relaxation(()), filters)
+            assert loose.terms == plain.terms
+            shown = {term.token: term for term in plain.terms}
+            asked = ("oil", "app_w304", "nowher")
+            assert [shown[token].chunks for token in asked] == counts
+        assert shown["app_w304"].idf == shown["nowher"].idf
+        everything = dict(view.keyword("oil app_w304", 9))
+        assert dict(view.keyword("oil app_w304", 9, mask)) == {
+            key: everything[key] for key in (own.chunks[0].id,)
+        }
 
     def test_unusable_relaxed_queries_are_refused(self, store: Store, filled: View) -> None:
         """NaN, another dimension, several vectors, no vectors at all."""
