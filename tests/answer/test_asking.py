@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from answer_fakes import hit
 from test_corpus import LETTERS, Shelf
 
-from ragwright.answer import AnswerOptions, AnswerSetup, AskPlan, ask
+from ragwright.answer import AnswerOptions, AnswerSetup, AskPlan, CorpusOptions, ask
 from ragwright.core import Answer, Persona
 from ragwright.flow import Lookup, LookupReply, Runner, Search, SearchReply, Sql
 from ragwright.models import Models, model_handlers
@@ -18,6 +20,7 @@ from ragwright.retrieve import (
     Databases,
     RetrieveOptions,
     RouteOptions,
+    SoftFilterOptions,
     SqlHandler,
     Target,
 )
@@ -129,6 +132,68 @@ def test_where_the_database_fails_the_index_answers_and_says_so(tmp_path: Path) 
         assert any("begins with 'DROP'" in note for note in first.notes)
 
 
+@pytest.mark.parametrize("reply", ["", Reply(status=500, error="down")])
+def test_where_the_model_writes_no_statement_at_all_the_index_answers(
+    tmp_path: Path, reply: str | Reply
+) -> None:
+    databases = shop(tmp_path)
+
+    def script(request: ServerRequest) -> str | Reply:
+        return reply if "Database shop" in request.prompt else "Nobody knows [1]."
+
+    with ScriptedServer(script) as server:
+        asking = plan("rules", f"{server.url}#scripted", databases=databases.described())
+        first, _ = asked("What is the total amount of all orders?", asking, databases)
+    assert first.route == "index"
+    assert any("the database shop did not answer" in note for note in first.notes)
+
+
+def test_a_dry_run_of_a_database_question_counts_the_way_back_to_the_index(
+    tmp_path: Path,
+) -> None:
+    databases = shop(tmp_path)
+    with ScriptedServer("x") as server:
+        index = Index(LETTERS)
+        routes = {**model_handlers(Models()), Search: index, Lookup: index}
+        asking = plan("rules", f"{server.url}#scripted", databases=databases.described())
+        question = "What is the total amount of all orders?"
+        with Runner(routes) as runner:
+            forecast = runner.forecast([lambda: ask(question, PERSONAS, TARGET, asking)])
+    assert not forecast.uncertain
+    assert forecast.calls.low == forecast.calls.expected == 1 + 2
+    assert forecast.calls.high == 2 + 2
+    fallen = [step for step in index.seen if isinstance(step, Search)]
+    assert [step.channel for step in fallen] == ["keyword"]
+
+
+def test_a_refused_corpus_costs_nothing_in_a_dry_run() -> None:
+    with ScriptedServer("x") as server:
+        index = Index(LETTERS)
+        routes = {**model_handlers(Models()), Search: index, Lookup: index}
+        asking = plan("model", f"{server.url}#scripted")
+        options = replace(asking.setup.options, corpus=CorpusOptions(max_chunks=1))
+        asking = replace(asking, setup=replace(asking.setup, options=options))
+        with Runner(routes) as runner:
+            forecast = runner.forecast([lambda: ask("Who is it?", PERSONAS, TARGET, asking)])
+    assert not forecast.uncertain
+    assert forecast.calls.high == 2 + (2 + 2 + 2)
+
+
+def test_a_question_with_a_lone_surrogate_is_asked_all_the_same() -> None:
+    with ScriptedServer("Carol [2].") as server:
+        first, _ = asked("\ud800 Who repaired it?", plan("index", f"{server.url}#scripted"))
+    assert first.text == "Carol [2]."
+    assert first.question == "? Who repaired it?"
+
+
+def test_soft_filters_reach_the_whole_corpus_route() -> None:
+    asking = plan("rules")
+    soft = (SoftFilterOptions("document", ("c",)),)
+    narrowed = replace(asking.retrieve, soft=soft, unfiltered=False)
+    first, _ = asked("How many documents mention the pump?", replace(asking, retrieve=narrowed))
+    assert first.text.startswith("1 of 1 documents")
+
+
 def test_offline_a_table_is_never_asked_and_the_reason_says_so(tmp_path: Path) -> None:
     databases = shop(tmp_path)
     asking = plan("rules", databases=databases.described())
@@ -163,5 +228,6 @@ def test_a_dry_run_of_a_routed_question_bounds_the_calls() -> None:
             forecast = runner.forecast([lambda: ask("Who is it?", PERSONAS, TARGET, asking)])
     assert not forecast.uncertain
     assert forecast.calls.low == 3  # the router and one answer a persona
-    assert forecast.calls.high == 2 + 5  # the router twice, and each chunk
+    # the router twice, each chunk; and the index with a rewrite and a split, each asked for twice
+    assert forecast.calls.high == 2 + 5 + (2 + 2 + 2)
     assert not server.requests

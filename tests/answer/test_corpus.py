@@ -15,13 +15,22 @@ from ragwright.answer import (
     AnswerOptions,
     AnswerSetup,
     CorpusOptions,
+    CorpusScope,
     answer_from_corpus,
     corpus_ids,
 )
 from ragwright.answer._corpus import PAGE
 from ragwright.answer._corpus_read import Reading, find_quote, merged, read_items
 from ragwright.answer._units import Found, UnitCount, UnitQuestion, read_unit_question
-from ragwright.core import Filter, Hit, ModelReplyError, Persona, RetrieveError
+from ragwright.core import (
+    Filter,
+    Hit,
+    ModelReplyError,
+    Persona,
+    Relaxation,
+    RetrieveError,
+    SoftFilter,
+)
 from ragwright.flow import (
     BatchHandler,
     Chat,
@@ -65,6 +74,8 @@ def matching_units(
 class Shelf(BatchHandler[object, object]):
     """A whole index: it lists its chunks in order and hands them out."""
 
+    lookup_notes: tuple[str, ...] = ()
+
     def __init__(self, hits: list[Hit]) -> None:
         self.hits = {h.chunk_id: h for h in hits}
         self.seen: list[object] = []
@@ -78,10 +89,13 @@ class Shelf(BatchHandler[object, object]):
     def one(self, request: object) -> SearchReply | LookupReply:
         self.seen.append(request)
         if isinstance(request, Lookup):
-            return LookupReply(tuple(self.hits[key] for key in request.chunk_ids))
+            return LookupReply(
+                tuple(self.hits[key] for key in request.chunk_ids), notes=self.lookup_notes
+            )
         assert isinstance(request, Search)
         assert request.channel == "all"
-        ids = list(self.hits)
+        wanted = {value for f in request.filters if f.field == "document" for value in f.values}
+        ids = [key for key, h in self.hits.items() if not wanted or h.document_id in wanted]
         start = ids.index(request.after) + 1 if request.after else 0
         return SearchReply(tuple((key, 0.0) for key in ids[start : start + request.k]))
 
@@ -342,6 +356,55 @@ class TestMapped:
         assert made.text.startswith("1 found:")
 
 
+class TestScope:
+    """What is read, by whom, and what is said about it."""
+
+    def test_soft_filters_change_nothing_and_that_is_said(self) -> None:
+        scope = CorpusScope((), Relaxation((SoftFilter(Filter("document", ("c",))),)))
+        library = Library(LETTERS)
+        question = "How many documents mention the pump?"
+        flow = answer_from_corpus(question, [PERSONA], TARGET, AnswerSetup(), scope)
+        (made,) = library.run(flow)
+        assert made.text.startswith("2 of 3 documents")
+        assert any("soft filters rank hits" in note for note in made.notes)
+
+    def test_only_chunks_that_meet_a_soft_filter_are_read_where_no_others_are_hits(self) -> None:
+        soft = (SoftFilter(Filter("document", ("c",))), SoftFilter(Filter("document", ("b",))))
+        scope = CorpusScope((), Relaxation(soft, unfiltered=False))
+        library = Library(LETTERS, extracted("Ada", "Nobody", "bob stone"))
+        flow = answer_from_corpus("Who are the writers?", [PERSONA], TARGET, chatting(), scope)
+        (made,) = library.run(flow)
+        assert [c.document_id for c in made.citations] == ["b", "c"]
+        assert len(library.chats) == 2
+        assert any("2 of 4 chunks meet a soft filter" in note for note in made.notes)
+
+    def test_each_persona_is_answered_by_its_own_model(self) -> None:
+        library = Library(LETTERS, extracted("Ada"))
+        personas = [
+            Persona("p", model="m:other"),
+            Persona("q", model="extractive"),
+            Persona("r"),
+            Persona("s", model="m:other"),
+        ]
+        flow = answer_from_corpus("Who are the writers?", personas, TARGET, chatting())
+        made = library.run(flow)
+        assert [(a.persona, a.model) for a in made] == [
+            ("p", "m:other"),
+            ("q", "extractive"),
+            ("r", "m:x"),
+            ("s", "m:other"),
+        ]
+        assert [c.model for c in library.chats] == ["m:other"] * 4 + ["m:x"] * 4
+
+    @pytest.mark.parametrize("setup", [AnswerSetup(), chatting()])
+    @pytest.mark.parametrize("question", ["How many documents are there?", "Who are the writers?"])
+    def test_what_the_index_notes_is_said(self, question: str, setup: AnswerSetup) -> None:
+        library = Library(LETTERS, extracted("Ada"))
+        library.shelf.lookup_notes = ("a document changed",)
+        (made,) = library.run(answer_from_corpus(question, [PERSONA], TARGET, setup))
+        assert "a document changed" in made.notes
+
+
 class TestOffline:
     """No chat model: the best sentences of everything."""
 
@@ -368,6 +431,32 @@ class TestOffline:
         for cited in made.citations:
             source = next(h for h in hits if h.document_id == cited.document_id)
             assert source.text[cited.start : cited.end] in made.text
+
+    def test_every_member_of_a_group_is_named_wherever_it_stands(self) -> None:
+        names = ["Ada Lovelace", "Grace Hopper", "Alan Turing", "Kurt Moser", "Ines Blau"]
+        hits = [
+            part(f"d{n}", 0, f"{name} contributed to the manual.") for n, name in enumerate(names)
+        ]
+        question = "Who are the contributors to the manual?"
+        flow = answer_from_corpus(question, [PERSONA], TARGET, AnswerSetup())
+        (made,) = Library(hits).run(flow)
+        assert all(name in made.text for name in names)
+        other = answer_from_corpus(question, [PERSONA], TARGET, AnswerSetup())
+        (turned,) = Library(hits[::-1]).run(other)
+        assert all(name in turned.text for name in names)
+
+    def test_what_the_limits_leave_out_is_counted(self) -> None:
+        hits = [
+            part("a", 0, "Ada Lovelace contributed to the manual."),
+            part("b", 0, "Grace Hopper contributed to the manual."),
+            part("c", 0, "Alan Turing contributed to the manual."),
+            part("d", 0, "The manual is red."),
+        ]
+        setup = AnswerSetup(AnswerOptions(corpus=CorpusOptions(sentences=2)))
+        question = "Who are the contributors to the manual?"
+        (made,) = Library(hits).run(answer_from_corpus(question, [PERSONA], TARGET, setup))
+        assert any(note.startswith("2 of 3 sentences that score") for note in made.notes)
+        assert any(note.startswith("1 sentences with a word") for note in made.notes)
 
     def test_where_nothing_answers_it_abstains(self) -> None:
         flow = answer_from_corpus("Who painted the ceiling?", [PERSONA], TARGET, AnswerSetup())

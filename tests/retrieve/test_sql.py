@@ -21,6 +21,7 @@ from ragwright.retrieve import (
     Retrieved,
     SqlHandler,
     Table,
+    json_object,
     sql_context,
 )
 from ragwright.retrieve._sql import markdown_table, read_statement
@@ -140,6 +141,25 @@ def test_forms_of_a_reply_that_are_read(text: str) -> None:
 def test_forms_of_a_reply_that_are_not_guessed_at(text: str) -> None:
     with pytest.raises(StatementError):
         read_statement(ChatReply(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "x"}',
+        '```\n{"a": "x"}\n```',
+        '```JSON\n{"a": "x"}\n```\n',
+        '  <think>{"a": "y"}</think>\n\n```json\n{"a": "x"}```',
+    ],
+)
+def test_one_fence_and_one_thought_are_unwrapped_for_every_reader(text: str) -> None:
+    assert json_object(text, {"a": str}) == {"a": "x"}
+
+
+@pytest.mark.parametrize("text", ["```python\n{}\n```", '{"a": "x"}<think></think>', "[" * 99_999])
+def test_what_is_no_object_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ValueError, match="reply is"):
+        json_object(text, {"a": str})
 
 
 def test_a_reply_that_was_cut_is_not_run() -> None:

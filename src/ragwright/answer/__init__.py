@@ -13,6 +13,7 @@ from ._context import (
     split_hit,
 )
 from ._corpus import (
+    CorpusScope,
     answer_from_corpus,
     corpus_ids,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "ConsolidateOptions",
     "Consolidated",
     "CorpusOptions",
+    "CorpusScope",
     "Prompt",
     "PromptFrame",
     "PromptOptions",

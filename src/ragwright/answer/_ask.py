@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..core import Answer, DatabaseError, Persona
-from ..flow import Flow, Message, gather, settled
+from ..core import (
+    Answer,
+    DatabaseError,
+    ModelReplyError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+    Persona,
+    RetrieveError,
+)
+from ..flow import Flow, Message, branch, gather, settled
 from ..models import ExtractiveReranker
 from ..retrieve import (
     Database,
@@ -20,7 +28,7 @@ from ..retrieve import (
     sql_context,
 )
 from ._condense import condense
-from ._corpus import answer_from_corpus
+from ._corpus import CorpusScope, answer_from_corpus
 from ._flow import AnswerSetup, answer
 from ._small_talk import reply_without_documents
 
@@ -49,14 +57,18 @@ def ask(
 ) -> Flow[list[Answer]]:
     """One answer per persona, in their order, all by the same route and from the same passages.
 
+    Characters that no store or socket can carry (lone surrogates) are replaced beforehand.
+
     Raises:
         RagwrightError: What the first persona that failed failed with, after all have ended.
     """
+    question = _sendable(question)
     notes = plan.notes
     standalone = question
     model = plan.setup.options.model
     if plan.history:
-        condensed = yield from condense(question, plan.history, model, plan.setup.window(model))
+        turns = [replace(turn, content=_sendable(turn.content)) for turn in plan.history]
+        condensed = yield from condense(question, turns, model, plan.setup.window(model))
         standalone = condensed.text
         notes += condensed.notes
         if standalone != question:
@@ -64,16 +76,12 @@ def ask(
     scene = RouteScene(model, plan.databases)
     chosen = yield from route(standalone, plan.retrieve.route, scene)
     notes += chosen.notes
-    if chosen.kind == "none":
-        made = yield from _without_documents(standalone, personas, plan)
-    elif chosen.kind == "corpus":
-        made = yield from answer_from_corpus(
-            standalone, personas, target, plan.setup, plan.retrieve.filters
-        )
-    else:
-        chosen, found = yield from _context(standalone, target, plan, chosen)
-        notes += found.notes
-        made = yield from _for_each(standalone, personas, found, plan.setup)
+    for kind in chosen.instead:
+        try:
+            yield from _routed(standalone, personas, target, plan, replace(chosen, kind=kind))
+        except RetrieveError:
+            continue  # a route that refuses the question takes no call
+    chosen, made = yield from _routed(standalone, personas, target, plan, chosen)
     return [
         replace(
             one,
@@ -86,6 +94,25 @@ def ask(
     ]
 
 
+def _sendable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _routed(
+    question: str, personas: Sequence[Persona], target: Target, plan: AskPlan, chosen: Route
+) -> Flow[tuple[Route, list[Answer]]]:
+    """The answers by one route, and the route that was taken in the end."""
+    if chosen.kind == "none":
+        return chosen, (yield from _without_documents(question, personas, plan))
+    if chosen.kind == "corpus":
+        scope = CorpusScope(plan.retrieve.filters, plan.retrieve.relaxation())
+        made = yield from answer_from_corpus(question, personas, target, plan.setup, scope)
+        return chosen, made
+    chosen, found = yield from _context(question, target, plan, chosen)
+    made = yield from _for_each(question, personas, found, plan.setup)
+    return chosen, [replace(one, notes=(*found.notes, *one.notes)) for one in made]
+
+
 def _context(
     question: str, target: Target, plan: AskPlan, chosen: Route
 ) -> Flow[tuple[Route, Retrieved]]:
@@ -95,13 +122,19 @@ def _context(
         database = next(d for d in plan.databases if d.options.name == chosen.database)
         try:
             found = yield from sql_context(question, database, plan.setup.options.model)
-        except DatabaseError as error:
+            failed = yield from branch(0, 0, 1)
+            if not failed:
+                return chosen, found
+        except (
+            DatabaseError,
+            ModelReplyError,
+            ModelTimeoutError,
+            ModelUnavailableError,
+        ) as error:
             notes = (f"the database {chosen.database} did not answer: {error.what}",)
-            chosen = replace(
-                chosen, kind="index", reason=f"{chosen.reason}; it did not, so the index answers"
-            )
-        else:
-            return chosen, found
+        chosen = replace(
+            chosen, kind="index", reason=f"{chosen.reason}; it did not, so the index answers"
+        )
     found = yield from retrieve(question, target, searching(plan, chosen))
     how = f"{found.mode} search" if found.mode else "own retriever"
     routed = plan.retrieve.route.method != "index"

@@ -10,7 +10,7 @@ chunks are scored together and the best are quoted in the order of the documents
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..core import (
     Answer,
@@ -22,6 +22,7 @@ from ..core import (
     ModelReplyError,
     Persona,
     RagwrightError,
+    Relaxation,
     RetrieveError,
     Usage,
 )
@@ -53,22 +54,36 @@ _FETCHED = 16
 _STAND_IN = 5
 
 
+@dataclass(frozen=True, slots=True)
+class CorpusScope:
+    """Which chunks are read: those that meet all filters.
+
+    Attributes:
+        filters: Hard conditions.
+        relax: Soft ones; they bound what is read only where chunks that meet none are no hits.
+    """
+
+    filters: Sequence[Filter] = ()
+    relax: Relaxation | None = None
+
+
 def answer_from_corpus(
     question: str,
     personas: Sequence[Persona],
     target: Target,
     setup: AnswerSetup,
-    filters: Sequence[Filter] = (),
+    scope: CorpusScope | None = None,
 ) -> Flow[list[Answer]]:
-    """One answer per persona from every chunk that meets the filters; they read it once.
+    """One answer per persona from every chunk of the scope; they read it once a model.
 
-    Lists and counts are the same for every persona; other answers are written for each.
+    Lists and counts are the same for every persona of a model; other answers are written for
+    each.
 
     Raises:
         RetrieveError: There is no chunk, or more than a chat model may read.
         RagwrightError: No chunk could be read.
     """
-    ids, notes = yield from corpus_ids(target, filters)
+    ids, notes = yield from _scope_ids(target, scope or CorpusScope())
     if not ids:
         raise RetrieveError(
             "there is no chunk to read",
@@ -80,22 +95,70 @@ def answer_from_corpus(
     read = f"read {len(ids)} of {len(ids)} chunks"
     if unit_question is not None:
         counting = UnitCount(unit_question, analyzer)
-        yield from _each_page(target, ids, counting.add)
+        notes += yield from _each_page(target, ids, counting.add)
         made = _counted(question, unit_question, counting, setup)
         return _for_each(made, personas, (read, *notes))
-    if setup.options.model == ExtractiveReranker.name:
-        quotable = Quotable(question, analyzer)
-        yield from _each_page(target, ids, quotable.add)
-        quoted = yield from quote_everything(question, personas, quotable, setup.options)
-        return [replace(one, route="corpus", notes=(read, *notes, *one.notes)) for one in quoted]
-    _guard(len(ids), setup)
+    models = [persona.model or setup.options.model for persona in personas]
+    if set(models) != {ExtractiveReranker.name}:
+        _guard(len(ids), setup)
+    quotable = Quotable(question, analyzer)
     hits: list[Hit] = []
-    yield from _each_page(target, ids, hits.extend)
+    takers: list[Callable[[Sequence[Hit]], None]] = []
+    takers += [quotable.add] if ExtractiveReranker.name in models else []
+    takers += [hits.extend] if set(models) != {ExtractiveReranker.name} else []
+    notes += yield from _each_page(target, ids, lambda page: [take(page) for take in takers])
+    groups = {model: [at for at, m in enumerate(models) if m == model] for model in models}
+    flows = []
+    for model, places in groups.items():
+        group = [personas[at] for at in places]
+        own = replace(setup, options=replace(setup.options, model=model))
+        if model == ExtractiveReranker.name:
+            flows.append(_quoted(question, group, quotable, own, read))
+        else:
+            flows.append(_by_model(question, group, hits, own))
+    answers: dict[int, Answer] = {}
+    outcomes = yield from gather(flows, settle=True)
+    for places, some in zip(groups.values(), map(settled, outcomes), strict=True):
+        for at, one in zip(places, some, strict=True):
+            answers[at] = replace(one, notes=(*one.notes[:1], *notes, *one.notes[1:]))
+    return [answers[at] for at in range(len(personas))]
+
+
+def _quoted(
+    question: str, personas: Sequence[Persona], quotable: Quotable, setup: AnswerSetup, read: str
+) -> Flow[list[Answer]]:
+    """Sentences quoted from anywhere, offline."""
+    quoted = yield from quote_everything(question, personas, quotable, setup.options)
+    return [replace(one, route="corpus", notes=(read, *one.notes)) for one in quoted]
+
+
+def _by_model(
+    question: str, personas: Sequence[Persona], hits: Sequence[Hit], setup: AnswerSetup
+) -> Flow[list[Answer]]:
+    """What a chat model reads in every chunk, listed, or written up for each persona."""
     readings = yield from _mapped(question, hits, setup)
     if asks_overview(question):
-        return (yield from _written(question, personas, readings, setup, notes))
-    made = _listed(question, readings, setup)
-    return _for_each(made, personas, notes)
+        return (yield from _written(question, personas, readings, setup))
+    return _for_each(_listed(question, readings, setup), personas, ())
+
+
+def _scope_ids(target: Target, scope: CorpusScope) -> Flow[tuple[list[str], tuple[str, ...]]]:
+    """Ids of the chunks of a scope, in document order, and what there is to say about them."""
+    ids, notes = yield from corpus_ids(target, scope.filters)
+    soft = scope.relax.soft if scope.relax else ()
+    if not soft or scope.relax is None:
+        return ids, notes
+    if scope.relax.unfiltered:
+        note = "soft filters rank hits: every chunk was read, so they change nothing here"
+        return ids, (*notes, note)
+    met: set[str] = set()
+    for one in soft:
+        found, more = yield from corpus_ids(target, (*scope.filters, one.condition))
+        met.update(found)
+        notes += tuple(note for note in more if note not in notes)
+    kept = [key for key in ids if key in met]
+    note = f"{len(kept)} of {len(ids)} chunks meet a soft filter; no others were read"
+    return kept, (*notes, note)
 
 
 def corpus_ids(
@@ -126,18 +189,22 @@ def _guard(chunks: int, setup: AnswerSetup) -> None:
 
 
 def _each_page(
-    target: Target, ids: Sequence[str], take: Callable[[Sequence[Hit]], None]
-) -> Flow[None]:
+    target: Target, ids: Sequence[str], take: Callable[[Sequence[Hit]], object]
+) -> Flow[tuple[str, ...]]:
     """Hand over the chunks behind the ids page by page, numbered in document order.
 
-    Pages are small: what ``take`` does runs on the runner's loop, between two requests.
+    Returns what the index noted. Pages are small: what ``take`` does runs on the runner's loop,
+    between two requests.
 
     Raises:
         RetrieveError: A chunk that was listed is not there.
     """
+    notes: dict[str, None] = {}
     for start in range(0, len(ids), _FETCHED):
         page = ids[start : start + _FETCHED]
-        found = (yield from lookup(target.snapshot, page)).hits
+        reply = yield from lookup(target.snapshot, page)
+        notes |= dict.fromkeys(reply.notes)
+        found = reply.hits
         if len(found) != len(page):
             raise RetrieveError(
                 f"{len(page)} chunks were listed, {len(found)} of them could be fetched",
@@ -145,6 +212,7 @@ def _each_page(
                 hint="the index answers from two different states: refresh it",
             )
         take([replace(hit, rank=start + at) for at, hit in enumerate(found, 1)])
+    return tuple(notes)
 
 
 def _for_each(made: Answer, personas: Sequence[Persona], notes: Sequence[str]) -> list[Answer]:
@@ -276,7 +344,6 @@ def _written(
     personas: Sequence[Persona],
     readings: Sequence[Reading],
     setup: AnswerSetup,
-    notes: Sequence[str],
 ) -> Flow[list[Answer]]:
     """An answer that the model writes for each persona from what was copied out of all chunks."""
     planned = [reading.hit for reading in readings if reading.planned]
@@ -286,7 +353,7 @@ def _written(
     outcomes = yield from gather(
         (answer(question, persona, hits, setup) for persona in personas), settle=True
     )
-    said = (*_read_notes(readings), *notes)
+    said = _read_notes(readings)
     return [
         replace(
             made,

@@ -23,7 +23,6 @@ class Quotable:
         self._analyzer = analyzer
         self._asked = set(analyzer.query_tokens(question))
         self._found: list[tuple[int, Sentence]] = []
-        self._shared: dict[int, set[str]] = {}
         self._hits: dict[int, Hit] = {}
 
     def add(self, hits: Sequence[Hit]) -> None:
@@ -35,7 +34,6 @@ class Quotable:
                 if held:
                     hit = numbered[sentence.number - 1]
                     self._hits[hit.rank] = hit
-                    self._shared.setdefault(hit.rank, set()).update(held)
                     self._found.append((len(held), replace(sentence, number=hit.rank)))
 
     def hit(self, number: int) -> Hit:
@@ -43,7 +41,7 @@ class Quotable:
         return self._hits[number]
 
     def sentences(self) -> tuple[list[Sentence], tuple[str, ...]]:
-        """What was collected, sentences of the best chunks first, and a note where not all is."""
+        """What was collected, in document order, and a note where not all is."""
         found = self._found
         notes: tuple[str, ...] = ()
         if len(found) > MOST_SENTENCES:
@@ -53,9 +51,7 @@ class Quotable:
             )
             best = sorted(range(len(found)), key=lambda i: (-found[i][0], i))[:MOST_SENTENCES]
             found = [found[i] for i in sorted(best)]
-        # The model reads chunks best first; within one, sentences stay in their order.
-        order = sorted(found, key=lambda p: (-len(self._shared[p[1].number]), p[1].number))
-        return [sentence for _, sentence in order], notes
+        return [sentence for _, sentence in found], notes
 
 
 def quote_everything(
@@ -70,13 +66,38 @@ def quote_everything(
     scores: tuple[float, ...] = ()
     if sentences:
         sources = list(dict.fromkeys(sentence.document_id for sentence in sentences))
-        scores = yield from score_sentences(question, sentences, sources)
+        scores = yield from score_sentences(question, sentences, sources, ranked=False)
     made = []
     for persona in personas:
         selection = select_everywhere(sentences, scores, persona, options)
-        answer = Answer(question, "", persona.name, model=ExtractiveReranker.name, notes=notes)
+        left = _left_out(scores, selection, persona, options)
+        answer = Answer(
+            question, "", persona.name, model=ExtractiveReranker.name, notes=(*notes, *left)
+        )
         made.append(_quoted(answer, persona, quotable, options, selection))
     return made
+
+
+def _left_out(
+    scores: Sequence[float], selection: Selection, persona: Persona, options: AnswerOptions
+) -> tuple[str, ...]:
+    """How many sentences that were weighed are not quoted, and why."""
+    if not selection.chosen:
+        return ()
+    enough = sum(score >= options.threshold for score in scores)
+    notes = []
+    if enough > len(selection.chosen):
+        notes.append(
+            f"{len(selection.chosen)} of {enough} sentences that score {options.threshold:.2f} or "
+            f"more are quoted: each is said once, at most {options.corpus.sentences} "
+            f"(answer.corpus.sentences) and {persona.max_words} words (the persona's max_words)"
+        )
+    if enough < len(scores):
+        notes.append(
+            f"{len(scores) - enough} sentences with a word of the question score under "
+            f"{options.threshold:.2f} (answer.threshold)"
+        )
+    return tuple(notes)
 
 
 def select_everywhere(
@@ -93,6 +114,7 @@ def select_everywhere(
         max_words=persona.max_words,
         keep=0.0,
         most=options.corpus.sentences,
+        alike=1.0,  # members of a list differ in a name alone
     )
     ordered = sorted(chosen.chosen, key=lambda s: (s.number, s.span.start))
     return Selection(tuple(ordered), chosen.best, chosen.score)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from dataclasses import dataclass, replace
 from ..core import Hit, Usage, canonical_json, neutral, passage_values, render, shipped_mapping
 from ..flow import Flow, Message, chat
 from ..models import Analyzer, AnalyzerOptions, words
+from ..retrieve import json_object
 from ._context import split_hit
 from ._window import Window
 
@@ -32,8 +32,6 @@ _SCHEMA = canonical_json(
         "additionalProperties": False,
     }
 )
-_FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL | re.IGNORECASE)
-_THOUGHT = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 _ARTICLES = re.compile(
     r"(?:the|an?|le|la|les|l|une?|des|du|der|die|das|den|dem|eine?|el|los|las|una|il|lo|gli)$"
 )
@@ -148,19 +146,8 @@ def read_items(text: str) -> list[tuple[str, str]]:
     Raises:
         ValueError: It is something else; the message says what.
     """
-    bare = _THOUGHT.sub("", text, count=1).strip()
-    fence = _FENCE.fullmatch(bare)
-    try:
-        found = json.loads(fence[1] if fence else bare)
-    except ValueError as error:
-        raise ValueError("the reply is not JSON") from error
-    if not isinstance(found, dict) or set(found) != {"items"}:
-        raise ValueError("the reply is not an object with the key 'items'")
-    entries = found["items"]
-    if not isinstance(entries, list):
-        raise ValueError("'items' is not a list")
     items = []
-    for entry in entries:
+    for entry in json_object(text, {"items": list})["items"]:
         if not isinstance(entry, dict) or set(entry) != {"item", "quote"}:
             raise ValueError("an item must have the keys 'item' and 'quote' and no others")
         item, quote = entry["item"], entry["quote"]

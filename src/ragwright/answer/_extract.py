@@ -158,10 +158,16 @@ def _same(one: Span, other: Span) -> bool:
 
 
 def score_sentences(
-    question: str, sentences: Sequence[Sentence], sources: Sequence[str]
+    question: str, sentences: Sequence[Sentence], sources: Sequence[str], *, ranked: bool = True
 ) -> Flow[tuple[float, ...]]:
-    """One score a sentence, 0..1, in one request, times the sentence's weight."""
-    passages = [pack_sentence(s.text, heading=s.heading, chunk=str(s.number)) for s in sentences]
+    """One score a sentence, 0..1, in one request, times the sentence's weight.
+
+    ``ranked`` says that the hits stand best first, which counts for the sentences of the first.
+    """
+    passages = [
+        pack_sentence(s.text, heading=s.heading, chunk=str(s.number), ranked=ranked)
+        for s in sentences
+    ]
     reply = yield from rerank(ExtractiveReranker.name, question, passages, sources=sources)
     return tuple(score * s.weight for score, s in zip(reply.scores, sentences, strict=True))
 
@@ -174,6 +180,7 @@ def select(
     max_words: int,
     keep: float = 0.6,
     most: int = 6,
+    alike: float = 0.8,
 ) -> Selection:
     """The sentences that answer, in reading order; none where the best is under the threshold.
 
@@ -188,6 +195,8 @@ def select(
         max_words: Words the answer may have; the best sentence always stays whole.
         keep: Share of the best score a further sentence needs.
         most: Most sentences.
+        alike: Share of the words of the shorter of two sentences that the other has to hold for
+            them to say the same.
     """
     if not sentences:
         return Selection(())
@@ -202,7 +211,7 @@ def select(
         if scores[i] < max(threshold, keep * scores[best]) or len(taken) == most:
             break
         size = counter.count(sentences[i].text)
-        if taken and (used + size > max_words or _repeats(sentences, i, taken)):
+        if taken and (used + size > max_words or _repeats(sentences, i, taken, alike)):
             continue
         taken.append(i)
         used += size
@@ -210,12 +219,12 @@ def select(
     return Selection(chosen, sentences[best], scores[best])
 
 
-def _repeats(sentences: Sequence[Sentence], i: int, taken: Sequence[int]) -> bool:
+def _repeats(sentences: Sequence[Sentence], i: int, taken: Sequence[int], alike: float) -> bool:
     """True where a sentence says in nearly the same words what is already taken."""
     own = {w.casefold() for w in words(sentences[i].text)}
     for j in taken:
         other = {w.casefold() for w in words(sentences[j].text)}
-        if len(own & other) >= 0.8 * min(len(own), len(other)):
+        if len(own & other) >= alike * min(len(own), len(other)):
             return True
     return False
 

@@ -20,6 +20,7 @@ from ._analysis import Analyzer, AnalyzerOptions, detect_language, words
 from ._questions import AnswerKind, answer_kind, focus, insists, names, offers
 from ._seams import Reranker
 
+_UNRANKED = "unranked"
 _MARK = "\x1f"
 """Parts a sentence from its context; normalised text holds no control characters."""
 
@@ -88,6 +89,7 @@ class _Unit:
     held: frozenset[str]
     heading: frozenset[str]
     chunk: str
+    ranked: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +106,16 @@ class _Asked:
     words: frozenset[str]
 
 
-def pack_sentence(sentence: str, *, heading: str = "", chunk: str = "") -> str:
+def pack_sentence(sentence: str, *, heading: str = "", chunk: str = "", ranked: bool = True) -> str:
     """A passage for :class:`ExtractiveReranker`: one sentence, its heading, its chunk's name.
 
     Passages of one chunk stand next to each other in text order, so that a sentence is read
-    with its neighbours, and chunks stand best first. Text without this packing is scored as
-    a chunk of one sentence.
+    with its neighbours, and chunks stand best first; where nothing ranked them, ``ranked`` is
+    off, and each counts as a best one. Text without this packing is scored as a chunk of one
+    sentence.
     """
-    return _MARK.join((sentence, heading, chunk))
+    parts = (sentence, heading, chunk)
+    return _MARK.join(parts if ranked else (*parts, _UNRANKED))
 
 
 class ExtractiveReranker(Reranker):
@@ -153,11 +157,10 @@ class ExtractiveReranker(Reranker):
 
 
 def _unit(analyzer: Analyzer, passage: str, number: int) -> _Unit:
-    text, heading, chunk = (*passage.split(_MARK), "", "")[:3]
+    text, heading, chunk, order = (*passage.split(_MARK), "", "", "")[:4]
     tokens = tuple(analyzer.tokens(text))
-    return _Unit(
-        text, tokens, frozenset(tokens), frozenset(analyzer.tokens(heading)), chunk or f"#{number}"
-    )
+    held, above = frozenset(tokens), frozenset(analyzer.tokens(heading))
+    return _Unit(text, tokens, held, above, chunk or f"#{number}", order != _UNRANKED)
 
 
 def _asked(analyzer: Analyzer, query: str, units: Sequence[_Unit]) -> _Asked:
@@ -207,7 +210,7 @@ def _overlap(units: Sequence[_Unit], asked: _Asked) -> dict[str, NDArray[np.floa
         "names_missing": _missing(around, asked.weights, asked.named),
         "numbers_missing": _missing(around, asked.weights, asked.numeric),
         "focus": 1 - _missing(held, asked.weights, asked.focus) if asked.focus else coverage * 0,
-        "rank": 1.0 / (1.0 + group),
+        "rank": 1.0 / (1.0 + group * np.array([u.ranked for u in units])),
     }
 
 

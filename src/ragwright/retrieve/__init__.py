@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._adaptive import Balance, balance, held_share, unknown_share
+from ._asking import json_object
 from ._channels import candidates
 from ._conditions import parse_filter, parse_soft_filter
 from ._databases import (
@@ -87,6 +88,7 @@ __all__ = [
     "explain",
     "held_share",
     "iterate",
+    "json_object",
     "load_glossary",
     "merge_hits",
     "mine_glossary",

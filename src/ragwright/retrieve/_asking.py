@@ -9,6 +9,7 @@ does not know) is raised.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -92,15 +93,39 @@ def asked(asking: Asking[T]) -> Flow[Told[T]]:
     return Told(None, fault) if fault else Told(asking.parse(reply.text))
 
 
+_THOUGHT = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
+_FENCE = re.compile(r"```(?P<kind>\w*)[ \t]*\n(?P<inner>.*?)\n?[ \t]*```", re.DOTALL)
+_FENCE_LINE = re.compile(r"^[ \t]*```", re.MULTILINE)
+
+
+def unwrapped(text: str) -> tuple[str, str]:
+    """The language of the one code fence around a reply, and what it holds.
+
+    A thought before it is left out. The language is in small letters, and empty where the fence
+    names none, where there is no fence, and where there are several.
+    """
+    bare = _THOUGHT.sub("", text, count=1) if _THOUGHT.match(text) else text
+    bare = bare.strip()
+    fence = _FENCE.fullmatch(bare)
+    if fence is None or _FENCE_LINE.search(fence["inner"]):
+        return "", bare
+    return fence["kind"].lower(), fence["inner"].strip()
+
+
 def json_object(text: str, keys: Mapping[str, type]) -> dict[str, Any]:
     """The one JSON object that a reply is, with exactly these keys and kinds of value.
+
+    One code fence around it and one ``<think>`` block before it are let pass.
 
     Raises:
         ValueError: It is something else; the message says what.
     """
+    language, inner = unwrapped(text)
+    if language not in {"", "json"}:
+        raise ValueError(f"the reply is a block of {language}, not JSON")
     try:
-        found = json.loads(text)
-    except ValueError as error:
+        found = json.loads(inner)
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"the reply is not JSON ({error})") from error
     if not isinstance(found, dict):
         raise ValueError("the reply is not a JSON object")

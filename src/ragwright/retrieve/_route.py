@@ -17,9 +17,6 @@ from ._tables import Database
 RouteKind: TypeAlias = Literal["index", "sql", "corpus", "none"]
 RouteMethod: TypeAlias = Literal["index", "rules", "model"]
 
-_CODE_FENCE = re.compile(r"\s*```(?:json)?[ \t]*\n(.*?)\n[ \t]*```\s*", re.DOTALL | re.IGNORECASE)
-_THOUGHT = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
-
 
 @dataclass(frozen=True, slots=True)
 class RouteOptions:
@@ -50,6 +47,7 @@ class Route:
         split: It asks for several things that are better searched for one by one.
         database: The database of the route ``sql``.
         notes: What went wrong on the way.
+        instead: Other routes that a dry run has to count beside this one, at most.
     """
 
     kind: RouteKind
@@ -58,6 +56,7 @@ class Route:
     split: bool = False
     database: str = ""
     notes: tuple[str, ...] = ()
+    instead: tuple[RouteKind, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +80,9 @@ def route(question: str, options: RouteOptions, scene: RouteScene | None = None)
     """The route of a question that stands alone.
 
     With ``model``, the reply is read strictly; where it cannot be used even after one re-ask,
-    the rules decide and a note says so. A dry run counts the route as ``index`` unless the
-    rules say ``corpus``, and as ``corpus`` at most.
+    the rules decide and a note says so. A dry run counts the plain index at least, what the
+    rules say, and at most every route that the model may choose (their sum, since which is the
+    dearest is not known here), with rewriting and splitting.
     """
     shown = scene or RouteScene()
     if options.method == "index":
@@ -95,13 +95,22 @@ def route(question: str, options: RouteOptions, scene: RouteScene | None = None)
         note = "no chat model is set that could route: the rules did"
         return replace(ruled, notes=(*ruled.notes, note))
     told = yield from asked(_question_for(model, question, shown, ruled))
-    planned = yield from branch(0, int(ruled.kind == "corpus"), 1)
+    planned = yield from branch(0, 1, 2)
     if planned is not None:
-        return replace(ruled, kind="corpus" if planned else "index")
+        return (Route("index", ruled.reason), ruled, _dearest(ruled, shown))[planned]
     if told.value is None:
         note = f"the router's reply could not be used ({told.why}): the rules did"
         return replace(ruled, notes=(*ruled.notes, note))
     return replace(told.value, reason=f"{told.value.reason} ({model})")
+
+
+def _dearest(ruled: Route, scene: RouteScene) -> Route:
+    """All that a routed question may take: the index, every chunk, and a database that fails."""
+    usable = [d for d in scene.databases if not d.problem and scene.chats]
+    if not usable:
+        return Route("index", ruled.reason, rewrite=True, split=True, instead=("corpus",))
+    largest = max(usable, key=lambda d: sum(len(t.columns) for t in d.tables)).options.name
+    return Route("sql", ruled.reason, True, True, largest, instead=("corpus",))
 
 
 def route_by_rules(question: str, scene: RouteScene) -> Route:
@@ -183,9 +192,7 @@ def _question_for(model: str, question: str, scene: RouteScene, ruled: Route) ->
     kinds = ["index", "corpus", "none", *(["sql"] if usable else [])]
 
     def parse(text: str) -> Route:
-        bare = _THOUGHT.sub("", text, count=1)
-        fence = _CODE_FENCE.fullmatch(bare)
-        found = json_object(fence[1] if fence else bare.strip(), _KEYS)
+        found = json_object(text, _KEYS)
         if found["route"] not in kinds:
             raise ValueError(f"the route {found['route']!r} is none of {', '.join(kinds)}")
         chosen = found["database"] if found["route"] == "sql" else ""

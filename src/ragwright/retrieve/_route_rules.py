@@ -102,7 +102,8 @@ UNITS: tuple[Rule, ...] = (
         rf"\b(?:list|name|show(?: me)?|give(?: me)?|find|which|what|liste[rz]?|donne[rz]?(?:-moi)?"
         rf"|montre[rz]?(?:-moi)?|quel(?:le)?s(?: sont)?|nenne|liste|zeige|welche|lista|enumera"
         rf"|qué|cuáles son)\b(?: me)?(?: (?:all|every|the|of|toutes|tous|les|alle|die|todos|todas"
-        rf"|los|las)){{0,4}} {_UNITS} (?:(?:that|which|who|qui|où|die|der|que) )?(?:\w+ )?{_MENTIONS}\b",
+        rf"|los|las)){{0,4}} {_UNITS} (?:(?:that|which|who|qui|où|die|der|que) )?"
+        rf"(?:\w+ )?{_MENTIONS}\b",
         "it asks for the documents or passages on something",
     ),
     _rule(
@@ -145,7 +146,8 @@ CORPUS: tuple[Rule, ...] = (
         r"|overall|are (?:mentioned|named|listed|described|cited)"
         r"|(?:mention|name|cite|describe|list)\b|au total|en tout"
         r"|sont (?:mentionnés?|mentionnées?|cités?|citées?|nommés?|décrits?)"
-        r"|insgesamt|werden (?:\w+ ){0,6}(?:erwähnt|genannt)|en total|se (?:mencionan|citan|nombran))",
+        r"|insgesamt|werden (?:\w+ ){0,6}(?:erwähnt|genannt)|en total"
+        r"|se (?:mencionan|citan|nombran))",
         "it counts over everything",
     ),
     _rule(

@@ -11,7 +11,7 @@ from typing import Any
 from ..core import Hit, MetaValue, StatementError, neutral, render, shipped_mapping, text_hash
 from ..flow import ChatReply, Flow, Message, SqlReply, branch, chat, sql
 from ..models import words
-from ._asking import json_object, object_schema
+from ._asking import json_object, object_schema, unwrapped
 from ._tables import Database, Table
 from ._target import Retrieved
 
@@ -20,8 +20,6 @@ MOST_TABLES = 40
 
 _MAX_TOKENS = 600
 _SCHEMA = object_schema({"statement": {"type": "string"}})
-_THOUGHT = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
-_FENCE = re.compile(r"\s*```(?P<kind>\w*)[ \t]*\n(?P<inner>.*?)\n?[ \t]*```\s*", re.DOTALL)
 
 
 def sql_context(question: str, database: Database, model: str) -> Flow[Retrieved]:
@@ -75,16 +73,12 @@ def read_statement(reply: ChatReply) -> str:
     """
     if reply.finish == "length":
         raise StatementError(f"the reply was cut at {_MAX_TOKENS} tokens")
-    text = _THOUGHT.sub("", reply.text, count=1).strip()
-    fence = _FENCE.fullmatch(text)
-    if fence and "```" in fence["inner"]:
-        raise StatementError("the reply holds several blocks, one is due")
-    if fence and fence["kind"].lower() in {"sql", "sqlite", "postgresql", "postgres"}:
-        found = fence["inner"].strip()
+    kind, inner = unwrapped(reply.text)
+    if kind in {"sql", "sqlite", "postgresql", "postgres"}:
+        found = inner
     else:
         try:
-            inner = fence["inner"] if fence and fence["kind"].lower() in {"", "json"} else text
-            found = str(json_object(inner.strip(), {"statement": str})["statement"]).strip()
+            found = str(json_object(reply.text, {"statement": str})["statement"]).strip()
         except ValueError as error:
             raise StatementError(f"no statement in the reply: {error}") from error
     if not found:
