@@ -27,6 +27,12 @@ def names(text: str) -> list[str]:
         ("Elle est née à Aix-en-Provence et vit à Lyon.", ["Aix-en-Provence", "Lyon"]),
         ("error C2065 follows app_w304 at once", ["C2065", "app_w304"]),
         ("The Of In And", []),
+        ("Measure it. Water drips: Replace the seal.\nSafety valve", []),
+        ("Madison is a suburb. She moved to Madison.", ["Madison", "Madison"]),
+        ("NASA launched it. YouTube shows it.", ["NASA", "YouTube"]),
+        ("## VLV_e215 Safety valve leaks\n", ["VLV_e215"]),
+        ("VLV_e215: Check VLV_e212 first.", ["VLV_e215", "VLV_e212"]),
+        ("Measure APP_w304 at once.", ["APP_w304"]),
         ("nothing here at all", []),
         ("", []),
         ("東京タワーは「高い」です。", []),
@@ -45,6 +51,13 @@ def test_names_of_the_question_and_of_the_own_title_are_not_followed() -> None:
     found = leads("Where did the singer of Hello Love live?", [passage], ANALYZER, 10)
     assert [lead.name for lead in found] == ["Hank Snow", "Nashville"]
     assert found[0].weight >= found[1].weight > 0
+
+
+def test_a_word_that_begins_a_sentence_is_a_name_where_another_passage_says_so() -> None:
+    first = hit(1, "One", "Madison has a harbour. Measure twice.")
+    assert [lead.name for lead in leads("Where?", [first], ANALYZER, 5)] == []
+    second = hit(2, "Two", "He went to Madison.")
+    assert [lead.name for lead in leads("Where?", [first, second], ANALYZER, 5)] == ["Madison"]
 
 
 def test_better_passages_and_sentences_near_the_question_count_more() -> None:

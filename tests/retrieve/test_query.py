@@ -94,10 +94,38 @@ def test_a_glossary_speaks_to_the_dense_channel_and_needs_no_model() -> None:
     glossary = Glossary({"APP_w304": (Meaning("pedal sensor"),)})
     chosen = QueryOptions(("glossary",))
     found, notes = Driver("never").run(query_variants("app_W304!", TARGET, chosen, glossary))
-    assert found == (Variant("app_W304!", ""), Variant("", "app_W304! (pedal sensor)"))
+    assert found == (Variant("app_W304!", "app_W304! (pedal sensor)"),)
     assert notes == ("glossary: APP_w304 = pedal sensor",)
     found, _ = Driver("never").run(query_variants("a pump", TARGET, chosen, glossary))
     assert found == (Variant("a pump", "a pump"),)
+
+
+def test_several_meanings_are_wordings_that_count_as_one() -> None:
+    glossary = Glossary({"X1": (Meaning("the pump"), Meaning("the fan"))})
+    flow = query_variants("X1", TARGET, QueryOptions(("glossary",)), glossary)
+    found, _ = Driver("never").run(flow)
+    assert found == (Variant("X1", "X1 (the pump)", 0.5), Variant("X1", "X1 (the fan)", 0.5))
+    chosen = options("glossary", "rewrite", original=0.0)
+    driver = Driver(rewritten("X1 meaning"))
+    found, _ = driver.run(query_variants("What is X1?", TARGET, chosen, glossary))
+    assert [v.keyword for v in found] == ["", "", "X1 meaning"]
+    assert [v.weight for v in found] == [0.5, 0.5, 1.0]
+
+
+def test_what_was_added_to_a_long_question_is_not_cut_away() -> None:
+    long = "filter " * 100
+    flow = query_variants(long.strip(), TARGET, options("query2doc"), limit=1_000)
+    found, notes = Driver("Turn the cap.").run(flow)
+    assert max(len(text) for v in found for text in (v.keyword, v.dense)) <= 1_000
+    assert found[1].keyword.endswith(" Turn the cap.")
+    assert found[1].dense == f"{long.strip()} [SEP] Turn the cap."
+    assert set(found[1].keyword.split()) == {"filter", "Turn", "the", "cap."}
+    assert "of 699 characters" in notes[-1]
+    glossary = Glossary({"X1": (Meaning("the pump"),)})
+    flow = query_variants("X1 " + "a " * 490, TARGET, QueryOptions(("glossary",)), glossary, 990)
+    (only,), _ = Driver("never").run(flow)
+    assert len(only.dense) <= 990
+    assert only.dense.endswith("(the pump)")
 
 
 def test_methods_add_up_and_follow_the_rewrite() -> None:

@@ -15,7 +15,8 @@ from ragwright.core import (
     ChannelScore,
     ConfigError,
     Hit,
-    ModelReplyError,
+    MissingKeyError,
+    ModelRefusedError,
     RetrieveError,
     Rung,
 )
@@ -137,10 +138,42 @@ def test_both_orders_are_fused_where_the_search_has_a_weight(reranked: Rerank) -
     assert alone[0].channels["rerank"] == second.channels["rerank"]
 
 
-def test_missing_scores_fail_by_name(reranked: Rerank, server: ScriptedServer) -> None:
+@pytest.mark.parametrize("model", ["acme:ranker", "acme:chat", "embed:acme:large"])
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (Reply(status=500, error="broken"), "ModelUnavailableError"),
+        (Reply(malformed="html"), "ModelReplyError"),
+        (Reply(malformed="reset"), "ModelUnavailableError"),
+    ],
+)
+def test_a_model_that_fails_leaves_the_search_s_order_and_a_note(
+    reranked: Rerank, server: ScriptedServer, model: str, reply: Reply, why: str
+) -> None:
+    server.play(reply)
+    found, (note,) = reranked(model=model)
+    assert found == HITS
+    assert note.startswith(f"not reranked, the search's order stays: {why}")
+
+
+def test_missing_scores_are_told(reranked: Rerank, server: ScriptedServer) -> None:
     server.play(Reply(malformed="no_choices"))
-    with pytest.raises(ModelReplyError, match="2 scores for 3"):
-        reranked(model="acme:ranker")
+    found, (note,) = reranked(model="acme:ranker")
+    assert found == HITS
+    assert "2 scores for 3" in note
+
+
+@pytest.mark.parametrize("model", ["acme:ranker", "acme:chat", "embed:acme:large"])
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [(Reply.bad_key(), MissingKeyError), (Reply.unknown_model(), ModelRefusedError)],
+)
+def test_a_wrong_key_or_model_is_raised(
+    reranked: Rerank, server: ScriptedServer, model: str, reply: Reply, error: type[Exception]
+) -> None:
+    server.play(reply)
+    with pytest.raises(error):
+        reranked(model=model)
 
 
 class Nan(Reranker):

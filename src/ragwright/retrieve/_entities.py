@@ -2,14 +2,16 @@
 
 What marks a name is the same in every language with capital letters: words that begin with
 one and stand together, perhaps with a particle between them (*Treaty of Rome*, *Ludwig van
-Beethoven*). German writes every noun so; there the rarity of a name in the corpus decides.
+Beethoven*). A sentence or a heading begins with a capital too: a single word there is a name
+only where it is one within a sentence as well. German writes every noun so; there the rarity
+of a name in the corpus decides.
 Scripts without capitals still have codes and quotation marks.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..core import Hit
@@ -28,6 +30,7 @@ _QUOTED = re.compile(
 )
 _SENTENCE = re.compile(r"(?<=[.!?…。！？])[\s\"”»)]+(?=\S)|\n+")
 _CODE = re.compile(r"(?=[^\s]*\d)(?=[^\s]*[^\W\d_])[\w.:#/+-]+")
+_BEGINS = ":：|•"
 _LONGEST = 8
 """Words of a name; longer runs are headings in capitals."""
 
@@ -44,19 +47,57 @@ class Lead:
     hits: tuple[int, ...] = ()
 
 
-def named(text: str, analyzer: TokenSource) -> Iterator[tuple[str, int]]:
+def named(
+    text: str, analyzer: TokenSource, inside: frozenset[str] | None = None
+) -> Iterator[tuple[str, int]]:
     """Names, quoted texts and codes of a text, as written, with the number of their sentence.
 
     A name that is nothing but function words (*The*, *In*) is none; such words at its head are
-    left out (*The Beatles* gives *Beatles*). One name may come several times.
+    left out (*The Beatles* gives *Beatles*). A single word that begins a sentence is one where
+    ``inside``, the capitalised words within sentences, holds it (those of this text where
+    None). One name may come several times.
     """
+    inside = within([text]) if inside is None else inside
     for number, sentence in enumerate(_SENTENCE.split(text[:_READ])):
         for match in _QUOTED.finditer(sentence):
             yield next(g for g in match.groups() if g).strip(" ,.;"), number
-        for run in _runs(sentence):
-            name = _trimmed(run, analyzer)
-            if name:
-                yield name, number
+        for run, begins in _runs(sentence):
+            for part in _parts(run, inside) if begins else (run,):
+                name = _trimmed(part, analyzer)
+                if name:
+                    yield name, number
+
+
+def within(texts: Iterable[str]) -> frozenset[str]:
+    """The capitalised words that stand within a sentence of the texts, not at its beginning."""
+    found: set[str] = set()
+    for text in texts:
+        for sentence in _SENTENCE.split(text[:_READ]):
+            for run, begins in _runs(sentence):
+                if begins:
+                    # *VLV_e215 Safety …*: the code is a label, the sentence begins behind it.
+                    run = run[2:] if _is_code(run[0]) else run[1:]
+                found.update(run)
+    return frozenset(found)
+
+
+def _parts(run: list[str], inside: frozenset[str]) -> Iterator[list[str]]:
+    """The names in a run that begins a sentence or a heading.
+
+    Codes there are labels: what stands beside one is not part of its name.
+    """
+    codes = [at for at, word in enumerate(run) if _is_code(word)]
+    starts = sorted({0, *codes, *(at + 1 for at in codes)})
+    for start, end in zip(starts, [*starts[1:], len(run)], strict=True):
+        part = run[start:end]
+        own = [word for word in part if word not in _PARTICLES]
+        if len(own) > 1 or (own and (_is_code(own[0]) or _is_marked(own[0], inside))):
+            yield part
+
+
+def _is_marked(word: str, inside: frozenset[str]) -> bool:
+    """True where a word is a name wherever it stands: by its capitals, or as elsewhere."""
+    return word in inside or any(letter.isupper() for letter in word[1:])
 
 
 def leads(question: str, hits: Sequence[Hit], analyzer: TokenSource, most: int) -> tuple[Lead, ...]:
@@ -79,12 +120,13 @@ def leads(question: str, hits: Sequence[Hit], analyzer: TokenSource, most: int) 
     weights: dict[tuple[str, ...], float] = {}
     names: dict[tuple[str, ...], str] = {}
     places: dict[tuple[str, ...], list[int]] = {}
+    inside = within(hit.text for hit in hits)
     for place, hit in enumerate(hits):
         own = frozenset(analyzer.tokens(hit.title))
         sentences = _SENTENCE.split(hit.text[:_READ])
         shares = [len(asked.intersection(analyzer.tokens(s))) for s in sentences]
         best: dict[tuple[str, ...], float] = {}
-        for name, number in named(hit.text, analyzer):
+        for name, number in named(hit.text, analyzer, inside):
             key = tuple(analyzer.tokens(name))
             if not key or asked.issuperset(key) or own.issuperset(key):
                 continue
@@ -112,24 +154,30 @@ def uncovered(question: str, texts: Sequence[str], analyzer: TokenSource) -> str
     return " ".join(rest)
 
 
-def _runs(sentence: str) -> Iterator[list[str]]:
-    """Runs of capitalised words with particles between them, and codes."""
+def _runs(sentence: str) -> Iterator[tuple[list[str], bool]]:
+    """Runs of capitalised words with particles between them, and codes.
+
+    With each run whether it begins the sentence, a line of a table or what a colon announces.
+    """
     run: list[str] = []
-    end = 0
+    end, first, begins = 0, True, True
     for match in _WORD.finditer(sentence):
         word = match[0]
-        if run and sentence[end : match.start()].strip(" "):
-            yield run
+        between = sentence[end : match.start()]
+        if run and between.strip(" "):
+            yield run, begins
             run = []
-        end = match.end()
+        if not run:
+            begins = first or any(mark in between for mark in _BEGINS)
+        end, first = match.end(), False
         inside = bool(run) and (word.isdigit() or word in _PARTICLES)
         if inside or word[0].isupper() or word[0].istitle() or _is_code(word):
             run.append(word)
         elif run:
-            yield run
+            yield run, begins
             run = []
     if run:
-        yield run
+        yield run, begins
 
 
 def _trimmed(run: list[str], analyzer: TokenSource) -> str:

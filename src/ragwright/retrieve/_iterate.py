@@ -59,20 +59,27 @@ class IterateOptions:
             )
 
 
-def iterate(query: str, target: Target, options: IterateOptions, once: Once) -> Flow[Retrieved]:
+def iterate(
+    query: str, target: Target, options: IterateOptions, once: Once, k: int | None = None
+) -> Flow[Retrieved]:
     """Retrieve, read, retrieve again with what was read, up to ``rounds`` times.
 
     ``entities`` follows names that the passages hold and the question does not, each searched
     with the words of the question its passage leaves uncovered. ``model`` answers from the
     passages and writes the next query, until it is satisfied (SPEC D3). The first ``keep`` of
-    the first round stay where they are; the other places go to the best of all rounds. A
-    result has as many hits as the largest round. The notes name what was searched.
+    the first round stay where they are; the other places go to the best of all rounds. With
+    soft filters each rung is put in order by itself, the heavier one first. A result has as
+    many hits as the largest round. What a later round's channels say of a hit is named ``hop
+    …``: it was asked for another query. The notes name what was searched, and hold those of
+    all rounds.
 
     Args:
         query: The question.
         target: What is searched.
         options: How.
-        once: One round of retrieval.
+        once: One round of retrieval, without stages that need the final hits (selection,
+            expansion).
+        k: Hits that are wanted in the end, where rounds give more of them; None for all.
 
     Raises:
         RagwrightError: What ``once`` raises in the first round; in later ones all but model
@@ -84,7 +91,7 @@ def iterate(query: str, target: Target, options: IterateOptions, once: Once) -> 
         return first
     # A query that was cut for searching is not read at full length either.
     question = query.strip()[: max(len(first.query), _LEAST_READ)]
-    state = _State(question, first, options)
+    state = _State(question, first, options, k)
     if options.method == "entities":
         yield from _follow(state, target, once)
     else:
@@ -99,6 +106,7 @@ class _State:
     query: str
     first: Retrieved
     options: IterateOptions
+    wanted: int | None = None
     notes: list[str] = field(default_factory=list)
     scores: dict[str, float] = field(default_factory=dict)
     hits: dict[str, Hit] = field(default_factory=dict)
@@ -111,7 +119,8 @@ class _State:
         """Fuse one round in; ``share`` is how much a hit of it counts."""
         self.size = max(self.size, len(hits))
         for rank, hit in enumerate(hits, 1):
-            self.hits.setdefault(hit.chunk_id, hit)
+            if hit.chunk_id not in self.hits:
+                self.hits[hit.chunk_id] = hit if hits is self.first.hits else _hopped(hit)
             gain = share(hit) / (_DAMPING + rank)
             self.scores[hit.chunk_id] = self.scores.get(hit.chunk_id, 0.0) + gain
 
@@ -119,22 +128,46 @@ class _State:
         """Chunk ids by fused score, ties by id."""
         return sorted(self.scores, key=lambda key: (-round(self.scores[key], 6), key))
 
+    def head(self) -> list[str]:
+        """Chunk ids of the first round that keep their ranks."""
+        hits = self.first.hits[: self.wanted]
+        return [hit.chunk_id for hit in hits[: math.ceil(self.options.keep * len(hits))]]
+
     def order(self) -> list[str]:
-        """The final order: the head of the first round, then by fused score."""
-        kept = math.ceil(self.options.keep * len(self.first.hits))
-        head = [hit.chunk_id for hit in self.first.hits[:kept]]
-        return [*head, *(key for key in self.ranked() if key not in head)][: self.size]
+        """The final order: by rung, the head of the first round, then by fused score."""
+        head = dict.fromkeys(self.head())
+        order = [*head, *(key for key in self.ranked() if key not in head)]
+        order.sort(key=self._rung)
+        return order[: self.size]
+
+    def _rung(self, key: str) -> float:
+        rung = self.hits[key].rung
+        return 0.0 if rung is None else -rung.weight
 
     def result(self) -> Retrieved:
-        """All rounds as one result; scores fall with the rank."""
+        """All rounds as one result; within a rung scores fall with the rank."""
         order = self.order()
-        kept = math.ceil(self.options.keep * len(self.first.hits))
-        top = max((self.scores[key] for key in order[kept:]), default=0.0)
+        head = set(self.head())
+        top = max((self.scores[key] for key in order if key not in head), default=0.0)
         hits = []
         for rank, key in enumerate(order, 1):
-            score = top + 1 / (_DAMPING + rank) if rank <= kept else self.scores[key]
+            score = top + 1 / (_DAMPING + rank) if key in head else self.scores[key]
             hits.append(replace(self.hits[key], rank=rank, score=round(score, 6)))
-        return replace(self.first, hits=tuple(hits), notes=(*self.first.notes, *self.notes))
+        notes = tuple(dict.fromkeys((*self.first.notes, *self.notes)))
+        return replace(self.first, hits=tuple(hits), notes=notes)
+
+    def told(self, number: int, rounds: Sequence[Retrieved]) -> None:
+        """Keep the notes of one round's searches that no earlier one gave."""
+        known = set(self.first.notes)
+        fresh = dict.fromkeys(note for found in rounds for note in found.notes)
+        for note in fresh:
+            if note not in known and not any(n.endswith(f": {note}") for n in self.notes):
+                self.notes.append(f"round {number}: {note}")
+
+
+def _hopped(hit: Hit) -> Hit:
+    """A hit of a later round: its channels speak of another query than the question."""
+    return replace(hit, channels={f"hop {name}": said for name, said in hit.channels.items()})
 
 
 def _follow(state: _State, target: Target, once: Once) -> Flow[None]:
@@ -155,10 +188,11 @@ def _follow(state: _State, target: Target, once: Once) -> Flow[None]:
         found, faults = yield from _searched(queries, once)
         best = chosen[0].weight
         for lead, result in zip(chosen, found, strict=True):
-            state.add(result, _shares(lead, math.sqrt(lead.weight / best), analyzer))
+            state.add(result.hits, _shares(lead, math.sqrt(lead.weight / best), analyzer))
         names = ", ".join(lead.name for lead in chosen)
         state.notes.append(f"round {number} followed {len(chosen)} names: {names}")
         state.notes += faults
+        state.told(number, found)
         fresh = [key for key in state.ranked() if key not in known]
         read = [state.hits[key] for key in fresh[: options.passages]]
 
@@ -217,17 +251,17 @@ def _shares(lead: Lead, weight: float, analyzer: TokenSource) -> Callable[[Hit],
     return share
 
 
-def _searched(queries: Sequence[str], once: Once) -> Flow[tuple[list[tuple[Hit, ...]], list[str]]]:
-    """Hits of follow-up searches run side by side, and a note for each that a model failed."""
+def _searched(queries: Sequence[str], once: Once) -> Flow[tuple[list[Retrieved], list[str]]]:
+    """Results of follow-up searches run side by side, and a note for each that a model failed."""
     outcomes = yield from gather([once(query) for query in queries], settle=True)
-    found: list[tuple[Hit, ...]] = []
+    found: list[Retrieved] = []
     faults: list[str] = []
     for query, outcome in zip(queries, outcomes, strict=True):
         if isinstance(outcome, ModelError):
             faults.append(f"the search for {query!r} failed: {outcome.what}")
-            found.append(())
+            found.append(Retrieved(query, ()))
         else:
-            found.append(settled(outcome).hits)
+            found.append(settled(outcome))
     return found, faults
 
 
@@ -272,8 +306,9 @@ def _read(state: _State, once: Once) -> Flow[None]:
             return
         searched.append(text)
         found, faults = yield from _searched([text], once)
-        state.add(found[0], lambda hit: 1.0)
+        state.add(found[0].hits, lambda hit: 1.0)
         state.notes += [f"round {number} searched: {text}", *faults]
+        state.told(number, found)
 
 
 def _question(state: _State, searched: Sequence[str]) -> Asking[_Verdict]:

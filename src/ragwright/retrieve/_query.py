@@ -10,7 +10,8 @@ The methods, in the order in which they are applied whatever order they are name
 ``query2doc``   a passage, appended: the keyword channel gets the question five times and the
                 passage, the dense channel question, separator, passage (Wang, Yang and Wei, 2023).
 ``glossary``    the meaning of each code in the question, for the dense channel; the keyword
-                channel keeps the question, where the code itself is the best evidence. No model.
+                channel keeps the question, where the code itself is the best evidence. Both are
+                one wording for each meaning. No model.
 
 A rewrite, and subqueries together, must hold every code of the question, or they are refused.
 The question as asked stays in with a weight of its own. Whatever a model does wrong ends in a
@@ -75,13 +76,20 @@ class QueryOptions:
 
 
 def query_variants(
-    query: str, target: Target, options: QueryOptions, glossary: Glossary | None = None
+    query: str,
+    target: Target,
+    options: QueryOptions,
+    glossary: Glossary | None = None,
+    limit: int = 10_000,
 ) -> Flow[Variants]:
     """The wordings in which a query is searched, and notes that say what they are.
 
     Without methods, and where every method fails, that is the query alone with weight 1. Each
     method counts as much as the question: n passages of hyde, or n meanings of a code, have a
-    weight of 1/n each; every subquery has 1, since each asks for something of its own.
+    weight of 1/n each; every subquery has 1, since each asks for something of its own. With
+    meanings the question is searched as it is by keyword and spelled out by vectors, as one
+    wording. Of a wording that would exceed ``limit`` characters the question's end is cut, so
+    that what was added to it stays.
 
     Raises:
         MissingKeyError: The environment holds no key for the model.
@@ -99,12 +107,14 @@ def query_variants(
         made += [Variant(part, part) for part in parts if part not in {query, main}]
     if "hyde" in chosen:
         if dense:
-            made += yield from _hypothetical(main, options, notes)
+            made += yield from _hypothetical(main, options, notes, limit)
         else:
             notes.append("hyde left out: this index has no vectors")
     if "query2doc" in chosen:
-        made += yield from _expanded(main, options, notes)
-    meant = _meant(query, options, glossary, notes) if "glossary" in chosen and dense else []
+        made += yield from _expanded(main, options, notes, limit)
+    meant: list[str] = []
+    if "glossary" in chosen and dense:
+        meant = _meant(query, options, glossary, notes, limit)
     if not dense and "glossary" in chosen:
         notes.append("glossary left out: this index has no vectors")
     return tuple(_with_original(query, main, made, meant, options)), tuple(notes)
@@ -114,18 +124,23 @@ def _with_original(
     query: str,
     main: str,
     made: list[Variant],
-    meant: list[Variant],
+    meant: list[str],
     options: QueryOptions,
 ) -> list[Variant]:
     """All wordings, the question as asked first; where nothing else is left, it counts 1."""
     weight = options.original if made else 1.0
     first: list[Variant] = []
-    if weight > 0:
-        # With its codes spelled out, the dense channel does without the codes alone.
-        first.append(Variant(query, "" if meant else query, weight))
-    elif not any(variant.keyword for variant in made):
-        first.append(Variant(main, ""))
-    return [*first, *meant, *made]
+    if weight > 0 and meant:
+        # One wording a meaning, so that its two channels are weighed against each other: ranks
+        # alone would let a meaning beat the code that a chunk holds.
+        first = [Variant(query, text, weight / len(meant)) for text in meant]
+    elif weight > 0:
+        first = [Variant(query, query, weight)]
+    else:
+        if not any(variant.keyword for variant in made):
+            first.append(Variant(main, ""))
+        first += [Variant("", text, 1 / len(meant)) for text in meant]
+    return [*first, *made]
 
 
 def _rewritten(query: str, options: QueryOptions, notes: list[str]) -> Flow[str]:
@@ -182,14 +197,16 @@ def _passage(query: str, options: QueryOptions, sample: int) -> Flow[Told[str]]:
     )
 
 
-def _hypothetical(query: str, options: QueryOptions, notes: list[str]) -> Flow[list[Variant]]:
+def _hypothetical(
+    query: str, options: QueryOptions, notes: list[str], limit: int
+) -> Flow[list[Variant]]:
     """Passages that might answer the query, for the dense channel."""
     count = options.passages
     outcomes = yield from gather(
         [_passage(query, options, sample) for sample in range(count)], settle=True
     )
     told = [settled(outcome) for outcome in outcomes]
-    texts = list(dict.fromkeys(one.value for one in told if one.value is not None))
+    texts = list(dict.fromkeys(one.value[:limit] for one in told if one.value is not None))
     failed = [one.why for one in told if one.value is None]
     if failed:
         notes.append(f"{len(failed)} of {count} hyde passages left out: {failed[0]}")
@@ -197,20 +214,38 @@ def _hypothetical(query: str, options: QueryOptions, notes: list[str]) -> Flow[l
     return [Variant("", text, 1 / len(texts), passage=True) for text in texts]
 
 
-def _expanded(query: str, options: QueryOptions, notes: list[str]) -> Flow[list[Variant]]:
+def _expanded(
+    query: str, options: QueryOptions, notes: list[str], limit: int
+) -> Flow[list[Variant]]:
     """The query and a passage in one text."""
     told = yield from _passage(query, options, 0)
     if told.value is None:
         notes.append(f"no query2doc passage: {told.why}")
         return []
-    notes.append(f"query2doc passage: {told.value}")
-    keyword = " ".join([query] * _REPEATS + [told.value])
-    return [Variant(keyword, f"{query}{options.separator}{told.value}")]
+    passage = told.value[: limit // 2]
+    notes.append(f"query2doc passage: {passage}")
+    short = _cut(query, (limit - len(passage)) // _REPEATS - 1)
+    if short != query:
+        notes.append(
+            f"query2doc: the question's first {len(short)} of {len(query)} characters stand "
+            f"{_REPEATS} times before the passage"
+        )
+    keyword = " ".join([short] * _REPEATS + [passage])
+    added = f"{options.separator}{passage}"
+    return [Variant(keyword, _cut(query, limit - len(added)) + added)]
+
+
+def _cut(text: str, most: int) -> str:
+    """The beginning of a text, at most so many characters; no word is cut in two."""
+    if len(text) <= most:
+        return text
+    short = text[: max(0, most)]
+    return short[: short.rfind(" ")] if " " in short and not text[most].isspace() else short
 
 
 def _meant(
-    query: str, options: QueryOptions, glossary: Glossary | None, notes: list[str]
-) -> list[Variant]:
+    query: str, options: QueryOptions, glossary: Glossary | None, notes: list[str], limit: int
+) -> list[str]:
     """The query with the meanings of its codes, for the dense channel."""
     if glossary is None or not glossary.entries:
         notes.append("glossary left out: there is none")
@@ -218,7 +253,8 @@ def _meant(
     found = glossary.expand(query, options.meanings)
     notes += [f"glossary: {term} = {meaning.text}" for term, meaning in found.used]
     notes += found.notes
-    return [Variant("", text, 1 / len(found.texts)) for text in found.texts]
+    added = [text.removeprefix(query) for text in found.texts]
+    return [f"{_cut(query, limit - len(more))}{more}"[:limit] for more in added]
 
 
 _ONE = object_schema({"query": {"type": "string"}})

@@ -15,13 +15,16 @@ from ..core import (
     ConfigError,
     Hit,
     Mapped,
+    MissingKeyError,
+    ModelError,
+    ModelRefusedError,
     RetrieveError,
     option,
     passage_values,
     render,
     shipped_mapping,
 )
-from ..flow import ChatReply, Flow, Message, branch, chat, embed, gather, rerank
+from ..flow import ChatReply, Flow, Message, branch, chat, embed, gather, rerank, settled
 from ..models import ExtractiveReranker, pack_sentence, sentence_spans
 from ._fusion import rrf
 
@@ -102,31 +105,46 @@ def rerank_hits(query: str, hits: Sequence[Hit], options: RerankOptions) -> Flow
     the share of hits it is not behind. With ``search_weight`` both orders are fused by their
     ranks (:func:`rrf`, k 60), for a model that is not surely better than the search. Ties
     keep the order of the search. Hits on a higher rung of relaxed filters stay before those
-    on lower ones: each rung is reranked by itself.
+    on lower ones: each rung is reranked by itself. A model that fails (no reply in time, a
+    server error, a reply without the form) leaves the hits as they are, and a note says so.
 
     Search for :func:`rerank_depth` hits, rerank them, then cut to the number wanted.
 
     Raises:
         ConfigError: No such model, or one of another kind.
-        ModelError: What the model fails with.
+        MissingKeyError: The environment holds no key for the model.
+        ModelRefusedError: The server refuses the request itself.
         RetrieveError: Scores or vectors that are no numbers.
     """
     if not options.model or not hits:
         return tuple(hits), ()
     shown, cut = _shown(hits, options)
-    method = rerank_method(options)
-    notes: tuple[str, ...] = ()
-    if method == "listwise":
-        scores, notes = yield from _listwise(query, shown, options)
-    elif method == "embed":
-        scores = yield from _by_vectors(query, shown, options.model.removeprefix(_EMBED))
-    elif options.model == ExtractiveReranker.name:
-        scores = yield from _by_sentences(query, shown)
-    else:
-        texts = [_passage(hit) for hit in shown]
-        scores = (yield from rerank(options.model, query, texts, sources=_documents(hits))).scores
+    try:
+        scores, notes = yield from _scored(query, shown, options)
+    except (MissingKeyError, ModelRefusedError):
+        raise
+    except ModelError as error:
+        why = f"{type(error).__name__}: {error.what}"
+        return tuple(hits), (f"not reranked, the search's order stays: {why}",)
     checked = _checked(scores, hits, options.model)
     return _reordered(hits, checked, options.search_weight), (*cut, *notes)
+
+
+def _scored(
+    query: str, hits: Sequence[Hit], options: RerankOptions
+) -> Flow[tuple[Sequence[float], tuple[str, ...]]]:
+    """One score a hit by the model's method, and notes."""
+    method = rerank_method(options)
+    if method == "listwise":
+        return (yield from _listwise(query, hits, options))
+    if method == "embed":
+        model = options.model.removeprefix(_EMBED)
+        return (yield from _by_vectors(query, hits, model)), ()
+    if options.model == ExtractiveReranker.name:
+        return (yield from _by_sentences(query, hits)), ()
+    texts = [_passage(hit) for hit in hits]
+    reply = yield from rerank(options.model, query, texts, sources=_documents(hits))
+    return reply.scores, ()
 
 
 def _shown(hits: Sequence[Hit], options: RerankOptions) -> Reordered:
@@ -206,9 +224,11 @@ def _by_vectors(query: str, hits: Sequence[Hit], model: str) -> Flow[Sequence[fl
     Its vectors have length 1 where its similarity is the cosine. Those of the passages are
     made for this query alone and kept nowhere: vectors that are kept live in an index.
     """
-    asked, found = yield from gather(
-        [embed(model, (query,)), embed(model, [_passage(hit) for hit in hits], "passage")]
+    outcomes = yield from gather(
+        [embed(model, (query,)), embed(model, [_passage(hit) for hit in hits], "passage")],
+        settle=True,
     )
+    asked, found = map(settled, outcomes)
     scores: list[float] = (found @ asked[0]).tolist()
     return scores
 

@@ -29,17 +29,21 @@ def retrieve(query: str, target: Target, options: RetrieveOptions) -> Flow[Retri
     Raises:
         RetrieveError: The query is empty, or asks for vectors that the index has not.
         FilterError: A filter names an unknown field.
-        ConfigError, ModelError: A stage's model is not there, or fails.
+        ConfigError: A stage's model is not there.
+        ModelError: The embedding model fails; of a chat or reranking model a key that is
+            missing, or a request that is refused. What else these two do wrong ends in a note.
         PluginError: The own retriever fails, or is not a flow that returns ``Retrieved``.
     """
     if options.retriever:
         return (yield from _own(query, target, options))
     if options.iterate.method == "none":
-        return (yield from _round(query, target, options))
-    # A hop's query was written for the search: only the question itself is put in other words.
-    hop = replace(options, query=replace(options.query, methods=()))
-    asked = partial(_asked_once, query, target, options, hop)
-    return (yield from iterate(query, target, options.iterate, asked))
+        found = yield from _round(query, target, options)
+    else:
+        # A hop's query was written for the search: only the question is put in other words.
+        hop = replace(options, query=replace(options.query, methods=()))
+        asked = partial(_asked_once, query, target, options, hop)
+        found = yield from iterate(query, target, options.iterate, asked, options.top_k)
+    return (yield from _finished(found, target, options))
 
 
 def _asked_once(
@@ -49,45 +53,64 @@ def _asked_once(
 
 
 def _round(query: str, target: Target, options: RetrieveOptions) -> Flow[Retrieved]:
-    """One pass through the stages."""
+    """One search: other wordings, channels, reranking; as many hits as selection reads."""
     asked: str | tuple[Variant, ...] = query
     notes: tuple[str, ...] = ()
     if options.query.methods:
         text, cut = prepared(query, options.max_query_chars)
-        asked, told = yield from query_variants(text, target, options.query, target.glossary)
+        asked, told = yield from query_variants(
+            text, target, options.query, target.glossary, options.max_query_chars
+        )
         notes = (*cut, *told)
-    wide = max(
-        rerank_depth(options.top_k, options.rerank), select_depth(options.top_k, options.select)
-    )
+    depth = select_depth(options.top_k, options.select)
+    wide = max(rerank_depth(options.top_k, options.rerank), depth)
     deep = options if wide == options.top_k else replace(options, top_k=wide)
     found = yield from candidates(asked, target, deep)
-    hits = yield from _fetched(found, target)
+    # Wordings are for searching: what was asked is the question, for every later stage.
+    question = text if options.query.methods else found.query
+    hits, more = yield from _fetched(found, target)
+    notes += more
     if options.rerank.model:
-        hits, more = yield from _reranked(found.query, hits, options.rerank)
+        hits, more = yield from _reranked(question, hits, options.rerank)
         notes += more
+    hits = hits if len(hits) <= depth else hits[:depth]
+    return Retrieved(question, hits, found.mode, _once_each(notes, found.notes), found.explanation)
+
+
+def _finished(found: Retrieved, target: Target, options: RetrieveOptions) -> Flow[Retrieved]:
+    """The hits to return of those that were found, and what is shown around them."""
+    hits, notes = found.hits, found.notes
     if options.select.active or options.select.watch:
         hits, more = yield from diversify(hits, options.top_k, target, options.select)
-        notes += more
-    hits = hits[: options.top_k]
+        notes = _once_each(notes, more)
+    hits = hits if len(hits) <= options.top_k else hits[: options.top_k]
     if options.expand.by:
         hits, more = yield from expand_hits(hits, target, options.expand, options.filters)
-        notes += more
-    return Retrieved(found.query, hits, found.mode, (*notes, *found.notes), found.explanation)
+        notes = _once_each(notes, more)
+    if hits is found.hits and notes is found.notes:
+        return found
+    return replace(found, hits=hits, notes=notes)
 
 
-def _fetched(found: Candidates, target: Target) -> Flow[tuple[Hit, ...]]:
-    """The chunks behind the candidates."""
+def _once_each(notes: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    """Notes of two stages, each once."""
+    return tuple(dict.fromkeys((*notes, *more))) if notes else more
+
+
+def _fetched(found: Candidates, target: Target) -> Flow[tuple[tuple[Hit, ...], tuple[str, ...]]]:
+    """The chunks behind the candidates, and what is told of fetching them."""
     best = found.ranking
     if not best:
-        return ()
-    stored = (yield from lookup(target.snapshot, [key for key, _ in best])).hits
+        return (), ()
+    reply = yield from lookup(target.snapshot, [key for key, _ in best])
+    stored = reply.hits
     if len(stored) != len(best):
         raise RetrieveError(
             f"{len(best)} chunks were found, {len(stored)} of them could be fetched",
             where=f"snapshot {target.snapshot}",
             hint="the index answers from two different states: refresh it",
         )
-    return _ranked_hits(best, stored, found)
+    return _ranked_hits(best, stored, found), reply.notes
 
 
 def _reranked(
@@ -99,7 +122,7 @@ def _reranked(
     """
     shown, rest = hits[: options.candidates], hits[options.candidates :]
     ordered, notes = yield from rerank_hits(query, shown, options)
-    if not ordered:
+    if not ordered or ordered == shown:
         return hits, notes
     least = ordered[-1].score
     return (*ordered, *(replace(hit, score=least) for hit in rest)), notes

@@ -76,10 +76,13 @@ def diversify(
     Hits are compared by the text that was indexed, so select before expanding them.
     """
     vectors: Vector | None = None
+    told: tuple[str, ...] = ()
     if options.method and target.model and hits:
         request = Lookup(target.snapshot, tuple(hit.chunk_id for hit in hits), vectors=True)
-        vectors = (yield from send(request, LookupReply)).vectors
-    return select_hits(hits, k, options, vectors, target.analyzer)
+        reply = yield from send(request, LookupReply)
+        vectors, told = reply.vectors, reply.notes
+    found, notes = select_hits(hits, k, options, vectors, target.analyzer)
+    return found, (*told, *notes)
 
 
 def select_hits(
