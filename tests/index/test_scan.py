@@ -18,6 +18,7 @@ from ragwright.flow import Lookup, LookupReply, Search, SearchReply
 from ragwright.index import (
     LanceStore,
     LookupHandler,
+    Pair,
     ScanView,
     SearchHandler,
     SqliteStore,
@@ -111,6 +112,9 @@ def same(store: Store, seed: int) -> None:
         some = rng.sample(every, min(5, len(every)))
         assert scan.lookup(some) == view.lookup(some)
         assert np.array_equal(np.asarray(scan.vectors(some)), np.asarray(view.vectors(some)))
+        public = (Filter("public", (True,)),)
+        assert said(scan, "allowed", every, public) == said(view, "allowed", every, public)
+        assert said(scan, "allowed", some, ()) == said(view, "allowed", some, ())
         for name in some:
             assert scan.around(name, 1) == view.around(name, 1)
         assert said(scan, "lookup", ["absent"]) == said(view, "lookup", ["absent"])

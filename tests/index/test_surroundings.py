@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from ragwright.core import Chunk, Document, Filter, Page, RetrieveError, Section, Span
 from ragwright.flow import Lookup, LookupReply
 from ragwright.index import IndexedDocument, LookupHandler, Pair, SqliteStore, Views
+from ragwright.index._view import State
 from ragwright.models import Analyzer
 
 PAIR = Pair("whole", Analyzer().spec)
@@ -105,3 +106,22 @@ def test_surroundings_without_barred_chunks_are_those_without_filters(
         assert isinstance(plain, LookupReply)
         assert isinstance(barred, LookupReply)
         assert plain.hits == barred.hits
+
+
+def test_many_hits_ask_for_their_conditions_once(
+    handler: tuple[LookupHandler, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One mask for all hits, and none but that of the search, which is remembered."""
+    asked: list[object] = []
+    masks = State.masks
+
+    def counted(self: State, filters: Sequence[Filter]) -> object:
+        asked.append(tuple(filters))
+        return masks(self, filters)
+
+    monkeypatch.setattr(State, "masks", counted)
+    look, snapshot = handler
+    filters = (Filter("page", (1, 2)),)
+    names = tuple(one.id for one in CHUNKS)
+    look.carry([Lookup(snapshot, names, expand="neighbours", reach=1, filters=filters)])
+    assert asked == [filters]

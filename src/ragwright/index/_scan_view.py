@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import Filter, Hit, RagwrightError, Relaxation, RetrieveError
 from ..flow import Search, SearchReply
-from ._scan import blocks, scan
+from ._scan import blocks, meets, scan
 from ._store import Matrix, Pair, View, ViewStatistics
 from ._stored import Reading, StoredDocument, fields_of, hit_of
 from ._tokens import unpack_terms
@@ -75,6 +75,12 @@ class ScanView(View):
     def _one(self, request: Search) -> SearchReply:
         return _sound(scan(self._reading, [request])[0])
 
+    def allowed(self, chunk_ids: Sequence[str], filters: Sequence[Filter]) -> tuple[bool, ...]:
+        """Which of these chunks meet all hard filters, in this order."""
+        places = self._places(chunk_ids)
+        fields = [fields_of(places[n][0], places[n][0].chunks[places[n][1]]) for n in chunk_ids]
+        return tuple(all(meets(one, condition) for condition in filters) for one in fields)
+
     def around(self, chunk_id: str, reach: int) -> tuple[Hit, ...]:
         """A chunk with up to ``reach`` chunks before and after it, as hits in text order."""
         document, number = self._places([chunk_id])[chunk_id]
@@ -103,10 +109,11 @@ class ScanView(View):
             return self._held
         self._held = {}
         for document in self._reading.documents():
-            for number, chunk in enumerate(document.chunks):
-                if chunk.id in wanted:
-                    self._held[chunk.id] = (document, number)
-            if len(self._held) == len(wanted):
+            if wanted.isdisjoint(chunk.id for chunk in document.chunks):
+                continue
+            # With all its chunks: neighbours of what was looked up are asked for next.
+            self._held |= {chunk.id: (document, n) for n, chunk in enumerate(document.chunks)}
+            if wanted <= self._held.keys():
                 break
         for name in chunk_ids:
             if name not in self._held:

@@ -181,6 +181,18 @@ class View(ABC):
         """
 
     @abstractmethod
+    def allowed(self, chunk_ids: Sequence[str], filters: Sequence[Filter]) -> tuple[bool, ...]:
+        """Which of these chunks meet all hard filters, in this order.
+
+        Args:
+            chunk_ids: Chunks of the snapshot.
+            filters: Hard filters that a search of this view accepts.
+
+        Raises:
+            RetrieveError: An id is not in the snapshot.
+        """
+
+    @abstractmethod
     def around(self, chunk_id: str, reach: int) -> tuple[Hit, ...]:
         """A chunk with up to ``reach`` chunks before and after it in its document.
 

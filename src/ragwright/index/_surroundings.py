@@ -8,7 +8,7 @@ stand in it where they should, a chunk is given as it is, and the reader is told
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ..core import Document, Filter, Hit, RetrieveError, Section, Span
@@ -16,6 +16,9 @@ from ..flow import Lookup, LookupReply
 from ._store import View
 
 Documents = Callable[[str], Document | None]
+
+_WHOLE = 2**31
+"""A reach that no document has chunks for."""
 
 
 def look_up(view: View, request: Lookup, documents: Documents) -> LookupReply:
@@ -43,6 +46,7 @@ def _grown(
     view: View, request: Lookup, hits: Sequence[Hit], documents: Documents
 ) -> tuple[tuple[Hit, ...], list[str]]:
     known: dict[str, Document | None] = {}
+    barred = _barred(view, hits, request.filters) if request.filters else {}
     found: list[Hit] = []
     left: list[str] = []
     for hit in hits:
@@ -58,8 +62,7 @@ def _grown(
         else:
             near = request.expand == "neighbours"
             span = _union(pieces) if near else _section(hit, document)
-            if request.filters:
-                span = _within(view, hit, span, request.filters)
+            span = _within(hit, span, barred.get(hit.document_id, ()))
             found.append(_spread(hit, document, span))
     notes = [
         f"{name} has changed since the snapshot was made: {left.count(name)} of its chunks are "
@@ -77,12 +80,22 @@ def _union(pieces: Sequence[Hit]) -> Span:
     return Span(min(piece.start for piece in pieces), max(piece.end for piece in pieces))
 
 
-def _within(view: View, hit: Hit, span: Span, filters: Sequence[Filter]) -> Span:
-    """The part of a span around a hit up to the nearest chunks that miss a hard condition."""
-    pieces = view.around(hit.chunk_id, view.statistics().chunks)
-    own = Filter("document_id", (hit.document_id,))
-    allowed = set(view.every(len(pieces), (*filters, own)))
-    barred = [piece for piece in pieces if piece.chunk_id not in allowed]
+def _barred(
+    view: View, hits: Sequence[Hit], filters: Sequence[Filter]
+) -> Mapping[str, Sequence[Hit]]:
+    """Per document of some hits its chunks that miss a hard condition, all asked for at once."""
+    first = {hit.document_id: hit.chunk_id for hit in hits}
+    pieces = [piece for chunk_id in first.values() for piece in view.around(chunk_id, _WHOLE)]
+    found: dict[str, list[Hit]] = {}
+    allowed = view.allowed([piece.chunk_id for piece in pieces], filters)
+    for piece, meets in zip(pieces, allowed, strict=True):
+        if not meets:
+            found.setdefault(piece.document_id, []).append(piece)
+    return found
+
+
+def _within(hit: Hit, span: Span, barred: Sequence[Hit]) -> Span:
+    """The part of a span around a hit up to the nearest chunks that may not be seen."""
     before = [min(piece.end, hit.start) for piece in barred if piece.start < hit.start]
     behind = [max(piece.start, hit.end) for piece in barred if piece.end > hit.end]
     return Span(max([span.start, *before]), min([span.end, *behind]))

@@ -279,6 +279,14 @@ class SegmentView(View):
         start = state.order().behind(*self._at(state, after)) if after else 0
         return state.order().ids(start, k, masks if filters else None)
 
+    def allowed(self, chunk_ids: Sequence[str], filters: Sequence[Filter]) -> tuple[bool, ...]:
+        """Which of these chunks meet all hard filters, in this order."""
+        state = self._open()
+        masks = state.masks(filters)
+        places = [self._at(state, chunk_id) for chunk_id in chunk_ids]
+        found = [(masks[at], row) for at, row in places]
+        return tuple(mask is None or bool(mask[row]) for mask, row in found)
+
     def around(self, chunk_id: str, reach: int) -> tuple[Hit, ...]:
         """A chunk with up to ``reach`` chunks before and after it, as hits in text order."""
         state = self._open()

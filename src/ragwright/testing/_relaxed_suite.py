@@ -332,6 +332,16 @@ class RelaxedTests:
         reply = SearchHandler(Views(store)).carry([search])[0]
         assert reply == SearchReply(tuple((key, 0.0) for key in english[:3]))
 
+    def test_which_chunks_meet_hard_filters(self, filled: View) -> None:
+        """As a list of everything has it, in the order asked for."""
+        names = filled.every(_EVERYTHING)[::-3]
+        for filters in ((), (_ENGLISH,), (_ENGLISH, _YEARS), (Filter("half", ("first",)),)):
+            right = set(filled.every(_EVERYTHING, filters))
+            assert filled.allowed(names, filters) == tuple(name in right for name in names)
+        assert filled.allowed([], [_ENGLISH]) == ()
+        with pytest.raises(RetrieveError):
+            filled.allowed(["doc/0001:7-8"], [_ENGLISH])
+
     def test_neighbours_of_a_chunk(self, store: Store) -> None:
         """As far as the document goes, in text order."""
         items = [index(make_document(n)) for n in range(3)]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -85,21 +85,22 @@ class RerankerSuite:
     def test_a_score_does_not_depend_on_its_neighbours(self) -> None:
         """Alone, in a batch, backwards: the same, where the model is ``pointwise``."""
         if not self.pointwise:
-            return
+            pytest.skip("the model reads a list")
         together = self._scores(PASSAGES)
         assert self._same(self._scores(PASSAGES[::-1])[::-1], together)
         assert self._same([self._scores([passage])[0] for passage in PASSAGES], together)
 
     def test_equal_passages_have_equal_scores(self) -> None:
         """Within one batch, where the model is ``pointwise``."""
-        if self.pointwise:
-            first, second = self._scores([PASSAGES[0], PASSAGES[0]])
-            assert abs(first - second) <= self.tolerance
+        if not self.pointwise:
+            pytest.skip("the model reads a list")
+        first, second = self._scores([PASSAGES[0], PASSAGES[0]])
+        assert abs(first - second) <= self.tolerance
 
     def test_an_answer_is_put_before_another_subject(self) -> None:
         """The least that a reranker must do, wherever the answer stands."""
         if not self.semantic:
-            return
+            pytest.skip("the model is not expected to tell an answer from another subject")
         for passages in (PASSAGES[:2], PASSAGES[1::-1]):
             scores = dict(zip(passages, self._scores(passages), strict=True))
             assert scores[PASSAGES[0]] > scores[PASSAGES[1]]
@@ -138,11 +139,15 @@ class RetrieverSuite:
 
     @pytest.fixture
     def ask(self, tmp_path: Path) -> Iterator[Callable[..., Retrieved]]:
-        """Asks the retriever; keyword arguments are options."""
-        with _indexed(tmp_path) as (routes, target), Runner(routes) as runner:
-            yield lambda query, **options: runner.run(
-                self.make()(query, target, RetrieveOptions(**options))
-            )
+        """Asks the retriever, each time anew; keyword arguments are options."""
+        with _indexed(tmp_path) as (routes, target):
+
+            def asked(query: str, **options: Any) -> Retrieved:
+                # A runner remembers searches: the second answer would be the first one's.
+                with Runner(routes) as runner:
+                    return runner.run(self.make()(query, target, RetrieveOptions(**options)))
+
+            yield asked
 
     def test_hits_are_ranked_from_one_and_scores_fall(self, ask: Callable[..., Retrieved]) -> None:
         """At most ``top_k`` of them, none twice; without soft filters scores never rise."""
