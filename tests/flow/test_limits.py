@@ -147,3 +147,16 @@ def test_a_lane_is_cut_at_most_once_for_one_burst() -> None:
         # sixteen refusals at once say one thing: half as many, not one
         assert runner._engine.caller.lanes["m"].allowed >= 7
         list(results)
+
+
+def test_a_few_failures_among_many_replies_leave_the_lane_wide() -> None:
+    def answer(request: Chat, n: int) -> str | Exception:
+        first = handler.asked.count(prompt(request)) == 1
+        bad = int(prompt(request)) % 20 == 7
+        return ModelUnavailableError("500") if bad and first else "fine"
+
+    handler = FakeChat(answer, latency=0.002)
+    with Runner({Chat: handler}, RunnerOptions(concurrency=16), retry=FAST) as runner:
+        assert len(list(runner.map(ask(str(i)) for i in range(400)))) == 400
+        assert runner.progress.retries == 20
+        assert runner._engine.caller.lanes["m"].allowed == 16

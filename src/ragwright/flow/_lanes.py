@@ -1,7 +1,8 @@
 """Limits per model: how many requests may be in flight, and when the next may go.
 
 Concurrency follows the server: additive increase, multiplicative decrease (AIMD), never
-above the limit asked for; Retry-After holds the whole lane back.
+above the limit asked for; Retry-After holds the whole lane back. A few failures among many
+replies are no overload: they cost their own retries and nothing else.
 """
 
 from __future__ import annotations
@@ -69,6 +70,11 @@ def pushed_back(error: RagwrightError) -> bool:
     return isinstance(error, ModelUnavailableError) or getattr(error, "status", 0) in {429, 503}
 
 
+_PUSHES = 3
+_SHARE = 0.25
+"""Refusals, and their share of the latest outcomes, that count as an overload."""
+
+
 class Lane:
     """The queue in front of one model.
 
@@ -84,6 +90,7 @@ class Lane:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._not_before = 0.0
         self._cut_at = float("-inf")
+        self._latest: deque[bool] = deque(maxlen=max(12, 2 * limit))
         self._timer: asyncio.TimerHandle | None = None
 
     async def acquire(self) -> None:
@@ -109,6 +116,7 @@ class Lane:
 
     def succeeded(self) -> None:
         """A reply came: allow a little more."""
+        self._latest.append(False)
         if self.allowed < self.limit:
             self.allowed = min(float(self.limit), self.allowed + 1.0 / max(self.allowed, 1.0))
             self._pump()
@@ -116,12 +124,17 @@ class Lane:
     def overloaded(self, retry_after: float | None, sent_at: float) -> None:
         """The server pushed back: halve, and wait as long as it asks.
 
+        Halved is where the server names a time, or refuses a quarter of what it is sent.
         Requests that were sent (on the loop's clock) before the last cut say nothing new: a
         burst that is refused as a whole halves once.
         """
         now = asyncio.get_running_loop().time()
-        if sent_at >= self._cut_at:
+        self._latest.append(True)
+        pushes = sum(self._latest)
+        overload = pushes >= _PUSHES and pushes >= _SHARE * len(self._latest)
+        if sent_at >= self._cut_at and (retry_after or overload):
             self._cut_at = now
+            self._latest.clear()
             self.allowed = max(1.0, min(self.allowed, float(max(self.in_flight, 1))) / 2)
         if retry_after:
             self._not_before = max(self._not_before, now + retry_after)
