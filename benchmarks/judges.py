@@ -1,0 +1,231 @@
+"""Judged measures against a slow server: wall time over its floor, and what faults cost.
+
+    python -m benchmarks.judges [--rows 200] [--rounds 3] [--latency 0.1] [--concurrency 16]
+
+Every row is scored by Faithfulness, AnswerRelevance and ContextRelevance. The server waits and
+runs in a process of its own. The floor is the calls it saw x latency / concurrency. Beside it, in
+turn, the shortest loop anyone would write over httpx2 sends the same bodies, reads nothing and
+keeps nothing. Faults are decided by a hash of the prompt: 5 % of the first replies malformed; the
+first attempt at 5 % of the prompts answered 500 or 429; 5 % of the rows refused, whatever is
+asked about them. Scores mean nothing here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import statistics
+import tempfile
+import time
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragwright.core import Row, Score
+from ragwright.flow import Chat, ChatReply, OnDelta, Replies, Runner, RunnerOptions, SendHandler
+from ragwright.measure import MeasureSetup, parse_measures, score_row
+from ragwright.models import Models, model_handlers
+from ragwright.testing import Reply, ScriptedServer, ServerRequest
+
+MEASURES = parse_measures("Faithfulness, AnswerRelevance, ContextRelevance")
+SCENARIOS = ("none", "malformed", "failing", "refusing", "all three")
+SHARE = 0.05
+VERDICT = json.dumps({"reasoning": "The passages say so, step by step. " * 8, "score": 4})
+
+
+@dataclass
+class Judge:
+    """What the server says: a verdict, or a fault where the prompt's hash falls below a share."""
+
+    faults: tuple[str, ...]
+    latency: float
+    seen: set[str] = field(default_factory=set)
+
+    def __call__(self, request: ServerRequest) -> Reply:
+        """The reply to one request."""
+        messages = request.body["messages"]
+        prompt = messages[0]["content"] + messages[1]["content"]
+        question = messages[1]["content"].partition("row ")[2][:4]
+        first = len(messages) == 2
+        if "failing" in self.faults and prompt not in self.seen and chance("http", prompt):
+            self.seen.add(prompt)
+            status = 500 if len(self.seen) % 2 else 429
+            return Reply(status=status, delay=self.latency, error="busy")
+        if "refusing" in self.faults and chance("refuse", question):
+            return Reply("I'm sorry, but I cannot judge this text.", delay=self.latency)
+        if "malformed" in self.faults and first and chance("malformed", prompt):
+            return Reply("Overall I would give it a 4/5.", delay=self.latency)
+        return Reply(VERDICT, delay=self.latency)
+
+
+def chance(kind: str, text: str) -> bool:
+    """True for a share of all texts, by their hash."""
+    return zlib.crc32(f"{kind} {text}".encode()) % 10_000 < SHARE * 10_000
+
+
+def made_rows(count: int) -> list[Row]:
+    """Rows of three passages of about 200 words, all different."""
+    draw = random.Random(13)
+    words = ["".join(draw.choices("aeioulmnrst", k=draw.randint(2, 9))) for _ in range(4000)]
+
+    def text(length: int) -> str:
+        return " ".join(draw.choices(words, k=length)).capitalize() + "."
+
+    return [
+        Row(
+            f"r{n}",
+            f"row {n:04} {text(12)}",
+            response=text(40),
+            retrieved_contexts=(text(200), text(200), text(200)),
+        )
+        for n in range(count)
+    ]
+
+
+class Capture(SendHandler[Chat, ChatReply]):
+    """Keeps the requests it is sent."""
+
+    def __init__(self) -> None:
+        self.requests: list[Chat] = []
+
+    async def send(self, request: Chat, on_delta: OnDelta | None = None) -> ChatReply:
+        """A verdict, at once."""
+        self.requests.append(request)
+        return ChatReply(VERDICT)
+
+
+def bodies(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """What a run sends, as a bare client would send it."""
+    capture = Capture()
+    with Runner({Chat: capture}) as runner:
+        for _ in runner.map(score_row(row, MEASURES, MeasureSetup(model="m")) for row in rows):
+            pass
+    return [
+        {
+            "model": "scripted",
+            "messages": [{"role": m.role, "content": m.content} for m in request.messages],
+            **dict(request.params),
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "judgment", "schema": json.loads(request.schema)},
+            },
+        }
+        for request in capture.requests
+    ]
+
+
+def bare(url: str, sent: Sequence[dict[str, Any]], concurrency: int) -> tuple[float, float]:
+    """Wall and CPU seconds of workers over one httpx2 client."""
+    import httpx2
+
+    async def work() -> None:
+        limits = httpx2.Limits(max_connections=concurrency)
+        left = iter(sent)
+        async with httpx2.AsyncClient(limits=limits, timeout=60) as client:
+
+            async def worker() -> None:
+                for body in left:
+                    reply = await client.post(f"{url}/chat/completions", json=body)
+                    reply.raise_for_status()
+                    reply.json()
+
+            await asyncio.gather(*(worker() for _ in range(concurrency)))
+
+    wall, cpu = time.perf_counter(), time.process_time()
+    asyncio.run(work())
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run of ours."""
+
+    wall: float
+    cpu: float
+    calls: int
+    in_flight: int
+    retries: int
+    most_a_row: int
+    states: Counter[str]
+
+
+def ours(
+    rows: Sequence[Row], faults: tuple[str, ...], latency: float, concurrency: int
+) -> Measured:
+    """Score all rows through a runner that keeps every reply on disk."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ScriptedServer.spawn(Judge(faults, latency)) as server,
+    ):
+        setup = MeasureSetup(model=f"{server.url}#scripted")
+        replies = Replies(Path(folder) / "replies.sqlite")
+        handlers = model_handlers(Models())
+        options = RunnerOptions(concurrency=concurrency)
+        wall, cpu = time.perf_counter(), time.process_time()
+        with Runner(handlers, options, replies=replies) as runner:
+            scored = list(runner.map(score_row(row, MEASURES, setup) for row in rows))
+            wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+            retries = runner.progress.retries
+        replies.close()
+        stats = server.stats()
+    return Measured(
+        wall,
+        cpu,
+        stats["count"],
+        stats["max_in_flight"],
+        retries,
+        max(3 + sum(_re_asked(score) for score in scores) for scores in scored),
+        Counter(score.state for scores in scored for score in scores),
+    )
+
+
+def _re_asked(score: Score) -> bool:
+    return score.state == "judge_invalid"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--latency", type=float, default=0.1)
+    parser.add_argument("--concurrency", type=int, default=16)
+    given = parser.parse_args()
+    rows = made_rows(given.rows)
+    sent = bodies(rows)
+    size = sum(len(m["content"]) for body in sent for m in body["messages"]) / len(rows) / 4
+    print(f"{len(rows)} rows x {len(MEASURES)} measures, {size:.0f} tokens a row (characters / 4)")
+    floor = len(sent) * given.latency / given.concurrency
+    ratios: list[float] = []
+    for number in range(given.rounds):
+        with ScriptedServer.spawn(Judge((), given.latency)) as server:
+            wall, cpu = bare(server.url, sent, given.concurrency)
+        mine = ours(rows, (), given.latency, given.concurrency)
+        ratios.append(mine.wall / wall)
+        print(
+            f"round {number + 1}: bare httpx2 {wall:.2f} s = {wall / floor:.3f} x floor, "
+            f"{cpu:.1f} s CPU; ragwright {mine.wall:.2f} s = {mine.wall / floor:.3f} x floor, "
+            f"{mine.cpu:.1f} s CPU; ratio {ratios[-1]:.3f}"
+        )
+    print(f"ours to bare, median of {given.rounds}: {statistics.median(ratios):.3f}\n")
+    print("| faults | wall s | x floor | calls a row | retries | in flight max | CPU s | states |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name in SCENARIOS:
+        faults = () if name == "none" else SCENARIOS[1:4] if name == "all three" else (name,)
+        found = ours(rows, faults, given.latency, given.concurrency)
+        floor = found.calls * given.latency / given.concurrency
+        states = ", ".join(f"{state} {n}" for state, n in sorted(found.states.items()))
+        print(
+            f"| {name} | {found.wall:.2f} | {found.wall / floor:.3f} | "
+            f"{found.calls / len(rows):.2f} | {found.retries} | {found.in_flight} | "
+            f"{found.cpu:.1f} | {states} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
