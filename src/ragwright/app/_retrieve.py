@@ -14,8 +14,10 @@ from ..workbench import (
 from ._console import Console, reported
 from ._options import (
     HERE,
+    DryRun,
     Filters,
     Json,
+    MaxCost,
     NoCache,
     Output,
     Overrides,
@@ -26,6 +28,7 @@ from ._options import (
 from ._show import (
     hit_json,
     hits_text,
+    show_forecast,
 )
 
 
@@ -48,16 +51,22 @@ def command(
     quiet: Quiet = False,
     output: Output = None,
     no_cache: NoCache = False,
+    max_cost: MaxCost = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Show the chunks that answer a query best, with their scores per channel."""
     console = Console(quiet, output)
     session = Session(
         tuple(overrides or ()),
         reuse=not no_cache,
+        max_cost=max_cost,
         filters=tuple(filters or ()),
         soft=tuple(soft or ()),
     )
     with Workbench.open(project, session) as bench:
+        if dry_run:
+            show_forecast(console, bench.forecast_retrieve(query, k), as_json)
+            return
         found = bench.retrieve(query, k)
         why = bench.explain(found) if explained else None
     if as_json:

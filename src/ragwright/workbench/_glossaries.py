@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 from ..core import text_hash
@@ -16,7 +17,7 @@ def project_glossary(setting: str, root: Path, cache: Path, store: Store, pair: 
     """The glossary that ``retrieve.glossary`` names.
 
     A mined one is kept in the cache under the snapshot it was mined from, and older ones are
-    dropped: mining reads every document.
+    dropped: mining reads every document. A file that did not change is read once.
 
     Args:
         setting: A file (relative to ``root``), or ``corpus``.
@@ -29,13 +30,11 @@ def project_glossary(setting: str, root: Path, cache: Path, store: Store, pair: 
         ConfigError: The file is missing or wrong.
     """
     if setting != MINED:
-        return load_glossary(root / setting)
+        return _loaded(root / setting)
     file = cache / "glossary" / f"{text_hash(store.snapshot(pair))[:24]}.json"
     if file.is_file():
-        return load_glossary(file)
+        return _loaded(file)
     found = mine_glossary(store.documents(pair))
-    if not found.entries:
-        return found
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(".part")
     part.write_text(found.to_json(), "utf-8")
@@ -44,3 +43,19 @@ def project_glossary(setting: str, root: Path, cache: Path, store: Store, pair: 
         if other != file:
             other.unlink(missing_ok=True)
     return found
+
+
+def _loaded(file: Path) -> Glossary:
+    try:
+        stat = file.stat()
+    except OSError:
+        return load_glossary(file)  # which says what is wrong with it
+    return _read(file, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=4)
+def _read(file: Path, changed: int, size: int) -> Glossary:
+    """The glossary in a file of this age and size; what was mined may hold nothing."""
+    if file.suffix == ".json" and size < 5 and file.read_text("utf-8").strip() == "{}":
+        return Glossary()
+    return load_glossary(file)

@@ -104,9 +104,9 @@ def forecast_project(
 def _planned(
     bench: Bench, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
 ) -> tuple[Testset, Sequence[Measure], Work]:
+    wanted = _measures(measures)  # first: a slip in a name is told before any file is read
     rows = load_testset(testset) if isinstance(testset, str) else testset
     rows = _with_known_gold(bench, rows)
-    wanted = _measures(measures)
     target = bench.target()
     if not how.answers:
         system = System(target, bench.pair.key, bench.settings.retrieve)

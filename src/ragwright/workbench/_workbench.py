@@ -57,6 +57,7 @@ from ..retrieve import (
     Explanation,
     Glossary,
     Retrieved,
+    RetrieveOptions,
     SqlHandler,
     Target,
     explain,
@@ -400,14 +401,30 @@ class Workbench:
         return project_glossary(options.glossary, root, cache, self.store, self.pair)
 
     def retrieve(
-        self, query: str, k: int | None = None, *, trace: list[TraceEntry] | None = None
+        self,
+        query: str,
+        k: int | None = None,
+        *,
+        scope: str = "",
+        trace: list[TraceEntry] | None = None,
     ) -> Retrieved:
-        """The k best chunks for a query (``retrieve.top_k`` where k is None)."""
-        options = self.settings.retrieve
-        if k is not None:
-            options = replace(options, top_k=k)
-        found = self.runner.run(retrieve(query, self.target(), options), trace=trace)
+        """The k best chunks for a query (``retrieve.top_k`` where k is None).
+
+        ``scope`` says who may see the replies of models that take part; ``trace`` gets an entry
+        for each request.
+        """
+        flow = retrieve(query, self.target(), self._retrieving(k))
+        found = self.runner.run(flow, scope=scope, trace=trace)
         return replace(found, notes=(*self.partial_note(), *found.notes))
+
+    def forecast_retrieve(self, query: str, k: int | None = None) -> Forecast:
+        """What retrieving would call and cost, without calling any model."""
+        target, options = self.target(), self._retrieving(k)
+        return self.runner.forecast([partial(retrieve, query, target, options)])
+
+    def _retrieving(self, k: int | None) -> RetrieveOptions:
+        options = self.settings.retrieve
+        return options if k is None else replace(options, top_k=k)
 
     def explain(self, found: Retrieved) -> Explanation:
         """Why these are the hits: words looked for, tokens seen, weights, rungs."""
