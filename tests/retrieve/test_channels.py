@@ -24,6 +24,7 @@ from ragwright.models import Analyzer, WordTokenizer
 from ragwright.retrieve import (
     Candidates,
     ChannelWeights,
+    Explanation,
     Retrieved,
     RetrieveOptions,
     SoftFilterOptions,
@@ -278,14 +279,18 @@ def test_where_keyword_finds_nothing_no_share_of_words_is_claimed(run: Run) -> N
     assert "keyword 0.20" in reason
 
 
+def _explained(found: Retrieved, target: Target) -> Explanation:
+    return explain(found, target.analyzer, target.tokenizer)
+
+
 def test_an_explanation_shows_what_was_embedded(ask: Ask, opened: object) -> None:
     assert isinstance(opened, tuple)
     found = ask("pump")
     hit = replace(found.hits[0], title="Old Machines", chunk_id="d:0-9", start=0, end=9)
-    seen = explain(replace(found, hits=(hit,)), opened[1]).seen
+    seen = _explained(replace(found, hits=(hit,)), opened[1]).seen
     assert seen["d:0-9"][:2] == ("Old", "Machines")
     grown = replace(hit, end=20)
-    assert explain(replace(found, hits=(grown,)), opened[1]).seen == {}
+    assert _explained(replace(found, hits=(grown,)), opened[1]).seen == {}
 
 
 @pytest.mark.parametrize("weight", [float("nan"), -1.0, float("inf")])
@@ -317,7 +322,7 @@ def test_notes_tell_stop_words_from_words_that_are_not_there(run: Run) -> None:
 def test_an_explanation_shows_terms_pieces_and_matches(ask: Ask, opened: object) -> None:
     assert isinstance(opened, tuple)
     found = ask("Why does E1234 block the pump?")
-    why = explain(found, opened[1])
+    why = _explained(found, opened[1])
     assert [term.token for term in why.terms] == ["e1234", "1234", "block", "pump"]
     assert {term.token: term.chunks for term in why.terms}["e1234"] == 2
     assert "E1234" in why.pieces
@@ -328,6 +333,6 @@ def test_an_explanation_shows_terms_pieces_and_matches(ask: Ask, opened: object)
 
 def test_without_analyzer_and_tokenizer_an_explanation_is_shorter(ask: Ask) -> None:
     found = ask("pump")
-    why = explain(found, Target("s"))
+    why = explain(found)
     assert why.terms
     assert (why.pieces, why.matched) == ((), {})

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from ..core import Chunk, Hit, Span
 from ..index import embedded_text
-from ._target import Explanation, Retrieved, Target
+from ..models import Tokenizer, TokenSource
+from ._target import Explanation, Retrieved
 
 _BEGINNING = 160
 """Characters of what was embedded of a hit whose pieces are shown."""
@@ -15,29 +16,32 @@ _BEGINNING = 160
 _PLACE = re.compile(r":(\d+)-(\d+)$")
 
 
-def explain(found: Retrieved, target: Target) -> Explanation:
+def explain(
+    found: Retrieved, analyzer: TokenSource | None = None, tokenizer: Tokenizer | None = None
+) -> Explanation:
     """The explanation of a result, with the model's pieces and the tokens each hit shares.
 
     Args:
         found: What a search returned; its own explanation names terms, weights and ladder.
-        target: What was searched. Without an analyzer no tokens can be compared, without the
-            embedding model's tokenizer no pieces can be shown; those parts stay empty. Of a
-            hit that was expanded no pieces are shown: its text is not what was embedded.
+        analyzer: That of the index; without it no tokens can be compared and ``matched`` stays
+            empty.
+        tokenizer: The embedding model's own; without it no pieces can be shown. Of a hit that
+            was expanded none are shown: its text is not what was embedded.
     """
     known = found.explanation
-    if target.tokenizer is not None:
-        pieces = target.tokenizer.pieces
+    if tokenizer is not None:
+        pieces = tokenizer.pieces
         embedded = {hit.chunk_id: _embedded(hit) for hit in found.hits}
         seen = {key: tuple(pieces(text[:_BEGINNING])) for key, text in embedded.items() if text}
         known = replace(known, pieces=tuple(pieces(found.query)), seen=seen)
-    if target.analyzer is None:
+    if analyzer is None:
         return known
     asked = [term.token for term in known.terms]
-    wanted = dict.fromkeys(asked or target.analyzer.query_tokens(found.query))
+    wanted = dict.fromkeys(asked or analyzer.query_tokens(found.query))
     matched = {}
     for hit in found.hits:
         text = "\n".join((hit.text, hit.title, *hit.headings))
-        held = set(target.analyzer.tokens(text))
+        held = set(analyzer.tokens(text))
         matched[hit.chunk_id] = tuple(token for token in wanted if token in held)
     return replace(known, matched=matched)
 

@@ -428,7 +428,9 @@ class Workbench:
 
     def explain(self, found: Retrieved) -> Explanation:
         """Why these are the hits: words looked for, tokens seen, weights, rungs."""
-        return explain(found, self.target())
+        model = self.settings.embed.model
+        # Not by target(): that opens the snapshot of now, which may not be the one searched.
+        return explain(found, self.analyzer, self.models.tokenizer(model) if model else None)
 
     @cached_property
     def personas(self) -> Mapping[str, Persona]:
