@@ -153,8 +153,11 @@ def test_iterating_keeps_the_rungs(ask: Ask, search: str) -> None:
 
 def test_iterating_keeps_the_caps_of_the_selection(ask: Ask) -> None:
     caps = SelectOptions(max_per={"document_id": 1})
-    found = ask(QUESTION, top_k=4, search="keyword", select=caps, iterate=ENTITIES)
-    assert len(found.hits) > 2
+    asked: dict[str, Any] = {"top_k": 3, "search": "keyword", "iterate": ENTITIES}
+    free = ask("song of 1974", **asked)
+    assert len(free.document_ids) < len(free.hits)
+    found = ask("song of 1974", **asked, select=caps)
+    assert len(found.hits) > 1
     assert len(found.document_ids) == len(found.hits)
     assert [hit.rank for hit in found.hits] == list(range(1, len(found.hits) + 1))
 
