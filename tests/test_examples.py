@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -10,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from ragwright.testing import ScriptedServer
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -54,3 +57,19 @@ def test_error_codes_tell_their_story() -> None:
     assert share["hybrid, equal weights (rrf)"] < share["hybrid, adaptive weights"]
     assert share["dense"] < share["dense, with the mined glossary"]
     assert "APP | _ | w | 30 | 4" in printed
+
+
+def test_rows_of_three_tools_have_equal_scores() -> None:
+    printed = run("scoring/three_tools.py")
+    tables = re.findall(r"^measure.*?(?=\n\n)", printed, re.MULTILINE | re.DOTALL)
+    assert len(tables) == 3
+    assert len(set(tables)) == 1
+    assert "polyurethane" in printed
+
+
+def test_judged_rows_need_only_a_model() -> None:
+    reply = json.dumps({"reasoning": "As the rubric says.", "score": 4})
+    with ScriptedServer(reply) as server:
+        printed = run("scoring/three_tools.py", "--judge", f"{server.url}#judge")
+        assert len(server.requests) == 3 * 6 * 2  # files, rows, measures: nothing asked twice
+    assert "Faithfulness (1-5)" in printed
