@@ -20,6 +20,7 @@ NAMES = (
     "rerank",
     "results",
     "measures",
+    "judges",
 )
 
 
