@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import time
 from pathlib import Path
 
 import pytest
 
-from ragwright.core import ConfigError
-from ragwright.retrieve import Glossary, Meaning, load_glossary
+from ragwright.core import ConfigError, Filter
+from ragwright.flow import Flow, Gather, Search, SearchReply
+from ragwright.retrieve import Glossary, Meaning, Target, load_glossary
+from ragwright.retrieve._meanings import visible_glossary
 
 PLAIN = {"APP_w304": "accelerator pedal sensor", "XX-31201": "hotend fan", "IT": "computers"}
 
@@ -84,6 +88,15 @@ def test_what_is_written_reads_back(tmp_path: Path) -> None:
     assert load_glossary(file) == made
 
 
+def test_a_file_of_many_terms_is_read_in_time(tmp_path: Path) -> None:
+    """8,000 terms took 15 s; the limit is generous, for a busy machine."""
+    file = tmp_path / "g.json"
+    file.write_text(json.dumps({f"E{n}": f"meaning {n}" for n in range(8_000)}, indent=1))
+    began = time.process_time()
+    assert len(load_glossary(file).entries) == 8_000
+    assert time.process_time() - began < 3
+
+
 @pytest.mark.parametrize(
     ("query", "terms"),
     [
@@ -155,3 +168,54 @@ def test_where_nothing_decides_each_meaning_is_a_text_of_its_own() -> None:
     one = several().expand("What is XX102?", most=1)
     assert one.texts == ("What is XX102? (homing failed)",)
     assert "2 meanings, 1 used" in one.notes[0]
+
+
+def visible(glossary: Glossary, query: str, *allowed: str) -> dict[str, list[str]]:
+    """What is left of a glossary where the filters let these documents through."""
+
+    def drive(flow: Flow[object]) -> object:
+        try:
+            step = next(flow)
+            while True:
+                if isinstance(step, Gather):
+                    step = flow.send([drive(one) for one in step.flows])
+                    continue
+                assert isinstance(step, Search)
+                tenant, documents = step.filters
+                assert tenant == Filter("tenant", ("a",))
+                seen = set(allowed) & set(documents.values)
+                step = flow.send(SearchReply(tuple((f"{d}:0", 0.0) for d in sorted(seen))[:1]))
+        except StopIteration as end:
+            return end.value
+
+    flow = visible_glossary(query, Target("s", glossary=glossary), [Filter("tenant", ("a",))])
+    left = drive(flow)
+    assert isinstance(left, Glossary)
+    return {term: [m.text for m in every] for term, every in left.entries.items()}
+
+
+def test_meanings_of_barred_documents_are_not_there() -> None:
+    made = Glossary(
+        {
+            "XK9": (Meaning("ours", "heading", "a"), Meaning("theirs", "row", "b")),
+            "YK9": (Meaning("theirs alone", "heading", "b"),),
+            "ZK9": (Meaning("said by both", "heading", "b", also=("c", "a")),),
+            "WK9": (Meaning("given"),),
+        }
+    )
+    assert visible(made, "XK9, YK9, ZK9 or WK9?", "a") == {
+        "XK9": ["ours"],
+        "ZK9": ["said by both"],
+        "WK9": ["given"],
+    }
+    assert visible(made, "YK9", "a") == {}
+
+
+def test_a_hidden_term_covers_no_shorter_one() -> None:
+    made = Glossary(
+        {
+            "cruise control": (Meaning("theirs", "heading", "b"),),
+            "cruise": (Meaning("ours", "heading", "a"),),
+        }
+    )
+    assert visible(made, "cruise control fails", "a") == {"cruise": ["ours"]}

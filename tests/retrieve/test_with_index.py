@@ -20,7 +20,14 @@ from ragwright.index import (
     open_store,
 )
 from ragwright.models import AnalyzerOptions, make_analyzer
-from ragwright.retrieve import Retrieved, RetrieveOptions, Target, retrieve
+from ragwright.retrieve import (
+    QueryOptions,
+    Retrieved,
+    RetrieveOptions,
+    Target,
+    mine_glossary,
+    retrieve,
+)
 
 TEXTS = {
     "manual": "Warning light APP_w304: the accelerator pedal position sensor reports no signal.",
@@ -124,3 +131,45 @@ def test_a_hundred_thousand_characters_are_cut_and_answered(ask: Ask) -> None:
 
 def test_the_same_question_gets_the_same_answer(ask: Ask) -> None:
     assert ask("pedal light sea") == ask("pedal light sea")
+
+
+def test_a_mined_meaning_never_crosses_a_hard_filter(tmp_path: Path) -> None:
+    store = open_store(StoreOptions(), tmp_path)
+    pair = Pair("whole", make_analyzer(AnalyzerOptions()).spec, "directions", 3)
+    said = {"a": "XK7: the pedal sensor is loose", "b": "XK9: the merger with Nord is planned"}
+    documents = [Document(f"d{t}", f"{t}.txt", x, metadata={"tenant": t}) for t, x in said.items()]
+    entries = [
+        IndexedDocument(
+            document,
+            (
+                Chunk(
+                    f"{document.id}:0", document.id, 0, Span(0, len(document.text)), document.text
+                ),
+            ),
+            unit([direction(document.text)]),
+        )
+        for document in documents
+    ]
+    store.upsert(pair, entries)
+    views = Views(store)
+    target = Target(
+        store.snapshot(pair), "directions", 3, glossary=mine_glossary(store.documents(pair))
+    )
+    routes: dict[type, Route] = {
+        Search: SearchHandler(views),
+        Lookup: LookupHandler(views),
+        Embed: Directions(),
+    }
+
+    def notes(tenant: str) -> str:
+        options = RetrieveOptions(
+            query=QueryOptions(("glossary",)), filters=(Filter("tenant", (tenant,)),)
+        )
+        return " ".join(runner.run(retrieve("what are XK9 and XK7", target, options)).notes)
+
+    with Runner(routes) as runner:
+        assert "merger" not in notes("a")
+        assert "XK7 = the pedal sensor is loose" in notes("a")
+        assert "XK9 = the merger with Nord is planned" in notes("b")
+    views.close()
+    store.close()

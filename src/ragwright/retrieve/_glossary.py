@@ -9,8 +9,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ class Meaning:
         document_id: Document it was mined from, empty where it was given.
         start: First character of the words in that document; likewise ``end``, exclusive.
         about: Title and metadata of the document: what tells meanings of one code apart.
+        also: Further documents that say the same, as many as are kept.
     """
 
     text: str
@@ -43,6 +45,7 @@ class Meaning:
     start: int = 0
     end: int = 0
     about: str = ""
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +87,12 @@ class Glossary:
             self._by_key.setdefault(_key(parts), term)
         object.__setattr__(self, "_longest", longest)
 
-    def find(self, query: str) -> tuple[str, ...]:
+    def find(self, query: str, without: Container[str] = ()) -> tuple[str, ...]:
         """Terms of the glossary in a query, as the glossary writes them, each once.
 
         Whatever the case and the marks around them; of overlapping terms the longest. A term of
         capital letters alone must be in capitals (*IT* is not *it*), unless the query has none.
+        Terms in ``without`` are passed over.
         """
         parts = words(query)
         small = query == query.lower()
@@ -98,7 +102,9 @@ class Glossary:
             for size in range(min(self._longest, len(parts) - at), 0, -1):
                 piece = parts[at : at + size]
                 term = self._by_key.get(_key(piece))
-                if term is not None and _meant(term, piece, small):
+                if term is None or term in without:
+                    continue
+                if _meant(term, piece, small):
                     found[term] = None
                     at += size - 1
                     break
@@ -186,47 +192,50 @@ def _from_mapping(found: Any, where: Callable[..., str], file: Path) -> Glossary
     entries: dict[str, tuple[Meaning, ...]] = {}
     for term, value in found.items():
         listed = value if isinstance(value, list) else [value]
-        made = tuple(_meaning(str(term), one, where(str(term))) for one in listed)
+        # where a term stands is searched for only where something is wrong with it
+        place = partial(where, str(term))
+        made = tuple(_meaning(str(term), one, place) for one in listed)
         if not made:
-            raise ConfigError(f"{term!r} has no meaning", where=where(str(term)))
-        entries[_term(str(term), where(str(term)))] = made
+            raise ConfigError(f"{term!r} has no meaning", where=place())
+        entries[_term(str(term), place)] = made
     return Glossary(entries)
 
 
-def _meaning(term: str, value: Any, where: str) -> Meaning:
+def _meaning(term: str, value: Any, where: Callable[[], str]) -> Meaning:
     if isinstance(value, dict):
         known = {f.name for f in fields(Meaning)}
         wrong = sorted(set(value) - known)
         if wrong or not isinstance(value.get("text"), str):
             what = f"unknown key {wrong[0]!r}" if wrong else "no text"
-            raise ConfigError(f"{term!r}: {what}", where=where, hint="give the meaning as text")
-        return Meaning(**{**value, "text": _checked(term, value["text"], where)})
+            raise ConfigError(f"{term!r}: {what}", where=where(), hint="give the meaning as text")
+        also = tuple(value.get("also", ()))
+        return Meaning(**{**value, "text": _checked(term, value["text"], where), "also": also})
     if not isinstance(value, str):
         raise ConfigError(
             f"the meaning of {term!r} must be text, not {type(value).__name__}",
-            where=where,
+            where=where(),
             hint="put it in quotes",
         )
     return Meaning(_checked(term, value, where))
 
 
-def _checked(term: str, text: str, where: str) -> str:
+def _checked(term: str, text: str, where: Callable[[], str]) -> str:
     plain = " ".join(text.split())
     if not plain:
-        raise ConfigError(f"the meaning of {term!r} is empty", where=where)
+        raise ConfigError(f"the meaning of {term!r} is empty", where=where())
     if len(plain) > _LONGEST:
         raise ConfigError(
             f"the meaning of {term!r} has {len(plain)} characters, more than {_LONGEST}",
-            where=where,
+            where=where(),
             hint="a sentence or two are searched with best",
         )
     return plain
 
 
-def _term(term: str, where: str) -> str:
+def _term(term: str, where: Callable[[], str]) -> str:
     plain = " ".join(term.split())
     if not words(plain):
-        raise ConfigError(f"{term!r} holds no word to look for", where=where)
+        raise ConfigError(f"{term!r} holds no word to look for", where=where())
     return plain
 
 
@@ -247,8 +256,9 @@ def _from_csv(text: str, file: Path) -> Glossary:
                     where=where,
                     hint="put a meaning that holds the separator in quotes",
                 )
-            term = _term(cells[0], where)
-            meaning = Meaning(_checked(term, cells[1], where))
+            place = partial(str, where)
+            term = _term(cells[0], place)
+            meaning = Meaning(_checked(term, cells[1], place))
             entries[term] = (*entries.get(term, ()), meaning)
     except csv.Error as error:
         raise ConfigError(f"not CSV: {error}", where=f"{file}:{reader.line_num}") from error

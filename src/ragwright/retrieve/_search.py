@@ -11,6 +11,7 @@ from ..flow import Flow, lookup
 from ._channels import candidates, prepared
 from ._expand import expand_hits
 from ._iterate import iterate
+from ._meanings import visible_glossary
 from ._options import RetrieveOptions
 from ._query import query_variants
 from ._rerank import RerankOptions, rerank_depth, rerank_hits
@@ -58,8 +59,11 @@ def _round(query: str, target: Target, options: RetrieveOptions) -> Flow[Retriev
     notes: tuple[str, ...] = ()
     if options.query.methods:
         text, cut = prepared(query, options.max_query_chars)
+        known = None
+        if "glossary" in options.query.methods:
+            known = yield from visible_glossary(text, target, options.filters)
         asked, told = yield from query_variants(
-            text, target, options.query, target.glossary, options.max_query_chars
+            text, target, options.query, known, options.max_query_chars
         )
         notes = (*cut, *told)
     depth = select_depth(options.top_k, options.select)

@@ -33,7 +33,7 @@ def project_glossary(setting: str, root: Path, cache: Path, store: Store, pair: 
         return _loaded(root / setting)
     file = cache / "glossary" / f"{text_hash(store.snapshot(pair))[:24]}.json"
     if file.is_file():
-        return _loaded(file)
+        return _loaded(file, mined=True)
     found = mine_glossary(store.documents(pair))
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(".part")
@@ -45,17 +45,17 @@ def project_glossary(setting: str, root: Path, cache: Path, store: Store, pair: 
     return found
 
 
-def _loaded(file: Path) -> Glossary:
+def _loaded(file: Path, *, mined: bool = False) -> Glossary:
     try:
         stat = file.stat()
     except OSError:
         return load_glossary(file)  # which says what is wrong with it
-    return _read(file, stat.st_mtime_ns, stat.st_size)
+    return _read(file, stat.st_mtime_ns, stat.st_size, mined=mined)
 
 
 @lru_cache(maxsize=4)
-def _read(file: Path, changed: int, size: int) -> Glossary:
+def _read(file: Path, changed: int, size: int, *, mined: bool) -> Glossary:
     """The glossary in a file of this age and size; what was mined may hold nothing."""
-    if file.suffix == ".json" and size < 5 and file.read_text("utf-8").strip() == "{}":
+    if mined and file.read_text("utf-8") == Glossary().to_json():
         return Glossary()
     return load_glossary(file)
