@@ -5,6 +5,7 @@ from __future__ import annotations
 from ._chat_suite import ChatModelSuite
 from ._chunker_suite import ChunkerSuite
 from ._embedder_suite import EmbedderSuite
+from ._fixture import RagGate, rag_gate_fixture
 from ._index_suite import IndexSuite
 from ._reader_suite import ReaderSuite
 from ._reranker_suite import RerankerSuite, RetrieverFunction, RetrieverSuite
@@ -15,6 +16,7 @@ __all__ = [
     "ChunkerSuite",
     "EmbedderSuite",
     "IndexSuite",
+    "RagGate",
     "ReaderSuite",
     "Reply",
     "RerankerSuite",
@@ -24,4 +26,5 @@ __all__ = [
     "ScriptedServer",
     "ServerRequest",
     "SpawnedServer",
+    "rag_gate_fixture",
 ]
