@@ -32,7 +32,8 @@ _SHOWN_CHARS = 40
 _SHOWN_TOKENS = 10
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+# Not frozen: that costs three times as much, and one is made twice a wording.
+@dataclass(slots=True, eq=False)
 class _Found:
     """What one wording found: replies by channel, its vector, the fusion and its weights."""
 
@@ -209,8 +210,10 @@ def _fused(wording: Variant, found: _Found, target: Target, options: RetrieveOpt
         chosen = _balance(wording, keyword, target, share)
         share, reason = chosen.keyword, chosen.reason
     shares = (given.keyword * share, given.dense * (1.0 - share))
-    best = max((score for _, score in dense.candidates), default=1.0)
-    floors = (0.0, -1.0 if target.similarity == "cosine" else -abs(best))
+    least = -1.0
+    if target.similarity != "cosine":
+        least = -abs(max((score for _, score in dense.candidates), default=1.0))
+    floors = (0.0, least)
     pool = max(options.pool, options.top_k)
     ranking = convex(lists, shares, floors, pool, limit=limit)
     total = sum(shares)
@@ -261,6 +264,8 @@ def _reply(found: _Found, channel: str) -> SearchReply:
 
 def _channels(found: Sequence[_Found]) -> dict[str, Ranking]:
     """What each channel found, and by further wordings: those are numbered from 2."""
+    if len(found) == 1:
+        return {name: reply.candidates for name, reply in found[0].replies.items()}
     channels: dict[str, Ranking] = {}
     count: Counter[str] = Counter()
     for one in found:
