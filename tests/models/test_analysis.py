@@ -122,6 +122,15 @@ def test_codes_are_told_from_words(text: str, codes: list[str]) -> None:
     assert [token for token in Analyzer().tokens(text) if is_code(token)] == codes
 
 
+def test_a_written_word_is_a_code_by_stricter_rules() -> None:
+    """Numbers in a text mostly count or date; among tokens of the index they are rare."""
+    codes = ("E42", "app_w304", "std::move", "camelCase", "00412", "H2O")
+    others = ("2025", "31201", "10mm", "1990s", "3-fold", "3.5", "U.S.", "pump", "x" * 41 + "1")
+    assert [word for word in (*codes, *others) if is_code(word, written=True)] == list(codes)
+    assert is_code("2025")
+    assert is_code("1990s")
+
+
 def test_contractions_leave_no_debris() -> None:
     assert Analyzer().tokens("don't isn't they're") == []
 

@@ -33,6 +33,7 @@ def names(text: str) -> list[str]:
         ("## VLV_e215 Safety valve leaks\n", ["VLV_e215"]),
         ("VLV_e215: Check VLV_e212 first.", ["VLV_e215", "VLV_e212"]),
         ("Measure APP_w304 at once.", ["APP_w304"]),
+        ("a clown, Ronald McDonald, of the 1990s and 10mm tall", ["Ronald McDonald"]),
         ("nothing here at all", []),
         ("", []),
         ("東京タワーは「高い」です。", []),

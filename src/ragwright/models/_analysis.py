@@ -375,17 +375,41 @@ def detect_language(texts: Iterable[str], *, least: int = 30) -> str:
     return max(counts, key=lambda name: counts[name])
 
 
-def is_code(token: str) -> bool:
+def is_code(token: str, *, written: bool = False) -> bool:
     """True for a token that names one thing by its spelling: ``c2065``, ``std::move``, ``31201``.
 
     These are tokens with a digit and a letter or mark, numbers of four digits or more, and
     words held together by a mark that words of a language are not (``_ : / @ .``).
+
+    Args:
+        token: A token of the index, or a word.
+        written: Asked of a word as it stands in a text, where most numbers count or date
+            something: a code is then what has letters and digits, digits behind a leading zero,
+            or parts joined by ``_``, ``::`` or a capital, at most 40 characters; measures
+            (``10mm``, ``1990s``, ``3-fold``) are none.
     """
+    if written:
+        return _is_written_code(token)
     if not _DIGITS.isdisjoint(token):
         return len(token) > 3 or not token.isdigit()
     return not _CODE_MARKS.isdisjoint(token)
 
 
+def _is_written_code(word: str) -> bool:
+    if not 2 < len(word) <= 40:
+        return False
+    letter = any(c.isalpha() for c in word)
+    digit = any(c.isdigit() for c in word)
+    if digit and not letter:
+        return bool(_LED_BY_ZERO.fullmatch(word))
+    if digit:
+        return not _COUNTED.fullmatch(word)
+    return letter and bool("_" in word or "::" in word or _CAMEL.search(word))
+
+
+_LED_BY_ZERO = re.compile(r"0\d{3,}")  # a number that counts has no leading zero
+_COUNTED = re.compile(r"\d+(?:[.,]\d+)?[^\W\d_]{1,3}|\d+-[^\W\d_]+")
+_CAMEL = re.compile(r"[a-z][A-Z]")
 _DIGITS = frozenset("0123456789")
 _CODE_MARKS = frozenset("_:/@.")
 

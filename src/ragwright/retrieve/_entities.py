@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..core import Hit
-from ..models import TokenSource
+from ..models import TokenSource, is_code
 
 _SMALL = """
 of the de la le les du des del della di da do dos das der den van von zu zum zur af av bin ibn al
@@ -29,7 +29,6 @@ _QUOTED = re.compile(
     r"[“«„\"]\s?([^“”«»„\"\n]{2,80}?)\s?[”»“\"]|''([^'\n]{2,80})''|`([^`\n]{2,60})`"
 )
 _SENTENCE = re.compile(r"(?<=[.!?…。！？])[\s\"”»)]+(?=\S)|\n+")
-_CODE = re.compile(r"(?=[^\s]*\d)(?=[^\s]*[^\W\d_])[\w.:#/+-]+")
 _BEGINS = ":：|•"
 _LONGEST = 8
 """Words of a name; longer runs are headings in capitals."""
@@ -76,7 +75,7 @@ def within(texts: Iterable[str]) -> frozenset[str]:
             for run, begins in _runs(sentence):
                 if begins:
                     # *VLV_e215 Safety …*: the code is a label, the sentence begins behind it.
-                    run = run[2:] if _is_code(run[0]) else run[1:]
+                    run = run[2:] if _is_label(run[0]) else run[1:]
                 found.update(run)
     return frozenset(found)
 
@@ -86,12 +85,12 @@ def _parts(run: list[str], inside: frozenset[str]) -> Iterator[list[str]]:
 
     Codes there are labels: what stands beside one is not part of its name.
     """
-    codes = [at for at, word in enumerate(run) if _is_code(word)]
+    codes = [at for at, word in enumerate(run) if _is_label(word)]
     starts = sorted({0, *codes, *(at + 1 for at in codes)})
     for start, end in zip(starts, [*starts[1:], len(run)], strict=True):
         part = run[start:end]
         own = [word for word in part if word not in _PARTICLES]
-        if len(own) > 1 or (own and (_is_code(own[0]) or _is_marked(own[0], inside))):
+        if len(own) > 1 or (own and (_is_label(own[0]) or _is_marked(own[0], inside))):
             yield part
 
 
@@ -171,7 +170,7 @@ def _runs(sentence: str) -> Iterator[tuple[list[str], bool]]:
             begins = first or any(mark in between for mark in _BEGINS)
         end, first = match.end(), False
         inside = bool(run) and (word.isdigit() or word in _PARTICLES)
-        if inside or word[0].isupper() or word[0].istitle() or _is_code(word):
+        if inside or word[0].isupper() or word[0].istitle() or _is_label(word):
             run.append(word)
         elif run:
             yield run, begins
@@ -193,5 +192,6 @@ def _trimmed(run: list[str], analyzer: TokenSource) -> str:
     return " ".join(words).rstrip(".")
 
 
-def _is_code(word: str) -> bool:
-    return bool(_CODE.fullmatch(word)) and len(word) > 2
+def _is_label(word: str) -> bool:
+    """True for a code with digits: without them, mixed case is a name (*McDonald*)."""
+    return is_code(word, written=True) and any(map(str.isdigit, word))
