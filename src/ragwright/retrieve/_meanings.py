@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core import Filter
+from ..core import Filter, FilterError
 from ..flow import Flow, Search, SearchReply, gather, send
 from ._glossary import Glossary, Meaning
 from ._target import Target
@@ -16,10 +16,8 @@ def visible_glossary(
     """The target's glossary as far as a query needs it and the filters let it through.
 
     A mined meaning stands in documents: it stays where a chunk of one of them meets all
-    filters. A given one belongs to no document, and stays.
-
-    Raises:
-        FilterError: A filter names an unknown field.
+    filters. A given one belongs to no document, and stays. A wrong filter hides them all; the
+    search that follows says what is wrong with it.
     """
     glossary = target.glossary
     if glossary is None or not filters:
@@ -47,5 +45,8 @@ def _visible(meaning: Meaning, target: Target, filters: Sequence[Filter]) -> Flo
         return meaning
     where = Filter("document_id", (meaning.document_id, *meaning.also))
     request = Search(target.snapshot, "all", 1, filters=(*filters, where))
-    found = (yield from send(request, SearchReply)).candidates
+    try:
+        found = (yield from send(request, SearchReply)).candidates
+    except FilterError:  # as any filter on values that no chunk left by the others holds
+        return None
     return meaning if found else None
