@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragwright.core import Document, Section, Span
+from ragwright.models import is_code
 from ragwright.retrieve import Glossary, load_glossary, mine_glossary
-from ragwright.retrieve._mining import best_long_form, is_code
+from ragwright.retrieve._mining import best_long_form
 
 
 def document(text: str, name: str = "d", **more: Any) -> Document:
@@ -141,6 +143,30 @@ def test_mining_twice_gives_the_same_file(tmp_path: Path) -> None:
     assert load_glossary(tmp_path / "g.json") == Glossary(made.entries)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * 20_000,
+        "![x](data:image/png;base64," + "aB3/+" * 8_000 + ")",
+        "a.b-" * 10_000,
+        "(AB) " * 8_000,
+        "E42: " + "[" * 30_000,
+        "E42: <a" + "=" * 30_000,
+    ],
+)
+def test_long_tokens_and_lines_are_read_in_time(text: str) -> None:
+    """Some took 11 s; the limit is generous, for a busy machine."""
+    began = time.process_time()
+    mined(text)
+    assert time.process_time() - began < 2
+
+
+def test_a_meaning_of_several_documents_names_them_all() -> None:
+    found = mine_glossary([document("E42: pump dry", name) for name in ("a", "b", "c", "b")])
+    (meaning,) = found.entries["E42"]
+    assert (meaning.document_id, meaning.also) == ("a", ("b", "c"))
+
+
 @given(st.text(max_size=400))
 def test_any_text_is_mined_and_every_span_lies_in_it(text: str) -> None:
     for meanings in mine_glossary([document(text, title=text[:30])]).entries.values():
@@ -165,11 +191,11 @@ def test_a_long_form_spells_the_short_one(parts: list[str]) -> None:
     ["C2065", "APP_w304", "XX-31201", "LNK2019", "std::move", "camelCase", "v2.3.1", "04321"],
 )
 def test_codes_and_identifiers_are_codes(word: str) -> None:
-    assert is_code(word)
+    assert is_code(word, written=True)
 
 
 @pytest.mark.parametrize(
     "word", ["pump", "Pump", "1998", "12kg", "3-phase", "NOTE", "E1", "x" * 50]
 )
 def test_words_numbers_and_measures_are_none(word: str) -> None:
-    assert not is_code(word)
+    assert not is_code(word, written=True)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
 from ..core import Document
-from ..models import words
+from ..models import is_code, words
 from ._glossary import RULES, Glossary, Meaning
 
 _LONGEST = 240
@@ -27,17 +27,25 @@ _COUNTED = 100_000
 _ABOUT = 300
 """Characters of title and metadata kept with it."""
 
+_NEAR = 600
+"""Characters before a short form in which its long form is looked for."""
+
+_READ = 2_000
+"""Characters of a place that are read for a meaning."""
+
+_ALSO = 50
+"""Further documents with the same meaning whose names are kept."""
+
 _HEADING_WORDS = 12
 """Words of a heading that can name its code; a longer line is a sentence."""
 
 _TOKEN = re.compile(r"(?<![\w/.-])[^\W_](?:[\w]|[-.:#](?=\w)|::(?=\w))*\w(?![\w/])")
-_CAMEL = re.compile(r"[a-z][A-Z]")
 _LINE = re.compile(
     r"^[ \t>]*(?:[-*+•]\s+|\d+[.)]\s+)?[*_`\"]{0,3}(?P<code>[^\W_][^\s*`\"|]*[^\W_])[*_`\"]{0,3}"
     r"\s*(?::|=|→|[-–—](?=\s))[*_`]{0,3}\s+(?P<meaning>\S.*)$"
 )
 _MEANS = re.compile(
-    r"(?P<code>[^\W_][\w.#-]*\w)[*_`\"]{0,3}\s+"
+    r"(?<![\w.#-])(?P<code>[^\W_][\w.#-]{0,38}\w)[*_`\"]{0,3}\s+"
     r"(?:means|indicates|stands for|denotes|signals|is short for|signifie|indique|désigne|"
     r"bedeutet|steht für|significa|indica|betekent)(?: that| que| dass)?:?\s+(?P<meaning>\S.*)"
 )
@@ -103,22 +111,6 @@ def mine_glossary(
     )
 
 
-def is_code(word: str) -> bool:
-    """True for a code or an identifier.
-
-    Letters with digits, digits with a leading zero, parts joined by ``_`` or ``::``, camelCase.
-    """
-    if not 2 < len(word) <= 40:
-        return False
-    letter = any(c.isalpha() for c in word)
-    digit = any(c.isdigit() for c in word)
-    if digit and not letter:
-        return bool(re.fullmatch(r"0\d{3,}", word))  # a number that counts has no leading zero
-    if letter and digit:
-        return not re.fullmatch(r"\d+(?:[.,]\d+)?[^\W\d_]{1,3}|\d+-[^\W\d_]+", word)
-    return letter and bool("_" in word or "::" in word or _CAMEL.search(word))
-
-
 def _of_document(document: Document) -> dict[str, Meaning]:
     """Per term the best meaning that one document gives."""
     found: dict[str, Meaning] = {}
@@ -147,10 +139,10 @@ def _definitions(document: Document) -> Iterator[_Definition]:
             yield from _in_row(cells, line)
             continue
         match = _LINE.match(line.text)
-        if match and is_code(match["code"]):
+        if match and is_code(match["code"], written=True):
             yield match["code"], match["meaning"], "line", *_span(line, match, "meaning")
         for means in _MEANS.finditer(line.text):
-            if is_code(means["code"]) or _is_acronym(means["code"]):
+            if is_code(means["code"], written=True) or _is_acronym(means["code"]):
                 text = _sentence(means["meaning"])
                 start, _ = _span(line, means, "meaning")
                 yield means["code"], text, "sentence", start, start + len(text)
@@ -221,7 +213,7 @@ def _named(heading: str) -> tuple[str, ...]:
     plain = _plain(heading)
     if len(plain.split()) > _HEADING_WORDS:
         return ()
-    found = [m for m in _TOKEN.finditer(plain) if is_code(m[0])]
+    found = [m for m in _TOKEN.finditer(plain) if is_code(m[0], written=True)]
     # Beside a code with digits, a word in mixed case is a word.
     found = [m for m in found if any(c.isdigit() for c in m[0])] or found
     for one, other in pairwise(found):
@@ -249,7 +241,8 @@ def _acronyms(line: _Line) -> Iterator[_Definition]:
         short = match["short"]
         if not _is_acronym(short):
             continue
-        before = line.text[: match.start()].split()
+        near = max(0, match.start() - _NEAR)
+        before = line.text[near : match.start()].split()[1 if near else 0 :]
         window = before[-min(len(short) + 5, 2 * len(short)) :]
         long = best_long_form(short, " ".join(window))
         if long:
@@ -301,7 +294,7 @@ def _sentence(text: str) -> str:
 
 def _plain(text: str) -> str:
     """Text without the marks of Markdown, on one line, at most 240 characters."""
-    text = _TAG.sub(" ", _LINK.sub(r"\1", _MARKED_HEADING.sub("", text)))
+    text = _TAG.sub(" ", _LINK.sub(r"\1", _MARKED_HEADING.sub("", text[:_READ])))
     text = re.sub(r"^[\s>]+|[`*]+|\\(?=\W)", "", text)
     text = " ".join(text.split()).strip(" |:–—-")
     if len(text) <= _LONGEST:
@@ -325,4 +318,6 @@ def _joined(known: Meaning, other: Meaning) -> Meaning:
     """One meaning found twice: the first place, the documents of both."""
     about = " ".join(dict.fromkeys(f"{known.about} {other.about}".split()))[:_ABOUT]
     better = min(known, other, key=lambda m: RULES.index(m.rule))
-    return Meaning(better.text, better.rule, better.document_id, better.start, better.end, about)
+    every = dict.fromkeys((known.document_id, *known.also, other.document_id, *other.also))
+    also = tuple(name for name in every if name != better.document_id)[:_ALSO]
+    return replace(better, about=about, also=also)

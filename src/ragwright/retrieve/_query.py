@@ -26,10 +26,9 @@ from typing import Literal, TypeAlias, get_args
 
 from ..core import ConfigError, option
 from ..flow import Flow, gather, settled
-from ..models import words
+from ..models import is_code, words
 from ._asking import Asking, Told, asked, json_object, object_schema, one_line
 from ._glossary import Glossary
-from ._mining import is_code
 from ._target import Target, Variant
 
 QueryMethod: TypeAlias = Literal["rewrite", "subqueries", "hyde", "query2doc", "glossary"]
@@ -55,7 +54,6 @@ class QueryOptions:
     words: int = option(100, "Length of a written passage, in words.", ge=10, le=1000)
     separator: str = option(" [SEP] ", "What parts question and passage for query2doc.")
     max_chars: int = option(300, "Longest rewritten query or subquery, in characters.", ge=20)
-    glossary: str = option("", "Glossary file (YAML, JSON or CSV); empty for the mined one.")
     meanings: int = option(3, "Most meanings searched of a code that has several.", ge=1)
 
     def __post_init__(self) -> None:
@@ -248,7 +246,7 @@ def _meant(
 ) -> list[str]:
     """The query with the meanings of its codes, for the dense channel."""
     if glossary is None or not glossary.entries:
-        notes.append("glossary left out: there is none")
+        notes.append("glossary left out: it has nothing on this question")
         return []
     found = glossary.expand(query, options.meanings)
     notes += [f"glossary: {term} = {meaning.text}" for term, meaning in found.used]
@@ -263,7 +261,8 @@ _SEVERAL = object_schema({"queries": {"type": "array", "items": {"type": "string
 
 def _codes(query: str) -> tuple[str, ...]:
     """Codes and identifiers of a query: what a rewording must not lose."""
-    return tuple(dict.fromkeys(word for word in words(query) if is_code(word)))
+    coded = (word for word in words(query) if is_code(word, written=True))
+    return tuple(dict.fromkeys(coded))
 
 
 def _kept(codes: tuple[str, ...], text: str) -> None:
