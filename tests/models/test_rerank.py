@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragwright.core import ModelRefusedError, ModelReplyError
+from ragwright.core import ConfigError, ModelRefusedError, ModelReplyError
 from ragwright.flow import RetryPolicy, Runner, rerank
 from ragwright.models import (
     CrossEncoderReranker,
@@ -93,6 +93,15 @@ def test_a_cross_encoder_agrees_with_the_package(cross_encoder: Path) -> None:
         [("what is red?", p) for p in PASSAGES], show_progress_bar=False
     )
     assert np.allclose(CrossEncoderReranker(cross_encoder).score("what is red?", PASSAGES), theirs)
+
+
+def test_an_embedding_model_is_no_cross_encoder(
+    minilm: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ConfigError, match="no trained head") as refused:
+        CrossEncoderReranker(minilm)
+    assert "embed:" in str(refused.value)
+    assert capfd.readouterr().err == ""
 
 
 def test_a_long_passage_counts_as_its_best_window(cross_encoder: Path) -> None:

@@ -148,10 +148,12 @@ def _checked(
         checked = TypeAdapter(hint).validate_python(value)
     except ValidationError as error:
         first = error.errors()[0]
+        # Of a list the item that is wrong, not the whole list.
+        bad = first["input"] if first["loc"] else value
         raise ConfigError(
-            f"{name}: {_told(first['msg'])}, not {_kind(value)}",
+            f"{name}: {_told(first['msg'])}, not {_kind(bad)}",
             where=placed.where(*path),
-            hint=field.metadata.get("doc") or None,
+            hint=_meant(bad, hint) or field.metadata.get("doc") or None,
         ) from error
     for bound, limit in limits.items():
         words, kept = _BOUNDS[bound]
@@ -160,6 +162,20 @@ def _checked(
                 f"{name} must be {words} {limit}, not {value!r}", where=placed.where(*path)
             )
     return checked
+
+
+def _meant(value: Any, hint: Any) -> str:
+    """The nearest of the texts that a type allows, as a question; empty where none is near."""
+    parts = [hint]
+    allowed: list[str] = []
+    while parts:
+        part = parts.pop()
+        if typing.get_origin(part) is typing.Literal:
+            allowed += [one for one in typing.get_args(part) if isinstance(one, str)]
+        else:
+            parts += typing.get_args(part)
+    near = difflib.get_close_matches(value, allowed, n=1) if isinstance(value, str) else []
+    return f"did you mean {near[0]!r}?" if near else ""
 
 
 def _told(message: str) -> str:

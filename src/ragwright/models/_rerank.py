@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +35,17 @@ class CrossEncoderReranker(Reranker):
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.
-        ConfigError: No such model, or one with several labels.
+        ConfigError: No such model, one with several labels, or one whose head was never
+            trained to score a pair, such as an embedding model.
     """
 
     def __init__(
         self, source: str | Path, options: EmbedOptions | None = None, device: str = "cpu"
     ) -> None:
         options = options or EmbedOptions()
-        self._model = open_quietly("CrossEncoder", str(source), device)
+        with _unreported():
+            self._model = open_quietly("CrossEncoder", str(source), device)
+        _check_head(self._model, source)
         if self._model.num_labels != 1:
             raise ConfigError(
                 f"the model gives {self._model.num_labels} labels, reranking needs one score",
@@ -88,6 +93,33 @@ class CrossEncoderReranker(Reranker):
             scores.append(float(max(found[place : place + count])))
             place += count
         return scores
+
+
+@contextmanager
+def _unreported() -> Iterator[None]:
+    """No report of missing weights on the screen: what matters of it becomes an error."""
+    loggers = [logging.getLogger(name) for name in ("transformers", "sentence_transformers")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _check_head(model: Any, source: str | Path) -> None:
+    """Refuse a model that was opened with a head its weights do not have: its scores are noise."""
+    network = getattr(model[0], "auto_model", None)
+    saved = getattr(getattr(network, "config", None), "architectures", None)
+    opened = type(network).__name__
+    if saved and opened.endswith("ForSequenceClassification") and opened not in saved:
+        raise ConfigError(
+            f"the model is a {saved[0]}, which has no trained head that scores a pair of texts",
+            where=str(source),
+            hint="name a cross-encoder; an embedding model reranks as embed:MODEL",
+        )
 
 
 def folder_identity(source: str | Path) -> str | None:
