@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from statistics import fmean
 from typing import Any
 
@@ -18,6 +19,7 @@ from ._judge_call import (
     over_window,
     schema_text,
     sources_of,
+    system_turn,
     texts_of,
 )
 from ._reply import CUE, ReplyForm, Verdict, read_verdict
@@ -161,13 +163,20 @@ def _calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[Verdict]]:
                 }
             ),
             stand_in=Verdict(low, "forecast"),
-            values=_values(rubric),
+            values={"low": low, "high": high},
+            system=lambda form: _system(rubric, form),
             text_form=True,
             sample=sample,
             sources=sources_of(row),
         )
         for needs in orders
     ]
+
+
+@lru_cache(maxsize=64)
+def _system(rubric: Rubric, form: ReplyForm) -> str:
+    """The system turn: the same for every row, so it is rendered once a rubric."""
+    return system_turn("rubric", form, _values(rubric))
 
 
 def _values(rubric: Rubric) -> Mapping[str, Any]:

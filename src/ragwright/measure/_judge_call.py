@@ -58,6 +58,7 @@ class JudgeCall(Generic[T]):
         schema: JSON schema of the reply.
         stand_in: Value in a dry run.
         values: Further values of the prompt's templates.
+        system: Makes the system turn, where that is worth remembering from call to call.
         text_form: The prompt knows a plain-text form of the reply.
         sample: Number of an independent sample.
         sources: Documents whose text is shown.
@@ -69,6 +70,7 @@ class JudgeCall(Generic[T]):
     schema: str
     stand_in: T
     values: Mapping[str, Any]
+    system: Callable[[ReplyForm], str] | None = None
     text_form: bool = False
     sample: int = 0
     sources: tuple[str, ...] = ()
@@ -152,16 +154,16 @@ def messages(call: JudgeCall[Any], form: ReplyForm) -> tuple[Message, Message]:
     """System and user turn of a call; the mark is a hash of the texts, which none can hold."""
     data = shipped_mapping("measure", f"prompts/{call.prompt}.yaml")
     mark = text_hash(canonical_json([list(pair) for pair in call.texts]))[:12]
-    values = {
-        "form": form,
-        "safety": data.text("safety")
-        or shipped_mapping("measure", "prompts/rubric.yaml").text("safety"),
-        "mark": mark,
-        "texts": blocks(call.texts, mark),
-        **call.values,
-    }
-    system, user = (render(data.text(role), values) for role in ("system", "user"))
-    return Message("system", system), Message("user", user)
+    values = {"form": form, "mark": mark, "texts": blocks(call.texts, mark), **call.values}
+    system = call.system(form) if call.system else system_turn(call.prompt, form, call.values)
+    return Message("system", system), Message("user", render(data.text("user"), values))
+
+
+def system_turn(prompt: str, form: ReplyForm, values: Mapping[str, Any]) -> str:
+    """The system turn of a prompt, which holds nothing of the texts that are judged."""
+    safety = shipped_mapping("measure", "prompts/rubric.yaml").text("safety")
+    data = shipped_mapping("measure", f"prompts/{prompt}.yaml")
+    return render(data.text("system"), {"form": form, "safety": safety, **values})
 
 
 def over_window(call: JudgeCall[Any], setup: MeasureSetup) -> str:

@@ -78,6 +78,10 @@ class Rubric:
     over_passages: OverPassages = ""
     both_orders: bool = False
 
+    def __hash__(self) -> int:
+        """By name and task, so that what is made of a rubric can be remembered."""
+        return hash((self.name, self.task))
+
     @property
     def fingerprint(self) -> str:
         """Hash of everything it says: two scores compare only under one fingerprint."""
