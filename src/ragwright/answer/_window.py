@@ -49,12 +49,15 @@ class Window:
 
 
 def generator_window(name: str, models: Models, replies: Replies | None = None) -> Window:
-    """The window of a configured chat model, with what its stored replies teach.
+    """The window of a configured chat model, with its tokenizer or what its replies teach.
 
     A ratio is taken from 20 replies on and rounded down to quarters of a character, so that
     the next reply rarely changes which passages fit: another prompt would be paid for anew.
     """
     limit = models.settings_of(name).context_window
+    own = models.chat_tokenizer(name)
+    if own is not None:
+        return Window(limit, own)
     facts = None if replies is None else replies.facts(name)
     if facts is None or facts.calls < _LEARNED_CALLS or not facts.prompt_tokens:
         return Window(limit)

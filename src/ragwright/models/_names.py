@@ -76,6 +76,9 @@ class ModelSettings:
     price_in: float | None = option(None, "Price of a million prompt tokens.", ge=0)
     price_out: float | None = option(None, "Price of a million completion tokens.", ge=0)
     context_window: int | None = option(None, "Most tokens of prompt and reply together.", ge=1)
+    tokenizer: str = option(
+        "", "Folder with the model's tokenizer.json: prompts are fitted by it, not by estimates."
+    )
     concurrency: int | None = option(None, "Most requests in flight.", ge=1)
     requests_per_minute: int | None = option(None, "Most requests a minute.", ge=1)
     timeout: float | None = option(None, "Seconds for one attempt.", gt=0)

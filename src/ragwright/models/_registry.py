@@ -21,6 +21,7 @@ from ._embedding import (
     settle_rule,
 )
 from ._extractive import ExtractiveReranker
+from ._hf_tokenizer import HFTokenizer
 from ._names import Directory, ModelSettings, Target
 from ._onnx import OnnxEmbedder
 from ._openai import OpenAIChat
@@ -61,6 +62,7 @@ class Models:
         self._targets: dict[str, Target] = {}
         self._local: dict[str, Embedder] = {}
         self._cross: dict[str, Reranker] = {}
+        self._chat_tokenizers: dict[str, Tokenizer] = {}
         self._cross_files: dict[str, str | None] = {}
         self._lock = threading.Lock()
         self._opening = threading.Lock()
@@ -191,6 +193,20 @@ class Models:
         """The tokens that an embedding model counts; None for a server's."""
         found = self.embedder(name)
         return None if found is None else found.tokenizer()
+
+    def chat_tokenizer(self, name: str) -> Tokenizer | None:
+        """The tokenizer that a chat model's settings name, None where they name none.
+
+        Raises:
+            ConfigError: There is no tokenizer.json.
+            MissingExtraError: `tokenizers` is not installed.
+        """
+        folder = self.settings_of(name).tokenizer
+        if not folder:
+            return None
+        if folder not in self._chat_tokenizers:
+            self._chat_tokenizers[folder] = HFTokenizer((self.root or Path()) / folder)
+        return self._chat_tokenizers[folder]
 
     def vector_rule(self, name: str) -> VectorRule:
         """Prefixes and similarity that apply to an embedding model."""

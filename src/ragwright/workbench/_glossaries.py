@@ -59,3 +59,9 @@ def _read(file: Path, changed: int, size: int, *, mined: bool) -> Glossary:
     if mined and file.read_text("utf-8") == Glossary().to_json():
         return Glossary()
     return load_glossary(file)
+
+
+def forget_glossaries(cache: Path) -> None:
+    """Remove every mined glossary; the next question that needs one mines anew."""
+    for file in (cache / "glossary").glob("*.json"):
+        file.unlink(missing_ok=True)

@@ -66,7 +66,7 @@ from ..retrieve import (
     retrieve,
 )
 from ._ahead import FetchAhead
-from ._glossaries import project_glossary
+from ._glossaries import forget_glossaries, project_glossary
 from ._ingest import Feed, Ingest, IngestForecast, IngestProgress, IngestReport, reading, web_pages
 from ._measuring import evaluate_project, forecast_project, score_stored
 from ._project import ProjectFolder
@@ -524,6 +524,7 @@ class Workbench:
         """Purge a document from store, replies and runs; how much went from each."""
         document = self.store.document(document_id)
         removed = self.store.remove([document_id], purge=True)
+        forget_glossaries(self.folder.cache)  # mined from the document too
         names = {document_id} if document is None else {document_id, document.source}
         return {
             "documents": removed.removed,
