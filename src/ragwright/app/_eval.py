@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..core import ConfigError
 from ..workbench import (
     Evaluating,
     Session,
@@ -63,6 +64,12 @@ def command(
     dry_run: DryRun = False,
 ) -> int:
     """Run a testset through the project and score what it finds."""
+    if by and retrieval_only:
+        raise ConfigError(
+            "rankings alone are not sliced",
+            where="--by",
+            hint="leave --retrieval-only out: answers keep the fields of their rows",
+        )
     console = Console(quiet, output)
     session = Session(
         (*(overrides or ()), *repeated(repeat)),

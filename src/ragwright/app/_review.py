@@ -37,4 +37,6 @@ def command(
     console = Console(quiet)
     console.result(f"{len(sheet.items)} answers on {output}")
     console.remark(f"which answer is whose: {secret} (keep it from those who score)")
-    console.remark(f"then: ragwright calibrate RUN --labels {output} --key {secret}")
+    console.remark(
+        f"then: ragwright calibrate RUN --labels {output} --key {secret} --system {runs[0]}"
+    )

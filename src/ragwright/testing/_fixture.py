@@ -30,7 +30,7 @@ class RagGate(Protocol):
 def rag_gate_fixture() -> RagGate:
     """The fixture ``rag_gate``, once a conftest says ``from ragwright.testing import …`` it.
 
-    In a test: ``rag_gate("rows.jsonl", "TokenF1>=0.6", "RejectionRate<=0.1")``. A mean on too
+    In a test: ``rag_gate("rows.jsonl", "TokenF1>=0.6", "Contains>=0.5")``. A mean on too
     few scored rows (``floor``, a share) fails too: a gate passes on no numbers it cannot trust.
     """
     return hold
