@@ -183,10 +183,12 @@ class TestCounted:
         assert total == 2
         assert [(f.hit.document_id, f.page) for f in found] == [("d", 2)]
 
-    def test_a_corpus_without_pages_says_so(self) -> None:
+    def test_a_corpus_without_pages_counts_documents_and_says_so(self) -> None:
         flow = answer_from_corpus("How many pages mention red?", [PERSONA], TARGET, AnswerSetup())
-        with pytest.raises(RetrieveError, match="have no pages"):
-            Library([part("e", 0, "red", page=None)]).run(flow)
+        parts = [part("e", 0, "red", page=None), part("f", 0, "blue", page=None)]
+        (made,) = Library(parts).run(flow)
+        assert made.text.startswith("1 of 2 documents")
+        assert "no document here has pages: documents are counted" in made.notes
 
     def test_of_many_units_all_are_counted_and_some_are_shown(self) -> None:
         many = [part(f"d{n:03}", 0, "A pump.") for n in range(120)]

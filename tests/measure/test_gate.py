@@ -77,7 +77,7 @@ def test_too_little_coverage_is_neither_passed_nor_failed() -> None:
     lossy = summary(*[0.9] * 9, lost=1)
     found = gate([lossy], ["nDCG@10>=0.7"])
     assert found.state == "untrusted"
-    assert found.checks[0].reason == "coverage 90.0% is below 95.0% (judge_invalid 1)"
+    assert found.checks[0].reason == "coverage 90.0% is below the floor, 95.0% (judge_invalid 1)"
     assert gate([lossy], ["nDCG@10>=0.7"], GateOptions(floor=0.9)).state == "passed"
     assert gate([summary(lost=3)], ["nDCG@10>=0.7"]).state == "untrusted"
     assert gate([GOOD], ["MRR>=0.7"]).state == "untrusted"

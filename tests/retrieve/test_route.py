@@ -222,3 +222,9 @@ def test_over_http_a_failing_router_costs_the_route_not_the_question() -> None:
             found = runner.run(route("What was it?", options))
             assert found.kind == "index"
             assert found.notes
+
+
+def test_a_database_that_cannot_be_asked_is_told() -> None:
+    broken = Database(DatabaseOptions("shop", "sqlite:///nowhere.db"), problem="no such file")
+    made = route_by_rules("How do I vent the pump?", RouteScene("m:x", (broken,)))
+    assert made.notes == ("the database shop cannot be asked: no such file",)

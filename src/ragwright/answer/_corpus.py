@@ -27,7 +27,7 @@ from ..core import (
     Usage,
 )
 from ..flow import Flow, Search, SearchReply, gather, lookup, send, settled
-from ..models import ExtractiveReranker, make_analyzer
+from ..models import ExtractiveReranker, TokenSource, make_analyzer
 from ..retrieve import Target
 from ._citations import citation
 from ._corpus_offline import Quotable, quote_everything
@@ -94,8 +94,8 @@ def answer_from_corpus(
     unit_question = read_unit_question(question, analyzer)
     read = f"read {len(ids)} of {len(ids)} chunks"
     if unit_question is not None:
-        counting = UnitCount(unit_question, analyzer)
-        notes += yield from _each_page(target, ids, counting.add)
+        unit_question, counting, more = yield from _count(target, ids, unit_question, analyzer)
+        notes += more
         made = _counted(question, unit_question, counting, setup)
         return _for_each(made, personas, (read, *notes))
     models = [persona.model or setup.options.model for persona in personas]
@@ -122,6 +122,21 @@ def answer_from_corpus(
         for at, one in zip(places, some, strict=True):
             answers[at] = replace(one, notes=(*one.notes[:1], *notes, *one.notes[1:]))
     return [answers[at] for at in range(len(personas))]
+
+
+def _count(
+    target: Target, ids: Sequence[str], asked: UnitQuestion, analyzer: TokenSource
+) -> Flow[tuple[UnitQuestion, UnitCount, tuple[str, ...]]]:
+    """The units that a question asks for; documents where it says page and there are none."""
+    counting = UnitCount(asked, analyzer)
+    notes = yield from _each_page(target, ids, counting.add)
+    if asked.unit == "page" and not counting.result()[1]:
+        # Who reads web pages and Markdown says page for document.
+        asked = replace(asked, unit="document")
+        counting = UnitCount(asked, analyzer)
+        yield from _each_page(target, ids, counting.add)
+        notes += ("no document here has pages: documents are counted",)
+    return asked, counting, notes
 
 
 def _quoted(
@@ -230,10 +245,6 @@ def _counted(
 ) -> Answer:
     """The exact answer to a question about documents, pages or passages."""
     found, total = counting.result()
-    if asked.unit == "page" and not total:
-        raise RetrieveError(
-            "the documents of this corpus have no pages", hint="ask for documents or passages"
-        )
     shown = found[: setup.options.corpus.max_items] if asked.topic else []
     notes: tuple[str, ...] = ()
     if asked.topic:

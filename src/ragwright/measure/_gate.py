@@ -156,7 +156,10 @@ def gate(
 
 def _threshold(rule: GateRule, summaries: Mapping[str, Summary], options: GateOptions) -> GateCheck:
     summary = summaries.get(str(rule.measure))
-    if summary is None or summary.mean is None:
+    if summary is None:
+        taken = ", ".join(summaries) or "none"
+        return _check(rule, "untrusted", f"the run did not take {rule.measure}; it has {taken}")
+    if summary.mean is None:
         return _check(rule, "untrusted", "no row has a score")
     mean = summary.mean
     reached = _meets(mean, rule)
@@ -166,7 +169,7 @@ def _threshold(rule: GateRule, summaries: Mapping[str, Summary], options: GateOp
             reason = f"at best {summary.best:.4f} with all missing rows at their best"
             return _check(rule, "failed", reason, mean)
         lost = ", ".join(f"{k} {v}" for k, v in summary.states.items() if k != "scored" and v)
-        reason = f"coverage {summary.coverage:.1%} is below {options.floor:.1%} ({lost})"
+        reason = f"coverage {summary.coverage:.1%} is below the floor, {options.floor:.1%} ({lost})"
         return _check(rule, "untrusted", reason, mean)
     end = summary.low if rule.upward else summary.high
     reason = f"mean {mean:.4f} over {summary.n} rows"

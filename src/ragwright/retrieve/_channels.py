@@ -7,6 +7,7 @@ before all scores: the heavier rung first, within a rung by fused score, then id
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -388,6 +389,22 @@ def _query_vector(wording: Variant, target: Target) -> Flow[Vector]:
     return vector
 
 
+def _lost_codes(terms: Sequence[Term]) -> list[str]:
+    """Codes that the index holds neither whole nor by all of their pieces.
+
+    ``lnk-2019`` finds ``LNK2019`` by its pieces, and needs no warning.
+    """
+    held = {term.token for term in terms if term.chunks}
+    lost = []
+    for term in terms:
+        if term.chunks or not is_code(term.token):
+            continue
+        pieces = [one for one in re.findall(r"[^\W\d_]+|\d+", term.token) if len(one) > 1]
+        if not pieces or not held.issuperset(pieces):
+            lost.append(term.token)
+    return lost
+
+
 def _word_notes(found: Sequence[_Found], options: RetrieveOptions) -> list[str]:
     """Why the keyword channel found nothing, and which codes the index does not hold."""
     terms = _terms(found)
@@ -405,7 +422,7 @@ def _word_notes(found: Sequence[_Found], options: RetrieveOptions) -> list[str]:
             reason = "no chunk with a word of the query may be found"
         under = " under these filters" if options.filters else ""
         notes.append(f"no keyword hits: {reason}{under}")
-    elif codes := [token for token in absent if is_code(token)]:
+    elif codes := _lost_codes(terms):
         notes.append(f"codes that are not in the index: {_named(codes)}")
     return notes
 

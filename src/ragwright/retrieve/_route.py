@@ -130,6 +130,12 @@ def route_by_rules(question: str, scene: RouteScene) -> Route:
     if found:
         return Route("none", _because(found))
     made = _looked_up(rest, scene)
+    broken = tuple(
+        f"the database {d.options.name} cannot be asked: {d.problem}"
+        for d in scene.databases
+        if d.problem
+    )
+    made = replace(made, notes=(*made.notes, *broken))
     wordy = bool(rules.WORDY.search(rest)) or len(words(rest)) > rules.MANY_WORDS
     return replace(made, rewrite=wordy, split=bool(rules.SPLIT.search(rest)))
 
@@ -146,8 +152,8 @@ def _looked_up(text: str, scene: RouteScene) -> Route:
     made = Route("corpus", _because(found)) if found else Route("index", "no rule says otherwise")
     if named is None:
         return made
-    instead = f"{made.reason}; {named[1]}, but no chat model is set that could write a statement"
-    return replace(made, reason=instead)
+    instead = f"{named[1]}, but no chat model is set that could write a statement"
+    return replace(made, reason=f"{made.reason}; {instead}", notes=(instead,))
 
 
 def _because(found: tuple[str, str]) -> str:

@@ -58,6 +58,7 @@ def doctor(bench: Workbench, *, ask_models: bool = False) -> list[Check]:
         *_sources(bench),
         *_index(bench),
         *_models(bench),
+        *_databases(bench),
         *asked,
         *_money(bench),
     ]
@@ -107,6 +108,20 @@ def _sources(bench: Workbench) -> Iterator[Check]:
                 f"{entry.source} does not exist",
                 f"create {path}, or edit `sources` in ragwright.yaml",
             )
+
+
+def _databases(bench: Workbench) -> Iterator[Check]:
+    for database in bench.databases.described():
+        name = database.options.name
+        if database.problem:
+            yield Check(
+                "database", "fault", f"{name}: {database.problem}", "see retrieve.databases"
+            )
+        elif bench.settings.answer.model == ExtractiveReranker.name:
+            text = f"{name}: {len(database.tables)} table(s), but no chat model writes statements"
+            yield Check("database", "note", text, "set answer.model and retrieve.route.method")
+        else:
+            yield Check("database", "ok", f"{name}: {len(database.tables)} table(s), read-only")
 
 
 def _index(bench: Workbench) -> Iterator[Check]:
