@@ -17,6 +17,8 @@ NAMES = (
     "retrieval",
     "codes",
     "french",
+    "glossary",
+    "multihop",
     "rerank",
     "results",
     "measures",
