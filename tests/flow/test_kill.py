@@ -107,7 +107,8 @@ def test_twenty_kills_cost_no_committed_call_and_change_no_byte(tmp_path: Path) 
             paid = {prompt: script.asked[prompt] for prompt in committed(rough)}
         finish(rough, server.url)
     repeats = {prompt: n - 1 for prompt, n in script.asked.items() if n > 1}
-    assert sum(repeats.values()) <= KILLS * CONCURRENCY
+    # Lost at most: what was in flight, and as much again that waited for the group commit.
+    assert sum(repeats.values()) <= 2 * KILLS * CONCURRENCY
     assert len(script.asked) == CALLS
     assert all(script.asked[prompt] == n for prompt, n in paid.items())
     assert export(rough) == export(smooth)
