@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import sys
+from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from ragwright.core import Filter, FilterError, Relaxation, Rung, SoftFilter
 from ragwright.index import RungRate, rung_rates, rungs_of
+from ragwright.index._ladder import Ladder
 
 A, B, C = (Filter(name, ("x",)) for name in "abc")
 T1, T2 = Filter("topic", ("1",)), Filter("topic", ("2",))
@@ -41,11 +45,25 @@ def test_equal_conditions_are_one_with_the_largest_weight() -> None:
     )
 
 
+def test_weights_add_up_as_they_are_written() -> None:
+    relax = Relaxation(soft((A, 1e6), (B, 1e-6), (C, 2e6)))
+    assert [r.weight for r in rungs_of(relax, (0b101, 0b111))] == [3000000, 3000000.000001]
+    ladder = Ladder.of(Relaxation(soft((A, 0.1), (B, 0.2), (C, 0.3))))
+    assert ladder.totals(np.array([0b011, 0b100, 0b111, 0])).tolist() == [3, 3, 6, 0]
+    for small, large in ((1.0, 2.0**61 - 2), (1.0, 2.0**62), (1e-300, 1e300), (5e-324, 1.5e308)):
+        ladder = Ladder.of(Relaxation(soft((A, large), (B, small), (C, 0.0))))
+        totals = ladder.totals(np.array([0b000, 0b101, 0b010, 0b011])).tolist()
+        whole = [Fraction(str(small)), Fraction(str(large))]
+        assert [n * ladder.unit for n in totals] == [0, whole[1], whole[0], sum(whole)]
+
+
 def test_ladders_that_cannot_be_climbed_are_refused() -> None:
     with pytest.raises(FilterError, match="62"):
         rungs_of(Relaxation(soft(*[(A, 1.0)] * 63)), ())
     with pytest.raises(FilterError, match="infinity"):
         rungs_of(Relaxation(soft((A, 1e308), (B, 1e308))), ())
+    with pytest.raises(FilterError, match="infinity"):  # though in floats it sums to a number
+        rungs_of(Relaxation(soft((A, sys.float_info.max), (B, 9e291), (C, 9e291))), ())
     with pytest.raises(FilterError, match="number"):
         rungs_of(Relaxation((), math.nan), ())
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +21,11 @@ from ._fields import spelling
 MOST_FILTERS = 62
 """Soft filters of one request: a rung is a signed 64-bit number."""
 
-_BINARY_PLACES = 40
-"""Weights are compared to one part in 2^40 of their total: 0.1 + 0.2 and 0.3 weigh the same."""
-
 _MOST_COMBINATIONS = 512
 
 Bits = NDArray[np.int64]
+Totals = NDArray[Any]
+"""Whole numbers: int64, or Python's own (``object``) where 62 bits do not hold them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,13 @@ class Ladder:
     """The distinct conditions of a request, each with its weight and the bits it stands for.
 
     Of equal conditions with several weights the largest counts, so that no answer depends on
-    the order in which filters were asked for.
+    the order in which filters were asked for. A weight is the decimal that was written, a
+    multiple of ``unit``: sums are whole numbers, and 0.1 + 0.2 is 0.3.
     """
 
     conditions: tuple[Filter, ...]
-    weights: tuple[float, ...]
+    weights: tuple[int, ...]
+    unit: Fraction
     bits: tuple[int, ...]
 
     @classmethod
@@ -58,20 +62,27 @@ class Ladder:
             key = condition_key(soft.condition)
             first, weight, bits = found.get(key, (soft.condition, 0.0, 0))
             found[key] = first, max(weight, float(soft.weight)), bits | 1 << number
-        if not math.isfinite(sum(weight for _, weight, _ in found.values())):
-            raise FilterError("the weights of the soft filters sum to infinity")
         rows = tuple(found.values())
-        return cls(tuple(r[0] for r in rows), tuple(r[1] for r in rows), tuple(r[2] for r in rows))
+        weights, unit = _whole(tuple(weight for _, weight, _ in rows))
+        try:
+            float(sum(weights) * unit)
+        except OverflowError:
+            raise FilterError("the weights of the soft filters sum to infinity") from None
+        return cls(tuple(r[0] for r in rows), weights, unit, tuple(r[2] for r in rows))
 
-    def totals(self, steps: Bits) -> NDArray[np.float64]:
-        """Weight of each set of conditions; bit i of a step stands for ``conditions[i]``."""
-        places = np.arange(len(self.weights), dtype=np.int64)
-        met = (steps[:, None] >> places) & 1
-        return self._rounded(np.asarray(met @ np.array(self.weights), np.float64))
+    def totals(self, steps: Bits) -> Totals:
+        """Weight of each set of conditions, exact, in units of ``unit``.
 
-    def _rounded(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        places = _BINARY_PLACES - math.frexp(sum(self.weights))[1]
-        return np.ldexp(np.rint(np.ldexp(sums, places)), -places)
+        Bit i of a step stands for ``conditions[i]``.
+        """
+        if sum(self.weights) < 1 << 62:
+            places = np.arange(len(self.weights), dtype=np.int64)
+            met = (steps[:, None] >> places) & 1
+            return np.asarray(met @ np.array(self.weights, np.int64))
+        totals = np.zeros(len(steps), object)
+        for place, weight in enumerate(self.weights):
+            totals[(steps >> place & 1) == 1] += weight
+        return totals
 
     def asked(self, step: int) -> int:
         """The rung, in bits of the request, of a set of conditions."""
@@ -92,6 +103,16 @@ class Ladder:
         return sum(1 << place for place, bits in enumerate(self.bits) if rung & bits)
 
 
+@lru_cache(maxsize=256)
+def _whole(weights: tuple[float, ...]) -> tuple[tuple[int, ...], Fraction]:
+    """Weights as multiples of the largest unit that measures them all."""
+    exact = [Fraction(repr(weight)) for weight in weights]
+    scale = math.lcm(*(one.denominator for one in exact))
+    whole = [int(one * scale) for one in exact]
+    common = math.gcd(*whole) or 1
+    return tuple(one // common for one in whole), Fraction(common, scale)
+
+
 def condition_key(condition: Filter) -> object:
     """Equal for two filters that the same chunks meet by how they are written."""
     if condition.values:
@@ -102,6 +123,8 @@ def condition_key(condition: Filter) -> object:
 
 def rungs_of(relax: Relaxation, rungs: Sequence[int]) -> tuple[Rung, ...]:
     """What the rungs of a search reply mean: weight, conditions met and missed.
+
+    A weight is the float nearest to the exact sum of the weights as they are written.
 
     Args:
         relax: The soft filters asked for.
@@ -118,7 +141,7 @@ def rungs_of(relax: Relaxation, rungs: Sequence[int]) -> tuple[Rung, ...]:
         parts: tuple[list[Filter], list[Filter]] = ([], [])
         for place, condition in enumerate(ladder.conditions):
             parts[not step >> place & 1].append(condition)
-        known[rung] = Rung(float(f"{weight:.9g}"), tuple(parts[0]), tuple(parts[1]))
+        known[rung] = Rung(float(weight * ladder.unit), tuple(parts[0]), tuple(parts[1]))
     return tuple(known[rung] for rung in rungs)
 
 

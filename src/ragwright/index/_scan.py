@@ -155,7 +155,7 @@ class _Asked:
         if relax is not None and relax.soft and not relax.unfiltered:
             allowed &= met > 0
         self._steps.update(met[allowed].tolist())
-        weights = self.ladder.totals(met) if self.ladder else np.zeros(len(rows))
+        weights = self.ladder.totals(met).tolist() if self.ladder else [0] * len(rows)
         for at in np.flatnonzero(allowed).tolist():
             document, number, chunk = rows[at]
             key: Any = (-weights[at], -rounded[at], chunk.id)
@@ -191,7 +191,7 @@ class _Asked:
         return SearchReply(candidates, rungs, ladder, self.terms)
 
 
-def _by_weight(row: tuple[float, int]) -> tuple[float, int, int]:
+def _by_weight(row: tuple[int, int]) -> tuple[int, int, int]:
     """Of equal weight: first what meets more, then the filters asked for first."""
     weight, step = row
     return -weight, -step.bit_count(), step

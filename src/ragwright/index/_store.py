@@ -141,12 +141,13 @@ class View(ABC):
 
         Candidates are those of :meth:`keyword` (a text: score above 0) or of :meth:`dense` (a
         vector: all chunks) whose score, rounded to 6 digits, reaches the threshold. Every one
-        meets the hard filters. Weights are compared to one part in 2^40 of their total, so
-        combinations of equal weight are one; a filter of weight 0 changes no order, but is in
-        the rung. Of filters with equal field and values the heaviest counts; a field with
-        several strings meets a filter when it holds at least one of its values, so each topic
-        that is to count by itself is a filter of its own. Without ``unfiltered``, chunks that
-        meet none of the soft filters are left out (where none is asked for, none can be missed).
+        meets the hard filters. Weights are added as the decimals they are written as, without
+        rounding (0.1 + 0.2 is 0.3), and combinations of equal weight are one; a filter of
+        weight 0 changes no order, but is in the rung. Of filters with equal field and values the
+        heaviest counts; a field with several strings meets a filter when it holds at least one of
+        its values, so each topic that is to count by itself is a filter of its own. Without
+        ``unfiltered``, chunks that meet none of the soft filters are left out (where none is
+        asked for, none can be missed).
 
         Args:
             query: Query text, or one query vector of shape (dimensions,).
