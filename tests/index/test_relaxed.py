@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -37,17 +36,21 @@ CONDITIONS: tuple[tuple[Filter, Meets], ...] = (
     (Filter("section", ("Part 2",)), lambda d, c: "Part 2" in c.headings),
 )
 
-WEIGHTS = ("0", "0.1", "0.2", "0.3", "1", "2", "3", "5", "8", "1000000", "0.000001")
+WEIGHTS = ("0", "0.1", "0.2", "0.3", "1", "2", "3", "5", "8", "1000000", "0.000001", "1e30")
 
 QUERIES: dict[str, Any] = {"dense": make_vector("q"), "keyword": "engine pump Manual"}
 
 
-@dataclass(frozen=True)
 class Corpus:
-    """A view and what it holds; written out in no failure, where it would hide the example."""
+    """A view and what it holds."""
 
-    view: View = field(repr=False)
-    items: list[IndexedDocument] = field(repr=False)
+    def __init__(self, view: View, items: list[IndexedDocument]) -> None:
+        self.view = view
+        self.items = items
+
+    def __repr__(self) -> str:
+        """Short: hypothesis writes out every argument, and the example is to be seen."""
+        return "Corpus()"
 
 
 @pytest.fixture(scope="module")
