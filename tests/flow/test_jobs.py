@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
@@ -25,6 +26,7 @@ from ragwright.flow import (
     Runs,
     gather,
     run_job,
+    run_jobs,
 )
 
 ONCE = RetryPolicy(attempts=1)
@@ -232,3 +234,86 @@ def test_a_flow_that_never_asks_is_a_row_too(runs: Runs) -> None:
     with Runner({Chat: FakeChat()}) as runner:
         summary = run_job(runner, runs, replace(job(), items=[("r", silent)]))
     assert exported(runs, summary.run) == [(0, "r", "done", {"text": "known"})]
+
+
+def test_jobs_run_as_one_stream_and_each_keeps_a_run_of_its_own(runs: Runs) -> None:
+    jobs = [
+        Job("trial", {"trial": n}, [item(t) for t in texts], lambda v: {"text": v})
+        for n, texts in enumerate((("a", "b"), (), ("a", "c", "d"), ("e",)))
+    ]
+    with Runner({Chat: refusing("c")}, RunnerOptions(width=3)) as runner:
+        summaries = list(run_jobs(runner, runs, iter(jobs)))
+    assert [(s.total, s.done, s.errored, s.complete) for s in summaries] == [
+        (2, 2, 0, True),
+        (0, 0, 0, True),
+        (3, 2, 1, True),
+        (1, 1, 0, True),
+    ]
+    assert [[row.id for row in runs.rows(s.run)] for s in summaries] == [
+        ["row a", "row b"],
+        [],
+        ["row a", "row c", "row d"],
+        ["row e"],
+    ]
+    assert all(run.state == "complete" for run in runs.list("trial"))
+
+
+def test_rows_of_the_next_job_begin_before_the_slowest_of_the_last_has_ended(runs: Runs) -> None:
+    release = threading.Event()
+    begun: list[str] = []
+
+    def slow(text: str) -> tuple[str, Callable[[], Flow[str]]]:
+        def make() -> Flow[str]:
+            begun.append(text)
+            return ask(text)
+
+        return f"row {text}", make
+
+    class Held(FakeChat):
+        async def send(self, request: Chat, on_delta: Any) -> Any:
+            if prompt(request) == "last":
+                while not release.is_set():
+                    if "next" in begun:
+                        release.set()
+                    await asyncio.sleep(0.001)
+            return await super().send(request, on_delta)
+
+    jobs = [
+        Job("trial", {"trial": n}, [slow(text)], lambda v: {"text": v})
+        for n, text in enumerate(("last", "next"))
+    ]
+    with Runner({Chat: Held(lambda r, n: "fine")}) as runner:
+        summaries = list(run_jobs(runner, runs, jobs))
+    assert release.is_set()
+    assert [s.done for s in summaries] == [1, 1]
+
+
+def test_a_stop_ends_the_jobs_that_were_begun_and_begins_no_other(runs: Runs) -> None:
+    jobs = [
+        Job("trial", {"trial": n}, [item(f"{n} {k}") for k in range(3)], lambda v: {"text": v})
+        for n in range(4)
+    ]
+    chat = FakeChat(lambda r, n: f"re: {prompt(r)}", price=0.1)
+    options = RunnerOptions(max_cost=4.0, width=1, longest_reply=10)
+    with Runner({Chat: chat}, options) as runner:
+        summaries = list(run_jobs(runner, runs, jobs))
+    assert summaries[0].complete
+    assert summaries[-1].skipped and isinstance(summaries[-1].reason, BudgetStopped)
+    assert len(summaries) < 4
+    assert len(runs.list("trial")) == len(summaries)
+    assert sum(s.done for s in summaries) == 4
+    with Runner({Chat: chat}, RunnerOptions(width=1)) as runner:
+        again = list(run_jobs(runner, runs, jobs))
+    assert [s.done for s in again] == [3] * 4
+    assert [s.resumed for s in again] == [False, True, False, False]
+
+
+def test_a_complete_run_is_taken_as_it_stands_where_that_is_asked_for(runs: Runs) -> None:
+    chat = FakeChat()
+    with Runner({Chat: chat}) as runner:
+        first = run_job(runner, runs, job("a", "b"))
+        again = run_job(runner, runs, job("a", "b", reuse=True))
+        other = run_job(runner, runs, job("a", "b"))
+    assert again.run == first.run and again.kept == again.done == 2
+    assert other.run != first.run
+    assert len(chat.asked) == 4

@@ -306,12 +306,17 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens and money of one or more model calls; ``cost`` is None where no price is known."""
+    """Tokens, money and time of one or more model calls.
+
+    ``cost`` is None where no price is known. ``seconds`` is the time the calls took when they were
+    made, added up; a reply that is known already keeps the time it once took.
+    """
 
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float | None = None
+    seconds: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
         """Sum; a cost unknown on either side with calls makes the sum unknown."""
@@ -329,6 +334,7 @@ class Usage:
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
             cost,
+            round(self.seconds + other.seconds, 3),
         )
 
 
@@ -410,6 +416,8 @@ class Score:
         reason: Why there is no value.
         detail: What a judge said: its reasoning, the claims it looked at.
         parts: Named numbers that the value is the mean of, where it is one: ``sample 1``, ….
+        no_gold: The row does not say what the measure would have to know (no reference, no
+            relevant document), so that no system could be scored on it, whatever it does.
     """
 
     measure: str
@@ -418,11 +426,14 @@ class Score:
     reason: str = ""
     detail: str = ""
     parts: Mapping[str, float] = field(default_factory=dict, hash=False)
+    no_gold: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a value without the state for it, and the state without a value."""
         if (self.value is not None) != (self.state == "scored"):
             raise ValueError(f"state {self.state!r} does not go with value {self.value!r}")
+        if self.no_gold and self.state != "not_applicable":
+            raise ValueError(f"state {self.state!r} does not go with missing gold")
 
 
 def ranked(pairs: Iterable[tuple[str, float]], k: int) -> list[tuple[str, float]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ._context import Outcome, RunnerOptions, TraceEntry
 from ._forecast import Forecast, Range
 from ._handlers import AnyHandler, BatchHandler, Handler, OnDelta, Route, SendHandler
-from ._jobs import Job, RunSummary, run_job
+from ._jobs import Job, RunSummary, run_job, run_jobs
 from ._lanes import RetryPolicy
 from ._progress import Progress
 from ._replies import Replies
@@ -110,6 +110,7 @@ __all__ = [
     "lookup",
     "rerank",
     "run_job",
+    "run_jobs",
     "search_dense",
     "search_keyword",
     "send",

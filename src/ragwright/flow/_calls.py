@@ -266,10 +266,11 @@ class Caller:
                     lane.overloaded(self.retry.held_back(error), started)
                 raise
             lane.succeeded()
-            reply = self._priced(handler, request, reply)
-            self._learn(lane.name, request, reply, loop.time() - started)
+            seconds = loop.time() - started
+            reply = self._priced(handler, request, reply, seconds)
+            self._learn(lane.name, request, reply, seconds)
             cost = usage_of(reply).cost if handler.paid(request) else 0.0
-            return reply, loop.time() - started
+            return reply, seconds
         finally:
             lane.release()
             self.budget.settle(held, cost)
@@ -324,7 +325,9 @@ class Caller:
             facts.seconds + seconds,
         )
 
-    def _priced(self, handler: SendHandler[Any, Any], request: Request, reply: Reply) -> Reply:
+    def _priced(
+        self, handler: SendHandler[Any, Any], request: Request, reply: Reply, seconds: float
+    ) -> Reply:
         usage = usage_of(reply)
         self.progress.prompt_tokens += usage.prompt_tokens
         self.progress.completion_tokens += usage.completion_tokens
@@ -334,7 +337,8 @@ class Caller:
         if handler.paid(request):  # a server that counts no tokens does not answer for free
             counted = usage.prompt_tokens or usage.completion_tokens
             cost = handler.price(request, usage) if counted else None
-        return with_usage(reply, Usage(1, usage.prompt_tokens, usage.completion_tokens, cost))
+        tokens = (usage.prompt_tokens, usage.completion_tokens)
+        return with_usage(reply, Usage(1, *tokens, cost, round(seconds, 3)))
 
     async def _reserve(self, worst: float) -> None:
         try:

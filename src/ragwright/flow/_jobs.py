@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from ..core import FlowError, RagwrightError
@@ -35,6 +36,7 @@ class Job(Generic[T]):
         sources: Ids of the documents whose text a result holds, so that they can be forgotten.
         scope: Who may see replies and rows (tenant, permissions).
         resume: Continue the newest unfinished run of this manifest, where there is one.
+        reuse: Take a complete run of this manifest as it stands, rather than make another.
         retry_errors: Run errored rows again, also those of a complete run; the runner's
             ``attempt`` decides whether their replies are drawn anew.
         limit: Most flows open at once, None for the runner's default.
@@ -48,6 +50,7 @@ class Job(Generic[T]):
     sources: Callable[[T], Sequence[str]] = _no_sources
     scope: str = ""
     resume: bool = True
+    reuse: bool = False
     retry_errors: bool = False
     limit: int | None = None
     timeout: float | None = None
@@ -95,73 +98,139 @@ def run_job(runner: Runner, runs: Runs, job: Job[T]) -> RunSummary:
         FlowError: Two rows share an id.
         StoreError: A row could not be written.
     """
-    found = None
-    if job.resume:
-        found = runs.unfinished(job.kind, job.manifest, scope=job.scope, errored=job.retry_errors)
-    run = found or runs.start(job.kind, job.manifest, scope=job.scope)
-    work = _Work(runner, runs, job, run)
+    [summary] = run_jobs(runner, runs, [job])
+    return summary
+
+
+def run_jobs(runner: Runner, runs: Runs, jobs: Iterable[Job[T]]) -> Iterator[RunSummary]:
+    """Run several jobs as one stream of rows, each into a run of its own; yields as they end.
+
+    The rows of the next job begin while the last ones of the job before are still under way, so
+    that many short jobs keep a server as busy as one long job. Jobs are read lazily, on the
+    caller's thread. After a stop the jobs that were begun end as ``stopped``, no other is begun.
+
+    Raises:
+        As :func:`run_job`.
+    """
+    stream = _Stream(runner, runs, iter(jobs))
     try:
-        work.drive()
+        yield from stream.drive()
     except KeyboardInterrupt:
-        work.skip_rest()
-        runs.finish(run, "stopped")
+        for work in stream.open:
+            work.skip_rest()
+            work.end()
         raise
     except BaseException:
-        runs.flush()  # what ended is kept; the run stays open and can be resumed
+        runs.flush()  # what ended is kept; the runs stay open and can be resumed
         raise
-    counts = work.counts
-    runs.finish(run, "stopped" if counts["skipped"] else "complete")
-    return RunSummary(
-        run=run,
-        resumed=found is not None,
-        total=work.seen,
-        kept=work.kept,
-        done=counts["done"],
-        errored=counts["errored"],
-        skipped=counts["skipped"],
-        reason=work.reason,
-    )
+
+
+class _Stream(Generic[T]):
+    """The rows of several jobs under way, in order."""
+
+    def __init__(self, runner: Runner, runs: Runs, jobs: Iterator[Job[T]]) -> None:
+        self._runner = runner
+        self._runs = runs
+        self._jobs = jobs
+        self._under_way: deque[_Work[T]] = deque()
+        self.open: deque[_Work[T]] = deque()
+
+    def drive(self) -> Iterator[RunSummary]:
+        """Run every row that is not settled; after a stop the rest of what was begun is skipped."""
+        first = next(self._jobs, None)
+        if first is None:
+            return
+        runner, job = self._runner, first
+        flows = (make() for make in self._makers(first))
+        with closing(
+            runner.outcomes(flows, limit=job.limit, scope=job.scope, timeout=job.timeout)
+        ) as outcomes:
+            for outcome in outcomes:
+                self._under_way.popleft().take(outcome)
+                while self.open and self.open[0].ended:
+                    yield self.open.popleft().end()
+        while self.open:
+            work = self.open.popleft()
+            if not work.ended:
+                work.skip_rest()
+            yield work.end()
+
+    def _makers(self, first: Job[T]) -> Iterator[Maker[T]]:
+        self._runner.progress.total = 0
+        for job in chain([first], self._jobs):
+            if (job.limit, job.scope, job.timeout) != (first.limit, first.scope, first.timeout):
+                raise FlowError("jobs that run together share limit, scope and time limit")
+            work = _Work(self._runner, self._runs, job)
+            self.open.append(work)
+            for make in work.makers():
+                self._under_way.append(work)
+                yield make
 
 
 class _Work(Generic[T]):
     """One run of a job under way."""
 
-    def __init__(self, runner: Runner, runs: Runs, job: Job[T], run: str) -> None:
-        self._runner = runner
+    def __init__(self, runner: Runner, runs: Runs, job: Job[T]) -> None:
+        found = None
+        if job.resume:
+            found = runs.unfinished(
+                job.kind, job.manifest, scope=job.scope, errored=job.retry_errors
+            )
+        if job.reuse:
+            found = found or runs.complete(job.kind, job.manifest, scope=job.scope)
+        self._resumed = found is not None
+        self._run = found or runs.start(job.kind, job.manifest, scope=job.scope)
+        self._progress = runner.progress
         self._runs = runs
         self._job = job
-        self._run = run
         self._items = iter(job.items)
-        self._before = runs.states(run)
+        self._before = runs.states(self._run)
         self._ids: set[str] = set()
         self._under_way: deque[tuple[int, str]] = deque()
-        self.counts = {"done": 0, "errored": 0, "skipped": 0}
-        self.kept = 0
-        self.seen = 0
-        self.reason: RagwrightError | None = None
-        runner.progress.total = len(job.items) if isinstance(job.items, Sized) else None
+        self._exhausted = False
+        self._counts = {"done": 0, "errored": 0, "skipped": 0}
+        self._kept = 0
+        self._seen = 0
+        self._reason: RagwrightError | None = None
+        if not isinstance(job.items, Sized):
+            self._progress.total = None
+        elif self._progress.total is not None:
+            self._progress.total += len(job.items)
 
-    def drive(self) -> None:
-        """Run every row that is not settled; after a stop the rest is written as skipped."""
-        job = self._job
-        flows = (make() for make in self._makers())
-        with closing(
-            self._runner.outcomes(flows, limit=job.limit, scope=job.scope, timeout=job.timeout)
-        ) as outcomes:
-            for outcome in outcomes:
-                self._write(*self._under_way.popleft(), outcome)
-        if self.counts["skipped"]:
-            self.skip_rest()
+    @property
+    def ended(self) -> bool:
+        """True once every row is written."""
+        return self._exhausted and not self._under_way
+
+    def take(self, outcome: Outcome[T]) -> None:
+        """Write how the oldest row under way ended."""
+        self._write(*self._under_way.popleft(), outcome)
+
+    def end(self) -> RunSummary:
+        """Close the run."""
+        counts = self._counts
+        self._runs.finish(self._run, "stopped" if counts["skipped"] else "complete")
+        return RunSummary(
+            run=self._run,
+            resumed=self._resumed,
+            total=self._seen,
+            kept=self._kept,
+            done=counts["done"],
+            errored=counts["errored"],
+            skipped=counts["skipped"],
+            reason=self._reason,
+        )
 
     def skip_rest(self) -> None:
         """Write what was never ended as skipped."""
-        outcome: Outcome[T] = Outcome("skipped", error=self.reason)
+        outcome: Outcome[T] = Outcome("skipped", error=self._reason)
         while self._under_way:
-            self._write(*self._under_way.popleft(), outcome)
-        for _ in self._makers():
-            self._write(*self._under_way.popleft(), outcome)
+            self.take(outcome)
+        for _ in self.makers():
+            self.take(outcome)
 
-    def _makers(self) -> Iterator[Maker[T]]:
+    def makers(self) -> Iterator[Maker[T]]:
+        """The flows of rows that are not settled, noted as under way when they are taken."""
         settled = {"done"} if self._job.retry_errors else {"done", "errored"}
         for row, make in self._items:
             if row in self._ids:
@@ -169,15 +238,16 @@ class _Work(Generic[T]):
                     f"two rows of the job share the id {row!r}", hint="give every row its own id"
                 )
             self._ids.add(row)
-            ordinal, self.seen = self.seen, self.seen + 1
+            ordinal, self._seen = self._seen, self._seen + 1
             state = self._before.get(row, "")
             if state in settled:
-                self.kept += 1
-                self.counts[state] += 1
-                self._runner.progress.finished += 1
+                self._kept += 1
+                self._counts[state] += 1
+                self._progress.finished += 1
                 continue
             self._under_way.append((ordinal, row))
             yield make
+        self._exhausted = True
 
     def _write(self, ordinal: int, row: str, outcome: Outcome[T]) -> None:
         body: Mapping[str, Any] = {}
@@ -189,9 +259,9 @@ class _Work(Generic[T]):
         elif outcome.state == "failed":
             state, body = "errored", _error_body(outcome.error)
         elif isinstance(outcome.error, RagwrightError):
-            self.reason = self.reason or outcome.error
+            self._reason = self._reason or outcome.error
             body = _error_body(outcome.error)
-        self.counts[state] += 1
+        self._counts[state] += 1
         self._runs.append(self._run, RunRow(ordinal, row, state, body), sources=sources)
 
 

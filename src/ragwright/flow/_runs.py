@@ -116,6 +116,15 @@ class Runs:
         ).fetchone()
         return None if row is None else str(row[0])
 
+    def complete(self, kind: str, manifest: Mapping[str, Any], *, scope: str = "") -> str | None:
+        """The newest complete run of this very manifest and scope, else None."""
+        row = self._reader.execute(
+            "SELECT run FROM runs WHERE kind = ? AND hash = ? AND scope = ? "
+            "AND state = 'complete' ORDER BY started DESC LIMIT 1",
+            (kind, value_hash(manifest), scope),
+        ).fetchone()
+        return None if row is None else str(row[0])
+
     def states(self, run: str) -> dict[str, str]:
         """State of every row of a run, by row id; bodies are not read."""
         return dict(
