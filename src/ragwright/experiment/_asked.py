@@ -11,7 +11,7 @@ from ..core import Answer, GoldSpan, MetaValue, Row
 from ..flow import Flow
 from ..measure import Measure, MeasureSetup
 from ._evaluate import answer_row
-from ._results import RowResult
+from ._results import Made, RowResult
 
 Asking = Callable[[str, str], Flow[Answer]]
 """Answers a question for a persona (its name, empty for the project's own)."""
@@ -61,5 +61,7 @@ def asked_row(
     row: Row, asking: Asking, measures: Sequence[Measure], setup: MeasureSetup | None = None
 ) -> Flow[RowResult]:
     """Answer a row's question for its persona and score the answer; raises what asking raises."""
-    made = yield from asking(row.user_input, row.persona_name)
-    return (yield from answer_row(answered_by(row, made), measures, setup))
+    answer = yield from asking(row.user_input, row.persona_name)
+    result = yield from answer_row(answered_by(row, answer), measures, setup)
+    made = Made(answer.prompt, answer.usage, notes=answer.notes)
+    return replace(result, made=made)

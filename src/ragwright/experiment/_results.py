@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from ..core import GoldSpan, MetaValue, Row, Score, TestsetError
+from ..core import GoldSpan, MetaValue, Row, Score, TestsetError, Usage
 from ..measure import Comparisons, Measure, Summary, Tally, compare_rows
 
 _FEW = 20
@@ -14,17 +15,36 @@ _FEW = 20
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """How an answer of ours was made: what was sent, what it took, what its reader was told.
+
+    Attributes:
+        prompt: Messages sent, role and content; empty for an answer that was quoted.
+        usage: Calls, tokens, money and time of the answer alone, known replies as when they were
+            made; judging is not in it.
+        context_tokens: Tokens of its passages, by the tokens of the embedding model.
+        notes: What was dropped, unresolved or substituted.
+    """
+
+    prompt: tuple[tuple[str, str], ...] = ()
+    usage: Usage = Usage()
+    context_tokens: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RowResult:
     """What came of one row: its ranking and one score per measure, whatever happened.
 
     ``row`` is the row as it was scored, with the answer and its passages, where an answer was;
-    a stored result that has one can be scored again.
+    a stored result that has one can be scored again. ``made`` says how our own answer came to be.
     """
 
     row_id: str
     ranking: tuple[str, ...]
     scores: tuple[Score, ...]
     row: Row | None = None
+    made: Made | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +94,7 @@ def evaluation_of(
         each: Gets every result instead of the evaluation, which then holds summaries alone: any
             number of rows in bounded memory.
     """
-    tallies = [Tally(str(measure)) for measure in measures]
+    tallies = [Tally(measure) for measure in measures]
     kept: list[RowResult] = []
     take = each or kept.append
     pairs: Iterable[tuple[RowResult, Hashable]] = (
@@ -165,17 +185,75 @@ def compare_evaluations(
     return compare_rows(*sides, seed=seed, clusters=clusters)
 
 
-def result_body(result: RowResult) -> dict[str, Any]:
-    """A result as JSON-able values, for the run store."""
-    return asdict(result)
+def result_body(result: RowResult, count: Callable[[str], int] | None = None) -> dict[str, Any]:
+    """A result as JSON-able values, for the run store.
+
+    Each passage is written once: its place among the spans and in the prompt refers to it.
+
+    Args:
+        result: The result.
+        count: Counts the tokens of a passage, where its answer is one of ours.
+    """
+    body = asdict(result)
+    kept, made = body["row"], body["made"]
+    if kept is None:
+        return body
+    contexts = kept["retrieved_contexts"]
+    for span, text in zip(kept["retrieved_spans"], contexts, strict=False):
+        if span["text"] == text:
+            span["text"] = _AS_CONTEXT
+    if made is not None:
+        made["prompt"] = [(role, _shortened(text, contexts)) for role, text in made["prompt"]]
+        if count is not None:
+            made["context_tokens"] = sum(map(count, contexts))
+    return body
 
 
 def result_of(body: Mapping[str, Any]) -> RowResult:
     """The result that :func:`result_body` made the values of."""
     scores = tuple(Score(**score) for score in body["scores"])
-    kept = body.get("row")
-    row = None if kept is None else Row(**{k: _RESTORED[k](v) for k, v in kept.items()})
-    return RowResult(body["row_id"], tuple(body["ranking"]), scores, row)
+    kept, how = body.get("row"), body.get("made")
+    row = made = None
+    if kept is not None:
+        row = Row(**{k: _RESTORED[k](v) for k, v in kept.items()})
+        texts = (*row.retrieved_contexts, *("" for _ in row.retrieved_spans))
+        spans = zip(row.retrieved_spans, texts, strict=False)
+        row = replace(row, retrieved_spans=tuple(_with_text(*pair) for pair in spans))
+    if how is not None:
+        contexts = row.retrieved_contexts if row is not None else ()
+        prompt = tuple((role, _whole(text, contexts)) for role, text in how["prompt"])
+        made = Made(prompt, Usage(**how["usage"]), how["context_tokens"], tuple(how["notes"]))
+    return RowResult(body["row_id"], tuple(body["ranking"]), scores, row, made)
+
+
+_AS_CONTEXT = "\ue000"
+"""In a stored span: the text is that of the passage of the same place."""
+
+_REFERENCE = re.compile("\ue001([0-9]+)\ue002")
+"""In a stored prompt: the text of a passage stands here."""
+
+
+def _shortened(text: str, contexts: Sequence[str]) -> str:
+    """A prompt with numbers in place of its passages; as it is where it holds our marks itself."""
+    if "\ue001" in text:
+        return text
+    short = text
+    for at, context in enumerate(contexts):
+        if context and "\ue001" not in context:
+            short = short.replace(context.strip(), f"\ue001{at}\ue002")
+    return short if _whole(short, contexts) == text else text
+
+
+def _whole(text: str, contexts: Sequence[str]) -> str:
+    def passage(found: re.Match[str]) -> str:
+        at = int(found[1])
+        return contexts[at].strip() if at < len(contexts) else found[0]
+
+    return _REFERENCE.sub(passage, text)
+
+
+def _with_text(span: GoldSpan, context: str) -> GoldSpan:
+    return replace(span, text=context) if span.text == _AS_CONTEXT else span
 
 
 def _values(row: Row, by: str) -> tuple[str, ...]:
