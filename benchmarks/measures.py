@@ -475,11 +475,13 @@ def conclusions(
             yield f"| {name} | {np.mean(values):.3f} | {min(values):.3f} |\n"
         yield "\n"
     full = Row("r", "q", "a", "b", retrieved_contexts=("c",))
-    alone = ", ".join(f"`{m}`" for m in default_measures([full]))
-    helped = ", ".join(f"`{m}`" for m in default_measures([full], MeasureSetup(token_model="m")))
+    alone = ", ".join(f"`{m}`" for m in default_measures([full]).measures)
+    helped = default_measures([full], MeasureSetup(token_model="m")).measures
     yield (
         f"Where no measures are named, rows with these fields are scored by {alone}; with a "
-        f"`token_model` by {helped}.\n"
+        f"`token_model` by {', '.join(f'`{m}`' for m in helped)}. `Contains` is left out where "
+        "half of the references have more than 5 words: an answer does not repeat those word for "
+        "word, and where it is 0 for all rows it says nothing.\n"
     )
     for title, found in results.items():
         if "refuted" in title:

@@ -22,7 +22,6 @@ from ragwright.measure import (
     score_row,
     score_rows,
 )
-from ragwright.measure._defaults import DEFAULTS
 from ragwright.measure._score import COMPUTED
 
 
@@ -156,14 +155,49 @@ def test_rows_are_streamed_one_at_a_time() -> None:
     assert taken == 1
 
 
+def taken(rows: list[Row], setup: MeasureSetup | None = None, hits: int | None = None) -> list[str]:
+    return [str(measure) for measure in default_measures(rows, setup, hits=hits).measures]
+
+
 def test_default_measures_are_those_the_rows_have_fields_for() -> None:
-    assert [str(m) for m in default_measures([Row("r", "?")])] == []
+    assert taken([]) == taken([Row("r", "?")]) == []
     answered = Row("r", "?", "a", "b")
-    assert {str(m) for m in default_measures([answered])} == {"Contains", "TokenF1"}
-    everything = default_measures([Row("x", "?"), FULL])
-    assert len(everything) == len(DEFAULTS)
-    assert default_measures([FULL], MODELS)[-1] == parse_measure("BERTScore(recall)")
-    assert all(measure.definition.model == "none" for measure in everything)
+    assert taken([answered]) == ["Contains", "TokenF1"]
+    everything = ["nDCG@10", "Recall@5", "KPrecision(content)", "Contains", "TokenF1"]
+    assert taken([Row("x", "?"), FULL]) == everything
+    assert taken([FULL], MODELS) == [*everything, "BERTScore(recall)"]
+    chosen = default_measures([FULL])
+    assert all(measure.definition.model == "none" for measure in chosen.measures)
+    assert chosen.left_out["Faithfulness"] == "no chat model judges: `judge.model`"
+    assert default_measures([answered]).left_out["Recall@5"].startswith("no row has re")
+
+
+def test_a_judge_takes_the_place_of_common_words_by_default() -> None:
+    judging = MeasureSetup(model="m")
+    found = taken([FULL], judging)
+    assert {"Faithfulness", "AnswerRelevance", "ContextRelevance", "Pairwise"} < set(found)
+    assert "KPrecision(content)" not in found
+    without = default_measures([Row("r", "?", "a", retrieved_contexts=("b",))], judging)
+    assert without.left_out["Pairwise"] == "no row has reference"
+    assert "Pairwise, Contains, TokenF1, BERTScore(recall) (no row has reference)" in without.note
+
+
+def test_no_ranking_is_measured_deeper_than_answers_are_given_passages() -> None:
+    assert taken([FULL], hits=3)[:2] == ["nDCG@3", "Recall@3"]
+    assert taken([FULL], hits=20)[:2] == ["nDCG@10", "Recall@5"]
+
+
+def test_contains_is_taken_where_references_are_short() -> None:
+    long = Row("l", "?", "a", "the winding has to cool down for ten minutes first")
+    short = Row("s", "?", "a", "ten minutes")
+    assert taken([short, short, long]) == ["Contains", "TokenF1"]
+    assert taken([short, long, long]) == ["TokenF1"]
+    assert (
+        default_measures([long]).left_out["Contains"]
+        == "half of the references have 9 words or more"
+    )
+    accepted = Row("a", "?", "a", long.reference, metadata={"references": ("ten minutes",)})
+    assert "Contains" in taken([accepted])
 
 
 def test_a_search_that_found_nothing_scores_nothing_rather_than_not_at_all() -> None:

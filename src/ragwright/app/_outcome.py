@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..core import Row
 from ..experiment import Evaluation, slices
 from ..measure import Summary, parse_measures
 from ..report import (
@@ -29,13 +30,16 @@ def show_evaluation(
     *,
     output: Path | None = None,
     by: Sequence[str] = (),
+    rows: Sequence[Row] = (),
 ) -> None:
     """An evaluation as a table, or as the suffix of the output file says.
 
     ``.csv`` holds every row's scores, ``.summary.csv`` the means, ``.xml`` JUnit, ``.json`` the
-    document that ``--json`` prints.
+    document that ``--json`` prints. Fields to slice by are read from ``rows``, else from the rows
+    that the results keep.
     """
-    sliced = {field: _sliced(evaluation, field) for field in by}
+    rows = rows or [result.row for result in evaluation.results if result.row is not None]
+    sliced = {field: _sliced(evaluation, rows, field) for field in by}
     name = "" if output is None else output.name.lower()
     if name.endswith(".summary.csv"):
         console.result(summary_csv(evaluation.summaries).rstrip("\n"))
@@ -55,10 +59,11 @@ def _document(evaluation: Evaluation, run: str, sliced: Sliced) -> dict[str, Any
     return summary_json(evaluation.summaries, run=run, notes=evaluation.notes, slices=sliced)
 
 
-def _sliced(evaluation: Evaluation, field: str) -> dict[str, Sequence[Summary]]:
+def _sliced(
+    evaluation: Evaluation, rows: Sequence[Row], field: str
+) -> dict[str, Sequence[Summary]]:
     """Summaries of the rows that share a value of a field."""
     measures = parse_measures(summary.measure for summary in evaluation.summaries)
-    rows = [result.row for result in evaluation.results if result.row is not None]
     found = slices(evaluation.results, rows, field, measures)
     return {part.value: part.summaries for part in found}
 
@@ -66,8 +71,3 @@ def _sliced(evaluation: Evaluation, field: str) -> dict[str, Sequence[Summary]]:
 def trusted(evaluation: Evaluation) -> bool:
     """True where at least one measure has a scored row."""
     return any(summary.n for summary in evaluation.summaries)
-
-
-def repeated(times: int | None) -> tuple[str, ...]:
-    """The override that ``--repeat`` stands for."""
-    return () if times is None else (f"judge.repeat={times}",)

@@ -9,29 +9,18 @@ import typer
 
 from ..core import ConfigError
 from ..experiment import Evaluation, read_qrels, read_run, score_run
-from ..measure import parse_measures
-from ..workbench import Evaluating, ProjectFolder, Session, Workbench, evaluate
-from ._console import EXIT_UNTRUSTED, Console, fail, reported
-from ._options import (
-    HERE,
-    Jobs,
-    Json,
-    MaxCost,
-    NoCache,
-    Output,
-    Overrides,
-    Project,
-    Quiet,
-    Repeat,
-    Resume,
-    Seed,
-)
-from ._outcome import repeated, show_evaluation, trusted
-from ._show import runner_line
+from ..measure import ranking_measures
+from ..workbench import Evaluating, ProjectFolder, Workbench, evaluate, forecast_rows
+from ._console import EXIT_UNTRUSTED, fail, reported
+from ._flags import MeasuringFlags, with_flags
+from ._outcome import show_evaluation, trusted
+from ._show import runner_line, show_forecast
 
 
 @reported
+@with_flags
 def command(
+    flags: MeasuringFlags,
     rows: Annotated[
         str | None,
         typer.Argument(help="Rows (JSONL, JSON, CSV), or a run of the project: latest, its name."),
@@ -41,51 +30,50 @@ def command(
     ] = "",
     run: Annotated[Path | None, typer.Option("--run", help="A TREC run, with --qrels.")] = None,
     qrels: Annotated[Path | None, typer.Option("--qrels", help="TREC or BEIR judgments.")] = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option("--by", help="Also per value of a field: persona_name, a column; repeatable."),
-    ] = None,
-    project: Project = HERE,
-    overrides: Overrides = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    output: Output = None,
-    resume: Resume = False,
-    no_cache: NoCache = False,
-    jobs: Jobs = None,
-    max_cost: MaxCost = None,
-    seed: Seed = 0,
-    repeat: Repeat = None,
 ) -> int:
     """Score given rows, or the stored answers of a run again, without generating anything."""
-    console = Console(quiet, output)
-    name = ""
+    name, whole = "", True
     if run is not None or qrels is not None:
-        evaluation = _of_trec(run, qrels, rows, measures, seed)
+        _offline(flags)
+        evaluation = _of_trec(run, qrels, rows, measures, flags.seed)
     elif rows is None:
         raise ConfigError(
             "there is nothing to score",
             where="ragwright score",
             hint="name a file of rows, a run, or --run and --qrels",
         )
-    elif ProjectFolder(project).file.is_file():
-        session = Session(
-            (*(overrides or ()), *repeated(repeat)),
-            jobs=jobs,
-            reuse=not no_cache,
-            max_cost=max_cost,
-            seed=seed,
-        )
-        evaluation, name, whole = _in_project(
-            console, project, session, (rows, measures), Evaluating(resume, seed=seed)
-        )
-        if not whole:
-            show_evaluation(console, evaluation, name, as_json, output=output, by=by or ())
-            return EXIT_UNTRUSTED
+    elif not ProjectFolder(flags.project).file.is_file():
+        _offline(flags)
+        if flags.dry_run:
+            show_forecast(flags.console, forecast_rows(rows, measures), flags.as_json)
+            return 0
+        evaluation = evaluate(rows, measures, seed=flags.seed)
+    elif flags.dry_run:
+        with Workbench.open(flags.project, flags.session()) as bench:
+            show_forecast(flags.console, bench.forecast_score(rows, measures), flags.as_json)
+        return 0
     else:
-        evaluation = evaluate(rows, measures, seed=seed)
-    show_evaluation(console, evaluation, name, as_json, output=output, by=by or ())
-    return 0 if trusted(evaluation) else EXIT_UNTRUSTED
+        evaluation, name, whole = _in_project(flags, rows, measures)
+    show_evaluation(
+        flags.console, evaluation, name, flags.as_json, output=flags.output, by=flags.by or ()
+    )
+    return 0 if whole and trusted(evaluation) else EXIT_UNTRUSTED
+
+
+def _offline(flags: MeasuringFlags) -> None:
+    """Refuse flags that mean nothing where no model is asked and no run is stored."""
+    given = {
+        "--set": flags.overrides,
+        "--repeat": flags.repeat is not None,
+        "--resume": flags.resume,
+    }
+    useless = [flag for flag, said in given.items() if said]
+    if useless:
+        raise ConfigError(
+            f"{', '.join(useless)}: there is no project here, so no model is asked and no run kept",
+            where=str(flags.project.resolve()),
+            hint="leave it out; or run `ragwright init` first, or name a project with --project",
+        )
 
 
 def _of_trec(
@@ -97,19 +85,19 @@ def _of_trec(
             where="ragwright score",
             hint="write: ragwright score --run FILE --qrels FILE",
         )
-    wanted = parse_measures(measures or "nDCG@10,Recall@100,MRR@10")
+    wanted = ranking_measures(measures)
     return score_run(read_run(run), read_qrels(qrels), wanted, name=str(run), seed=seed)
 
 
-def _in_project(
-    console: Console, project: Path, session: Session, asked: tuple[str, str], how: Evaluating
-) -> tuple[Evaluation, str, bool]:
+def _in_project(flags: MeasuringFlags, rows: str, measures: str) -> tuple[Evaluation, str, bool]:
     """Score within a project: its models, its stored replies, a run of its own."""
+    console = flags.console
     with (
-        Workbench.open(project, session) as bench,
+        Workbench.open(flags.project, flags.session()) as bench,
         console.progress(lambda: runner_line(bench.runner.progress)),
     ):
-        evaluation, summary = bench.score(*asked, how)
+        how = Evaluating(flags.resume, seed=flags.seed)
+        evaluation, summary = bench.score(rows, measures, how)
     if summary.reason is not None:
         fail(summary.reason)
         console.remark("run it again with --resume to go on")

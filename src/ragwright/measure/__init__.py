@@ -6,7 +6,7 @@ from ._agreement import Calibration, Estimate, calibrate
 from ._alignment import BertScorer, MoverScorer
 from ._catalogue import definitions
 from ._compare import Comparison, Comparisons, compare_rows
-from ._defaults import default_measures
+from ._defaults import ChosenMeasures, default_measures, ranking_measures
 from ._definition import Definition
 from ._embedded import QADistances, qa_distances
 from ._gate import (
@@ -30,6 +30,7 @@ from ._statistics import Summary, Tally, aggregate
 __all__ = [
     "BertScorer",
     "Calibration",
+    "ChosenMeasures",
     "Comparison",
     "Comparisons",
     "Definition",
@@ -63,6 +64,7 @@ __all__ = [
     "parse_measures",
     "parse_rule",
     "qa_distances",
+    "ranking_measures",
     "retrieval_scores",
     "score_row",
     "score_rows",

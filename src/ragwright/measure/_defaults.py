@@ -1,37 +1,109 @@
-"""Which measures are taken where none are named: those that followed people best."""
+"""Which measures are taken where none are named, and why others are not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
 
 from ..core import Row
-from ._measure import Measure, parse_measure
+from ._measure import Measure, parse_measure, parse_measures
 from ._score import missing_fields
 from ._setup import MeasureSetup
+from ._text import language_of, references_of
+from ._words import answer_words
 
-DEFAULTS = ("nDCG@10", "Recall@5", "KPrecision(content)", "Contains", "TokenF1")
-"""For ranking, grounding and answers; the last three chosen from docs/measures.md.
+JUDGED = ("Faithfulness", "AnswerRelevance", "ContextRelevance", "Pairwise")
+"""Taken where a chat model judges (SPEC A9)."""
 
-`Contains` suits short references and `TokenF1` long ones, where the other says nothing.
-"""
+GROUNDING = "KPrecision(content)"
+"""Taken where none does: of the measures without a model, it followed people's verdicts on
+grounding best (docs/measures.md), which is not far."""
 
+SHORT, WHOLE = "Contains", "TokenF1"
 WITH_TOKENS = "BERTScore(recall)"
 """Taken too where a token model is set: nothing followed people's verdicts on answers closer."""
 
+SHORT_WORDS = 5
+"""Most words of a short reference. A longer one is hardly ever repeated word for word: `Contains`
+is then 0 for good and bad answers alike, as for all 274 pairs of RAGChecker (docs/measures.md)."""
 
-def default_measures(rows: Iterable[Row], setup: MeasureSetup | None = None) -> tuple[Measure, ...]:
-    """The default measures that at least one of the rows has all fields for.
+RANKING = "nDCG@10, Recall@100, MRR@10"
+"""For rankings alone, which are as deep as these look."""
 
-    None of them asks a model, unless ``setup`` names a local one for tokens.
 
-    Grounding and answers were chosen from docs/measures.md, which holds every measure that
-    needs no judge against people.
+@dataclass(frozen=True, slots=True)
+class ChosenMeasures:
+    """Measures to take, and those that were thought of and left out, each with the reason."""
+
+    measures: tuple[Measure, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def note(self) -> str:
+        """What was left out and why, in one line; empty where nothing was."""
+        by_reason: dict[str, list[str]] = {}
+        for name, reason in self.left_out.items():
+            by_reason.setdefault(reason, []).append(name)
+        said = [f"{', '.join(names)} ({reason})" for reason, names in by_reason.items()]
+        return f"not measured: {'; '.join(said)}" if said else ""
+
+
+def ranking_measures(named: str | Sequence[Measure] = "") -> tuple[Measure, ...]:
+    """The measures that are named, else the defaults of rankings.
+
+    Raises:
+        MeasureError: A name is wrong.
     """
-    known = tuple(rows)
-    texts = DEFAULTS if setup is None or not setup.token_model else (*DEFAULTS, WITH_TOKENS)
-    chosen = [parse_measure(text) for text in texts]
-    return tuple(
-        measure
-        for measure in chosen
-        if any(not missing_fields(row, measure.definition) for row in known)
+    return parse_measures(named or RANKING)
+
+
+def default_measures(
+    rows: Iterable[Row], setup: MeasureSetup | None = None, *, hits: int | None = None
+) -> ChosenMeasures:
+    """The measures that suit rows, chosen by what they hold and by which models are set.
+
+    Rankings where there is gold; judged measures where a chat model judges, else
+    `KPrecision(content)`; `TokenF1` against references, and `Contains` where at least half of
+    them have at most 5 words; `BERTScore(recall)` where a token model is set.
+
+    Args:
+        rows: What is to be measured.
+        setup: Models; without any, nothing that is chosen asks one.
+        hits: Most passages of an answer; no ranking is measured deeper. None: unknown.
+    """
+    known, chosen = tuple(rows), setup or MeasureSetup()
+    depth = 10 if hits is None else hits
+    ranking = [f"nDCG@{min(10, depth)}", f"Recall@{min(5, depth)}"]
+    thought_of = [*ranking, *JUDGED, GROUNDING, SHORT, WHOLE, WITH_TOKENS]
+    left_out = {name: _reason(name, known, chosen) for name in thought_of}
+    return ChosenMeasures(
+        tuple(parse_measure(name) for name in thought_of if not left_out[name]),
+        {name: reason for name, reason in left_out.items() if reason},
     )
+
+
+def _reason(name: str, rows: Sequence[Row], setup: MeasureSetup) -> str:
+    """Why a measure is left out, empty where it is taken."""
+    lacking = [missing_fields(row, parse_measure(name).definition) for row in rows]
+    if all(lacking):
+        least = min(lacking, key=lambda names: len(names), default=())
+        return f"no row has {' and '.join(least)}" if least else "no rows"
+    if name in JUDGED and not setup.model:
+        return "no chat model judges: `judge.model`"
+    if name == WITH_TOKENS and not setup.token_model:
+        return "no model of tokens: `judge.token_model`"
+    if name == GROUNDING and setup.model:
+        return "Faithfulness asks the judge"
+    words = _reference_words(rows, setup) if name == SHORT else 0
+    return f"half of the references have {words:g} words or more" if words > SHORT_WORDS else ""
+
+
+def _reference_words(rows: Sequence[Row], setup: MeasureSetup) -> float:
+    """The median length of the references, of each row the shortest one."""
+    found = [
+        min(len(answer_words(text, language_of(row, setup))) for text in references)
+        for row in rows
+        if (references := references_of(row))
+    ]
+    return median(found) if found else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ._doctor import Check, doctor
 from ._ingest import IngestForecast, IngestProgress, IngestReport
-from ._measuring import evaluate, rows_to_score
+from ._measuring import evaluate, forecast_rows, rows_to_score
 from ._project import ProjectFolder, init_project
 from ._runs import Evaluating
 from ._settings import BudgetOptions, Settings, SourceEntry, load_settings, project_keys
@@ -25,6 +25,7 @@ __all__ = [
     "Workbench",
     "doctor",
     "evaluate",
+    "forecast_rows",
     "init_project",
     "load_settings",
     "project_keys",

@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..core import Answer, Persona, Row, TestsetError, changed_options, value_hash
+from ..core import Answer, GoldSpan, Persona, Row, TestsetError, changed_options, value_hash
 from ..experiment import (
     Evaluation,
     Testset,
     answer_flows,
+    answer_row,
     evaluation_of,
     load_testset,
     read_rows,
@@ -21,6 +22,7 @@ from ..experiment import (
 from ..flow import Flow, Forecast, Runner, RunnerOptions, Runs, RunSummary
 from ..index import Pair, Store
 from ..measure import (
+    ChosenMeasures,
     Measure,
     MeasureSetup,
     check_setup,
@@ -29,6 +31,7 @@ from ..measure import (
     judge_spread,
     load_rubrics,
     parse_measures,
+    ranking_measures,
 )
 from ..models import EmbedOptions, Models, model_handlers
 from ..retrieve import Target
@@ -66,6 +69,10 @@ class Bench(Protocol):
         """Keeps rows."""
 
     @property
+    def models(self) -> Models:
+        """Knows models by name."""
+
+    @property
     def store(self) -> Store:
         """Keeps documents."""
 
@@ -94,7 +101,7 @@ def evaluate_project(
 
 
 def forecast_project(
-    bench: Bench, testset: str, measures: str | Sequence[Measure], how: Evaluating
+    bench: Bench, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
 ) -> Forecast:
     """What an evaluation would call and cost."""
     _, _, work = _planned(bench, testset, measures, how)
@@ -104,20 +111,43 @@ def forecast_project(
 def _planned(
     bench: Bench, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
 ) -> tuple[Testset, Sequence[Measure], Work]:
-    wanted = _measures(measures)  # first: a slip in a name is told before any file is read
+    if measures:
+        measures = parse_measures(measures)  # a slip in a name is told before any file is read
     rows = load_testset(testset) if isinstance(testset, str) else testset
     rows = _with_known_gold(bench, rows)
-    target = bench.target()
+    target, options = bench.target(), bench.settings.retrieve
     if not how.answers:
-        system = System(target, bench.pair.key, bench.settings.retrieve)
+        wanted = ranking_measures(measures)
+        system = System(target, bench.pair.key, options)
         return rows, wanted, ranking_work(system, rows, wanted)
     setup = _judging(bench)
+    chosen = _chosen(measures, _as_answered(rows.rows), setup, options.top_k)
+    wanted = chosen.measures
     check_setup(wanted, setup)
     personas = {row.persona_name for row in rows.rows}
-    system = System(target, bench.pair.key, bench.settings.retrieve, _answering(bench, personas))
-    rows = _with_shallow_ranks(rows, wanted, bench.settings.retrieve.top_k)
+    system = System(target, bench.pair.key, options, _answering(bench, personas))
+    rows = _with_shallow_ranks(_noted(rows, chosen), wanted, options.top_k)
     asking = partial(_asked, bench)
     return rows, wanted, answering_work(system, asking, rows, wanted, setup)
+
+
+def _as_answered(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Rows as they will be once they are answered, as far as measures are chosen by it."""
+    return tuple(
+        replace(
+            row,
+            response="an answer",
+            retrieved_contexts=("a passage",),
+            retrieved_context_ids=("a document",),
+            retrieved_spans=(GoldSpan("a document", 0, 1, ""),),
+        )
+        for row in rows
+    )
+
+
+def _noted(rows: Testset, chosen: ChosenMeasures) -> Testset:
+    """The rows, with a note on the measures that were left out."""
+    return replace(rows, notes=(*rows.notes, chosen.note)) if chosen.note else rows
 
 
 def _asked(bench: Bench, question: str, persona: str) -> Flow[Answer]:
@@ -140,19 +170,41 @@ def score_stored(
     bench: Bench, rows: str | Testset, measures: str | Sequence[Measure], how: Evaluating
 ) -> tuple[Evaluation, RunSummary]:
     """Score rows of a file, or of a stored run; see ``Workbench.score``."""
-    given = rows_to_score(bench, rows) if isinstance(rows, str) else rows
-    setup = _judging(bench)
-    wanted = _measures(measures, given.rows, setup)
-    check_setup(wanted, setup)
-    work = scoring_work(given, wanted, setup)
+    given, wanted, work = _to_score(bench, rows, measures)
     evaluation, summary = run_work(bench.runner, bench.runs, work, given, wanted, how)
     return _with_judge_notes(evaluation), summary
 
 
+def forecast_stored(
+    bench: Bench, rows: str | Testset, measures: str | Sequence[Measure]
+) -> Forecast:
+    """What scoring rows would call and cost."""
+    _, _, work = _to_score(bench, rows, measures)
+    return bench.runner.forecast(make for _, make in work.items)
+
+
+def _to_score(
+    bench: Bench, rows: str | Testset, measures: str | Sequence[Measure]
+) -> tuple[Testset, Sequence[Measure], Work]:
+    given = rows_to_score(bench, rows) if isinstance(rows, str) else rows
+    setup = _judging(bench)
+    chosen = _chosen(measures, given.rows, setup)
+    check_setup(chosen.measures, setup)
+    work = scoring_work(given, chosen.measures, setup)
+    return _noted(given, chosen), chosen.measures, work
+
+
 def _judging(bench: Bench) -> MeasureSetup:
-    """What judges: the settings, with the rubrics in the project's folder."""
+    """What judges: the settings, with the rubrics in the project's folder.
+
+    The window is that of the judge's model where the section `judge` names none.
+    """
     setup = bench.settings.judge
-    return replace(setup, rubrics={**load_rubrics(bench.folder.root), **setup.rubrics})
+    window = setup.window
+    if window is None and setup.model:
+        window = bench.models.settings_of(setup.model).context_window
+    rubrics = {**load_rubrics(bench.folder.root), **setup.rubrics}
+    return replace(setup, rubrics=rubrics, window=window)
 
 
 def _with_judge_notes(evaluation: Evaluation) -> Evaluation:
@@ -217,29 +269,63 @@ def evaluate(
         TestsetError: Rows that cannot be read; file and line, or number, are named.
         MeasureError: A measure is unknown, or needs a model that is not set.
     """
-    if isinstance(rows, str | Path):
-        given, name = read_rows(rows), str(rows)
-    else:
-        given, name = tuple(rows_of(rows)), "rows"
-    chosen = setup or MeasureSetup()
-    wanted = _measures(measures, given, chosen)
-    check_setup(wanted, chosen)
+    given, chosen, taken = _given(rows, measures, setup)
+    name = str(rows) if isinstance(rows, str | Path) else "rows"
     known = models or Models({}, EmbedOptions(), Path())
     with Runner(model_handlers(known), RunnerOptions(seed=seed)) as runner:
-        results = runner.map(answer_flows(given, wanted, chosen))
-        return _with_judge_notes(evaluation_of(results, wanted, name=name, seed=seed))
+        results = runner.map(answer_flows(given, taken.measures, chosen))
+        found = evaluation_of(results, taken.measures, name=name, seed=seed)
+    return _with_judge_notes(replace(found, notes=(taken.note,) if taken.note else ()))
 
 
-def _measures(
-    measures: str | Sequence[Measure],
-    rows: Sequence[Row] = (),
+def forecast_rows(
+    rows: str | Path | Iterable[Row | Mapping[str, Any]],
+    measures: str | Sequence[Measure] = (),
     setup: MeasureSetup | None = None,
-) -> tuple[Measure, ...]:
-    """Measures as they are named; those that suit the rows where none is."""
+    *,
+    models: Models | None = None,
+) -> Forecast:
+    """What :func:`evaluate` would call and cost, without calling any model.
+
+    Raises:
+        TestsetError: As :func:`evaluate`.
+        MeasureError: As :func:`evaluate`.
+    """
+    given, chosen, taken = _given(rows, measures, setup)
+    known = models or Models({}, EmbedOptions(), Path())
+    with Runner(model_handlers(known)) as runner:
+        return runner.forecast(partial(answer_row, row, taken.measures, chosen) for row in given)
+
+
+def _given(
+    rows: str | Path | Iterable[Row | Mapping[str, Any]],
+    measures: str | Sequence[Measure],
+    setup: MeasureSetup | None,
+) -> tuple[tuple[Row, ...], MeasureSetup, ChosenMeasures]:
+    """Rows, setup and measures, checked before anything is asked."""
+    given = read_rows(rows) if isinstance(rows, str | Path) else tuple(rows_of(rows))
+    chosen = setup or MeasureSetup()
+    taken = _chosen(measures, given, chosen)
+    check_setup(taken.measures, chosen)
+    return given, chosen, taken
+
+
+def _chosen(
+    measures: str | Sequence[Measure],
+    rows: Sequence[Row],
+    setup: MeasureSetup,
+    hits: int | None = None,
+) -> ChosenMeasures:
+    """Measures as they are named; those that suit the rows where none is.
+
+    Raises:
+        MeasureError: A name is wrong.
+        TestsetError: None is named and none suits.
+    """
     if measures:
-        return parse_measures(measures)
-    found = default_measures(rows, setup)
-    if not found:
+        return ChosenMeasures(parse_measures(measures))
+    found = default_measures(rows, setup, hits=hits)
+    if not found.measures:
         raise TestsetError(
             "no measure can be taken of these rows",
             hint="they need a reference, passages or ids beside the response: "

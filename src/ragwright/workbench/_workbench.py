@@ -68,7 +68,7 @@ from ..retrieve import (
 from ._ahead import FetchAhead
 from ._glossaries import forget_glossaries, project_glossary
 from ._ingest import Feed, Ingest, IngestForecast, IngestProgress, IngestReport, reading, web_pages
-from ._measuring import evaluate_project, forecast_project, score_stored
+from ._measuring import evaluate_project, forecast_project, forecast_stored, score_stored
 from ._project import ProjectFolder
 from ._runs import Evaluating, stored_evaluation
 from ._settings import Settings, SourceEntry, load_settings
@@ -513,10 +513,14 @@ class Workbench:
         return stored_evaluation(self.runs, run, self.session.seed)
 
     def forecast_evaluate(
-        self, testset: str, measures: str, how: Evaluating | None = None
+        self, testset: str | Testset, measures: str, how: Evaluating | None = None
     ) -> Forecast:
         """What an evaluation would call and cost, without calling any model."""
         return forecast_project(self, testset, measures, how or Evaluating())
+
+    def forecast_score(self, rows: str | Testset, measures: str) -> Forecast:
+        """What scoring rows would call and cost, without calling any model."""
+        return forecast_stored(self, rows, measures)
 
     # -- forgetting ------------------------------------------------------------------------
 

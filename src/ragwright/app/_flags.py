@@ -1,0 +1,96 @@
+"""What `eval` and `score` have in common: one record of flags, spread over the command line."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from ..workbench import Session
+from ._console import Console
+from ._options import (
+    HERE,
+    DryRun,
+    Jobs,
+    Json,
+    MaxCost,
+    NoCache,
+    Output,
+    Overrides,
+    Project,
+    Quiet,
+    Repeat,
+    Resume,
+    Seed,
+)
+
+By = Annotated[
+    list[str] | None,
+    typer.Option("--by", help="Also per value of a field: persona_name, a column; repeatable."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuringFlags:
+    """The flags of every command that scores rows; each is an option of the command line."""
+
+    by: By = None
+    project: Project = HERE
+    overrides: Overrides = None
+    as_json: Json = False
+    quiet: Quiet = False
+    output: Output = None
+    resume: Resume = False
+    no_cache: NoCache = False
+    jobs: Jobs = None
+    max_cost: MaxCost = None
+    seed: Seed = 0
+    repeat: Repeat = None
+    dry_run: DryRun = False
+
+    @property
+    def console(self) -> Console:
+        """Where the command prints."""
+        return Console(self.quiet, self.output)
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """Overrides of the project file, ``--repeat`` among them."""
+        repeat = () if self.repeat is None else (f"judge.repeat={self.repeat}",)
+        return (*(self.overrides or ()), *repeat)
+
+    def session(self, attempt: int = 0) -> Session:
+        """What the flags ask of the project; ``attempt`` draws new replies."""
+        return Session(
+            self.settings,
+            jobs=self.jobs,
+            reuse=not self.no_cache,
+            attempt=attempt,
+            max_cost=self.max_cost,
+            seed=self.seed,
+        )
+
+
+def with_flags(command: Callable[..., int]) -> Callable[..., int]:
+    """A command whose parameter ``flags`` is spelt on the command line, an option a field."""
+    hints = get_type_hints(MeasuringFlags, include_extras=True)
+    shared = [
+        Parameter(
+            field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        )
+        for field in fields(MeasuringFlags)
+    ]
+    given = signature(command, eval_str=True).parameters.values()
+    own = [parameter for parameter in given if parameter.name != "flags"]
+
+    @functools.wraps(command)
+    def called(**words: Any) -> int:
+        flags = MeasuringFlags(**{field.name: words.pop(field.name) for field in shared})
+        return command(**words, flags=flags)
+
+    called.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]
+    return called
