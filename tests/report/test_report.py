@@ -26,6 +26,7 @@ from ragwright.report import (
     summary_csv,
     summary_json,
     summary_table,
+    text_table,
 )
 
 
@@ -37,8 +38,9 @@ class Plain:
     scores: tuple[Score, ...]
 
 
+WORDS = "the share\n- of what?"
 ROWS = [
-    Plain("r1", (Score("MRR", "scored", 0.5), Score("KF1", "scored", 0.123456789))),
+    Plain("r1", (Score("MRR", "scored", 0.5), Score("KF1", "scored", 0.123456789, detail=WORDS))),
     Plain(
         "r2",
         (
@@ -59,8 +61,8 @@ def test_the_summary_for_people() -> None:
     assert lines[2].startswith("MRR (0-1)")
     assert "0.7500" in lines[2]
     assert "50.0%" in lines[2]
-    assert "scored 2, errored 1, skipped 1" in lines[2]
-    assert "MRR: 0.3750 to 0.8750 whatever the missing rows hold" in lines
+    missing = "without a score: errored 1, skipped 1; mean 0.3750 to 0.8750 whatever they hold"
+    assert f"MRR: {missing}" in lines
     assert lines[-2:] == ["run: run-1", "note: a note"]
     nothing = summary_table([aggregate([Score("MRR", "errored", reason="why")])])
     assert "nan" not in nothing
@@ -92,6 +94,7 @@ def test_csv_reads_back() -> None:
         "state": "scored",
         "value": "0.123456789",
         "reason": "",
+        "detail": "the share\n- of what?",
     }
     assert rows[2]["value"] == ""
     assert (rows[3]["reason"], rows[4]["row"]) == ("'=no score", "'=r3")
@@ -110,6 +113,7 @@ def test_rows_as_junit() -> None:
     cases = suite.findall("testcase")
     assert (cases[0].get("classname"), cases[0].get("name")) == ("MRR", "r1")
     assert cases[0].findtext("system-out") == "0.5"
+    assert cases[1].findtext("system-out") == f"0.123457\n{WORDS}"
     error = cases[2].find("error")
     assert error is not None
     assert error.get("type") == "errored"
@@ -166,3 +170,31 @@ def test_a_calibration_in_both_forms() -> None:
 def test_slices_stand_below_each_other() -> None:
     text = slice_table({"engineer": SUMMARIES, "": SUMMARIES[:1]}, "persona")
     assert [line.split()[0] for line in text.splitlines()[2:]] == ["engineer", "engineer", "(none)"]
+
+
+LONG = "Rubric(how-well-the-answer-suits-a-reader-who-never-saw-the-manual-of-the-machine)"
+
+
+@pytest.mark.parametrize("name", ["MRR", LONG])
+def test_tables_fit_a_hundred_columns(name: str) -> None:
+    summary = aggregate(
+        [Score(name, "scored", float(at % 2)) for at in range(40)]
+        + [Score(name, "judge_invalid", reason="x")]
+    )
+    path = "runs/of/a/long/path/that/nobody/would/type/twice/and/that/has/no/place/to/break.jsonl"
+    shown = [
+        summary_table([summary] * 2, notes=[f"{path} and {path} again"], run="r"),
+        slice_table({path: [summary], "": [summary]}, "topic"),
+        text_table([["rule", "outcome", "because"], [path, "passed", f"{path} was good"]]),
+        text_table([["measure", path, path, "n"], [name, "0.1234", "0.4321", "9"]], right=(1, 2)),
+    ]
+    for text in shown:
+        lines = text.splitlines()
+        assert max(len(line) for line in lines if not line.startswith("note")) <= 100, text
+    assert "0.1234" in shown[3]
+    assert "judge_invalid 1" in shown[0]
+
+
+def test_a_table_that_fits_is_not_touched() -> None:
+    rows = [["name", "value"], ["a long one " * 7, "1.0"]]
+    assert text_table(rows).splitlines()[2] == f"{'a long one ' * 7}  1.0"

@@ -80,11 +80,13 @@ def summary_csv(summaries: Iterable[Summary]) -> str:
     states = list(dict.fromkeys(state for summary in summaries for state in summary.states))
     numbers = ("mean", "low", "high", "interval", "median", "sd", "n", "coverage", "worst", "best")
     return _csv(
-        ["measure", *numbers, "seed", *states],
+        ["measure", "scale", *numbers, "no_gold", "seed", *states],
         (
             [
                 summary.measure,
+                "" if summary.scale is None else str(summary.scale),
                 *(getattr(summary, name) for name in numbers),
+                summary.no_gold,
                 summary.seed,
                 *(summary.states.get(state, 0) for state in states),
             ]
@@ -94,11 +96,11 @@ def summary_csv(summaries: Iterable[Summary]) -> str:
 
 
 def rows_csv(rows: Iterable[ScoredRow]) -> str:
-    """One line a row and measure: row, measure, state, value, reason."""
+    """One line a row and measure: row, measure, state, value, reason, and a judge's own words."""
     return _csv(
-        ["row", "measure", "state", "value", "reason"],
+        ["row", "measure", "state", "value", "reason", "detail"],
         (
-            [row.row_id, score.measure, score.state, score.value, score.reason]
+            [row.row_id, score.measure, score.state, score.value, score.reason, score.detail]
             for row in rows
             for score in row.scores
         ),

@@ -33,7 +33,8 @@ def rows_junit(rows: Iterable[ScoredRow], *, name: str = "ragwright eval") -> st
     """One test case a row and measure; no score is a failure, for a score alone has no bound.
 
     ``errored`` and ``judge_invalid`` are errors with the reason; ``abstained``,
-    ``not_applicable`` and ``skipped`` are skipped with it; a value stands in ``system-out``.
+    ``not_applicable`` and ``skipped`` are skipped with it; a value stands in ``system-out``, with
+    the judge's own words below it.
     """
     suite = ElementTree.Element("testsuite", name=_clean(name))
     for row in rows:
@@ -47,7 +48,8 @@ def rows_junit(rows: Iterable[ScoredRow], *, name: str = "ragwright eval") -> st
 
 def _add(case: ElementTree.Element, score: Score) -> None:
     if score.value is not None:
-        ElementTree.SubElement(case, "system-out").text = f"{score.value:.6g}"
+        said = f"\n{_clean(score.detail)}" if score.detail else ""
+        ElementTree.SubElement(case, "system-out").text = f"{score.value:.6g}{said}"
     else:
         kind = "error" if score.state in _BROKEN else "skipped"
         found = ElementTree.SubElement(case, kind, message=_clean(score.reason))

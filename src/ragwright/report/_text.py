@@ -2,67 +2,113 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 
-from ..core import MeasureError
 from ..measure import (
     Calibration,
     Comparisons,
     Estimate,
     GateOutcome,
+    MeasureScale,
     Summary,
-    parse_measure,
 )
 
+WIDTH = 100
+"""Characters of the widest line, where it can be helped: a terminal, a log, a mail."""
 
-def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """Columns two spaces apart, the first row underlined; those named in ``right`` end flush."""
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+
+def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), width: int = WIDTH) -> str:
+    """Columns two spaces apart, the first row underlined; those named in ``right`` end flush.
+
+    Where lines would be longer than ``width``, cells are broken: heads first, then texts.
+    """
+    widths = _column_widths(rows, right, width)
     lines = []
     for row in rows:
-        cells = [
-            cell.rjust(width) if at in right else cell.ljust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    lines.insert(1, "  ".join("-" * width for width in widths))
+        broken = [_broken(cell, at) for cell, at in zip(row, widths, strict=True)]
+        for cells in zip_longest(*broken, fillvalue=""):
+            padded = [
+                cell.rjust(size) if at in right else cell.ljust(size)
+                for at, (cell, size) in enumerate(zip(cells, widths, strict=True))
+            ]
+            lines.append("  ".join(padded).rstrip())
+        if row is rows[0]:
+            lines.append("  ".join("-" * size for size in widths))
     return "\n".join(lines)
 
 
-def summary_table(summaries: Iterable[Summary], *, notes: Iterable[str] = (), run: str = "") -> str:
-    """Measures with scale, interval, n, coverage and states.
+def _column_widths(rows: Sequence[Sequence[str]], right: Sequence[int], width: int) -> list[int]:
+    """A width a column: as its cells need, the widest made narrower until all fit."""
+    columns = [[len(row[at]) for row in rows] for at in range(len(rows[0]))]
+    widths = [max(column) for column in columns]
+    numbers = [max((*column[1:], 6)) if at in right else 20 for at, column in enumerate(columns)]
+    for floors in (numbers, [min(floor, 10) for floor in numbers]):
+        while sum(widths) + 2 * (len(widths) - 1) > width:
+            spare = [(size, at) for at, size in enumerate(widths) if size > floors[at]]
+            if not spare:
+                break
+            widths[max(spare)[1]] -= 1
+    return widths
 
-    Where rows lack a score, the bounds that the mean would have with them at the ends of the
-    scale stand below, and so do the histograms of judged measures.
+
+def _broken(cell: str, width: int) -> list[str]:
+    """A cell in lines; words are cut only where one is wider than its column."""
+    if len(cell) <= width:
+        return [cell]
+    return textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
+
+
+def _line(text: str) -> str:
+    """A sentence below a table, further lines of it indented."""
+    found = textwrap.wrap(
+        text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(found)
+
+
+def summary_table(summaries: Iterable[Summary], *, notes: Iterable[str] = (), run: str = "") -> str:
+    """Measures with scale, mean, interval, n and coverage.
+
+    Below: the states of rows without a score, with the bounds that the mean would have with
+    them at the ends of the scale, and the histograms of judged measures.
     """
     summaries = tuple(summaries)
-    rows = [["measure", "mean", "95 % interval", "median", "sd", "n", "coverage", "states"]]
+    rows = [["measure", "mean", "95 % interval", "median", "sd", "n", "coverage"]]
     below = []
     for s in summaries:
-        states = ", ".join(f"{name} {count}" for name, count in s.states.items())
         rows.append(
             [
-                with_scale(s.measure),
+                with_scale(s.measure, s.scale),
                 number(s.mean),
                 interval(s.low, s.high),
                 number(s.median),
                 number(s.sd),
                 str(s.n),
                 f"{s.coverage:.1%}",
-                states,
             ]
         )
-        if s.coverage < 1 and s.n and s.worst is not None and s.best is not None:
-            low, high = sorted((s.worst, s.best))
-            below.append(f"{s.measure}: {low:.4f} to {high:.4f} whatever the missing rows hold")
+        missing = [f"{name} {count}" for name, count in s.states.items() if name != "scored"]
+        if missing:
+            bounds = ""
+            if s.n and s.worst is not None and s.best is not None:
+                low, high = sorted((s.worst, s.best))
+                bounds = f"; mean {low:.4f} to {high:.4f} whatever they hold"
+            below.append(f"{s.measure}: without a score: {', '.join(missing)}{bounds}")
+        if s.no_gold:
+            below.append(
+                f"{s.measure}: {s.no_gold} rows say nothing it could be scored by (no gold); "
+                "they are no part of the coverage"
+            )
         if s.histogram:
             counts = ", ".join(f"{value}: {count}" for value, count in s.histogram.items())
             below.append(f"{s.measure}: {counts}")
         if s.clusters is not None:
             below.append(f"{s.measure}: {s.n} rows in {s.clusters} clusters")
-    lines = [text_table(rows, right=(1, 3, 4, 5, 6)), *below]
+    lines = [text_table(rows, right=(1, 3, 4, 5, 6)), *map(_line, below)]
     lines += [f"run: {run}"] if run else []
-    return "\n".join([*lines, *(f"note: {note}" for note in notes)])
+    return "\n".join([*lines, *(_line(f"note: {note}") for note in notes)])
 
 
 def slice_table(parts: Mapping[str, Sequence[Summary]], by: str) -> str:
@@ -72,7 +118,7 @@ def slice_table(parts: Mapping[str, Sequence[Summary]], by: str) -> str:
         rows += [
             [
                 value or "(none)",
-                with_scale(s.measure),
+                with_scale(s.measure, s.scale),
                 number(s.mean),
                 interval(s.low, s.high),
                 str(s.n),
@@ -90,7 +136,7 @@ def comparison_table(found: Comparisons, *, names: tuple[str, str] = ("A", "B"))
     for c in found.measures:
         rows.append(
             [
-                with_scale(c.measure),
+                with_scale(c.measure, c.scale),
                 number(c.mean_a),
                 number(c.mean_b),
                 "-" if c.difference is None else f"{c.difference:+.4f}",
@@ -100,12 +146,16 @@ def comparison_table(found: Comparisons, *, names: tuple[str, str] = ("A", "B"))
                 str(c.n),
             ]
         )
-    lines = [text_table(rows, right=(1, 2, 3, 5, 7)), *(c.text for c in found.measures)]
+    lines = [text_table(rows, right=(1, 2, 3, 5, 7)), *(_line(c.text) for c in found.measures)]
     for c in found.measures:
         if c.only_a or c.only_b:
             lines.append(
                 f"{c.measure}: {c.only_a} rows have a score in {a} alone, {c.only_b} in {b} alone"
             )
+        if c.no_gold:
+            lines.append(f"{c.measure}: {c.no_gold} rows have no gold for it, left out")
+        for way, ids in c.moved.items():
+            lines.append(f"{c.measure}: {way} in {len(ids)} rows: {_some(ids)}")
     for name, ids in ((a, found.only_a), (b, found.only_b)):
         if ids:
             lines.append(f"rows of {name} alone, left out: {_some(ids)}")
@@ -137,7 +187,7 @@ def calibration_table(found: Calibration) -> str:
     rows = [["", "value", "95 % interval"]]
     rows += [[name, number(e.value), interval(e.low, e.high)] for name, e in parts]
     lines = [
-        f"{with_scale(found.measure)} against people, {found.n} rows with both "
+        f"{with_scale(found.measure, found.scale)} against people, {found.n} rows with both "
         f"({found.unlabelled} without a label, {found.unscored} without a score, "
         f"{found.unknown} labels of other rows)",
         text_table(rows, right=(1,)),
@@ -152,14 +202,9 @@ def calibration_table(found: Calibration) -> str:
     return "\n".join(lines)
 
 
-def with_scale(measure: str) -> str:
+def with_scale(measure: str, scale: MeasureScale | None) -> str:
     """A measure with its scale: others use some of its names for another one."""
-    try:
-        definition = parse_measure(measure).definition
-    except MeasureError:
-        return measure
-    high = "" if definition.high is None else f"{definition.high:g}"
-    return f"{measure} ({definition.low:g}-{high})"
+    return measure if scale is None else f"{measure} ({scale})"
 
 
 def number(value: float | None) -> str:
