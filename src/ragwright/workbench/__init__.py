@@ -5,10 +5,11 @@ from __future__ import annotations
 from ._doctor import Check, doctor
 from ._ingest import IngestForecast, IngestProgress, IngestReport
 from ._measuring import evaluate, forecast_rows, rows_to_score
+from ._opened import Session
 from ._project import ProjectFolder, init_project
 from ._runs import Evaluating
 from ._settings import BudgetOptions, Settings, SourceEntry, load_settings, project_keys
-from ._workbench import Asking, Session, Workbench
+from ._workbench import Asking, Workbench
 
 __all__ = [
     "Asking",

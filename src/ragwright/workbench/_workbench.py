@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 
 from ..answer import (
@@ -13,92 +13,46 @@ from ..answer import (
     AskPlan,
     ask,
     generator_window,
-    load_personas,
     pick_persona,
-    shipped_personas,
 )
 from ..core import (
     Answer,
     ConfigError,
     Document,
-    Persona,
 )
 from ..experiment import Evaluation, Testset
 from ..flow import (
-    Fetch,
     Flow,
     Forecast,
-    Lookup,
     Message,
-    Replies,
-    Runner,
-    RunnerOptions,
-    Runs,
     RunSummary,
-    Search,
-    Sql,
     TraceEntry,
-    embed,
     fetch,
 )
-from ..index import LookupHandler, Pair, SearchHandler, Store, Views, open_store
 from ..ingest import (
-    Chunker,
     Fetched,
-    FetchHandler,
     default_readers,
     load_reader,
-    make_chunker,
 )
 from ..measure import Measure
-from ..models import Analyzer, Models, Tokenizer, WordTokenizer, make_analyzer, model_handlers
 from ..retrieve import (
-    Databases,
     Explanation,
     Glossary,
     Retrieved,
     RetrieveOptions,
-    SqlHandler,
     Target,
     explain,
-    parse_filter,
-    parse_soft_filter,
     retrieve,
 )
 from ._ahead import FetchAhead
 from ._glossaries import forget_glossaries, project_glossary
 from ._ingest import Feed, Ingest, IngestForecast, IngestProgress, IngestReport, reading, web_pages
 from ._measuring import evaluate_project, forecast_project, forecast_stored, score_stored
-from ._project import ProjectFolder
+from ._opened import Opened
 from ._runs import Evaluating, stored_evaluation
-from ._settings import Settings, SourceEntry, load_settings
+from ._settings import SourceEntry
 from ._stamps import Stamps
 from ._swapped import known_embedders, nothing_indexed, remember_embedder
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """What one session asks for beyond the project file.
-
-    Attributes:
-        overrides: ``key.path=value`` texts laid over the project file.
-        jobs: Most requests in flight per model.
-        reuse: Answer from stored replies.
-        attempt: Raised to draw new replies in place of stored ones.
-        max_cost: Most money to spend; the project's own bound where None.
-        seed: Seed of everything that is drawn at random.
-        filters: Hard filters beside the project's own, such as ``party=D``.
-        soft: Soft filters beside the project's own, such as ``topic=health^3``.
-    """
-
-    overrides: tuple[str, ...] = ()
-    jobs: int | None = None
-    reuse: bool = True
-    attempt: int = 0
-    max_cost: float | None = None
-    seed: int = 0
-    filters: tuple[str, ...] = ()
-    soft: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +72,7 @@ class Asking:
     trace: list[TraceEntry] | None = None
 
 
-class Workbench:
+class Workbench(Opened):
     """A project folder, opened. Use it as a context manager, or call :meth:`close`.
 
     Nothing is opened before it is needed: reading settings touches neither store nor model.
@@ -128,149 +82,6 @@ class Workbench:
         settings: Its settings.
         session: What this session asks for beyond them.
     """
-
-    def __init__(
-        self, folder: ProjectFolder, settings: Settings, session: Session | None = None
-    ) -> None:
-        self.folder = folder
-        self.session = session or Session()
-        self.settings = _narrowed(_rooted(settings, folder.root), self.session)
-        self.models = Models(self.settings.models, self.settings.embed, folder.root)
-
-    @classmethod
-    def open(cls, folder: str | Path = ".", session: Session | None = None) -> Workbench:
-        """The project in a folder.
-
-        Raises:
-            ConfigError: There is none, or its file is wrong (with file and line).
-        """
-        project = ProjectFolder(Path(folder)).require()
-        asked = session or Session()
-        return cls(project, load_settings(project.file, asked.overrides), asked)
-
-    def __enter__(self) -> Workbench:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Finish calls in flight, close the store; safe to call twice."""
-        for name in ("runner", "views", "store", "replies", "runs"):
-            opened = self.__dict__.pop(name, None)
-            if opened is not None:
-                opened.close()
-
-    # -- parts, opened when first needed ---------------------------------------------------
-
-    @cached_property
-    def replies(self) -> Replies:
-        """The reply store, in the cache."""
-        budget = self.settings.budget
-        return Replies(
-            self.folder.cache / "replies.sqlite",
-            power_safe=budget.power_safe,
-            max_bytes=budget.cache_bytes,
-        )
-
-    @cached_property
-    def runs(self) -> Runs:
-        """The run store, in the data folder."""
-        return Runs(self.folder.data / "runs.sqlite", power_safe=self.settings.budget.power_safe)
-
-    @cached_property
-    def store(self) -> Store:
-        """Documents, chunks and vectors."""
-        return open_store(self.settings.store, self.folder.root / ".ragwright")
-
-    @cached_property
-    def views(self) -> Views:
-        """Open views of the store, by snapshot."""
-        return Views(self.store)
-
-    @cached_property
-    def runner(self) -> Runner:
-        """The runner with a handler for every kind of request."""
-        budget = self.settings.budget
-        session = self.session
-        routes = {
-            **model_handlers(self.models),
-            Search: SearchHandler(self.views),
-            Lookup: LookupHandler(self.views),
-            Fetch: FetchHandler(self.settings.fetch),
-            Sql: SqlHandler(self.databases),
-        }
-        options = RunnerOptions(
-            concurrency=budget.concurrency,
-            jobs=session.jobs,
-            timeout=budget.timeout,
-            reuse=session.reuse,
-            attempt=session.attempt,
-            max_cost=budget.max_cost if session.max_cost is None else session.max_cost,
-            seed=session.seed,
-        )
-        return Runner(routes, options, replies=self.replies)
-
-    @cached_property
-    def databases(self) -> Databases:
-        """The SQL databases that questions may be answered from."""
-        return Databases(self.settings.retrieve.databases, self.folder.root)
-
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        """What counts tokens: the embedding model's own, else the keyword analyzer's words."""
-        model = self.settings.embed.model
-        own = self.models.tokenizer(model) if model else None
-        return own or WordTokenizer()
-
-    @cached_property
-    def chunker(self) -> Chunker:
-        """Cuts documents as the settings say."""
-        return make_chunker(self.settings.chunk, self.tokenizer)
-
-    @cached_property
-    def analyzer(self) -> Analyzer:
-        """Cuts queries and documents into the words of the keyword index."""
-        return make_analyzer(self.settings.keyword)
-
-    @cached_property
-    def pair(self) -> Pair:
-        """Under which settings documents are indexed and searched.
-
-        Its ``dimensions`` are 0 where a server embeds that was never asked for a vector.
-        """
-        analyzer = self.analyzer.spec
-        model = self.settings.embed.model
-        if not model:
-            return Pair(self.chunker.spec, analyzer)
-        identity = self.models.embedder_identity(model)
-        return Pair(
-            self.chunker.spec,
-            analyzer,
-            identity,
-            self._dimensions(model, identity),
-            self.models.vector_rule(model).similarity,
-        )
-
-    def _dimensions(self, model: str, identity: str) -> int:
-        """Length of the model's vectors as far as it is known without a paid call."""
-        local = self.models.embedder(model)
-        if local is not None:
-            return local.dimensions
-        built = (pair.dimensions for pair in self.store.pairs() if pair.embedder == identity)
-        length = next(built, self.settings.embed.dimensions or 0)
-        if length:
-            self.models.known_dimensions[model] = length
-        return length
-
-    def _settle_dimensions(self) -> None:
-        """Ask a server for the length of its vectors where nothing else says it."""
-        pair = self.pair
-        if pair.embedder and not pair.dimensions:
-            probe = embed(self.settings.embed.model, ["How long is a vector?"])
-            length = int(self.runner.run(probe).shape[1])
-            self.models.known_dimensions[self.settings.embed.model] = length
-            self.__dict__["pair"] = replace(pair, dimensions=length)
 
     # -- building --------------------------------------------------------------------------
 
@@ -432,12 +243,6 @@ class Workbench:
         # Not by target(): that opens the snapshot of now, which may not be the one searched.
         return explain(found, self.analyzer, self.models.tokenizer(model) if model else None)
 
-    @cached_property
-    def personas(self) -> Mapping[str, Persona]:
-        """Personas by name: the shipped ones, and the project's own, which win."""
-        own = load_personas(self.folder.personas) if self.folder.personas.is_dir() else {}
-        return {**shipped_personas(), **own}
-
     def ask(self, question: str, persona: str = "", how: Asking | None = None) -> Answer:
         """An answer for one persona (``answer.persona`` where none is named), with citations."""
         return self.ask_all(question, [persona], how)[0]
@@ -543,22 +348,3 @@ class Workbench:
             "replies": self.replies.forget(scope=scope),
             "rows": self.runs.forget(scope=scope),
         }
-
-
-def _rooted(settings: Settings, root: Path) -> Settings:
-    """Settings whose relative paths start from the project, wherever the command runs."""
-    prompt = settings.prompt
-    if not prompt.template:
-        return settings
-    return replace(settings, prompt=replace(prompt, template=str(root / prompt.template)))
-
-
-def _narrowed(settings: Settings, session: Session) -> Settings:
-    """Settings with the session's filters beside the project's."""
-    if not session.filters and not session.soft:
-        return settings
-    options = settings.retrieve
-    hard = tuple(map(parse_filter, session.filters))
-    soft = tuple(map(parse_soft_filter, session.soft))
-    narrowed = replace(options, filters=options.filters + hard, soft=options.soft + soft)
-    return replace(settings, retrieve=narrowed)
