@@ -16,8 +16,10 @@ from ._evaluate import (
     summarise,
 )
 from ._http_system import HttpSystem, http_system
+from ._openings import Opening, Openings
 from ._results import (
     Evaluation,
+    Made,
     RowResult,
     Slice,
     cluster_of,
@@ -39,6 +41,15 @@ from ._review import (
     write_sheet,
 )
 from ._rows import iter_rows, read_rows, rows_of
+from ._splits import (
+    Split,
+    assign_splits,
+    gold_documents,
+    names_splits,
+    split_clusters,
+    split_of,
+)
+from ._stale import StaleSpan, current_gold, moved_row, stale_rows
 from ._systems import (
     Answered,
     System,
@@ -51,7 +62,7 @@ from ._systems import (
     langchain_system,
     llamaindex_system,
 )
-from ._testsets import Testset, load_testset
+from ._testsets import Testset, declared_splits, load_testset, rows_fingerprint
 from ._trec import read_qrels, read_run
 
 __all__ = [
@@ -60,10 +71,15 @@ __all__ = [
     "Evaluation",
     "HttpSystem",
     "Label",
+    "Made",
+    "Opening",
+    "Openings",
     "ReviewKey",
     "RowResult",
     "Sheet",
     "Slice",
+    "Split",
+    "StaleSpan",
     "System",
     "SystemReply",
     "Testset",
@@ -75,19 +91,25 @@ __all__ = [
     "answered_flows",
     "answered_row",
     "asked_row",
+    "assign_splits",
     "blind_sheet",
     "chat_row",
     "cluster_of",
     "compare_evaluations",
     "computed_results",
+    "current_gold",
+    "declared_splits",
     "evaluate_retrieval",
     "evaluation_of",
+    "gold_documents",
     "haystack_system",
     "http_system",
     "iter_rows",
     "langchain_system",
     "llamaindex_system",
     "load_testset",
+    "moved_row",
+    "names_splits",
     "ranking_search",
     "read_key",
     "read_labels",
@@ -99,9 +121,13 @@ __all__ = [
     "result_of",
     "retrieval_flows",
     "retrieval_row",
+    "rows_fingerprint",
     "rows_of",
     "score_run",
     "slices",
+    "split_clusters",
+    "split_of",
+    "stale_rows",
     "summarise",
     "write_key",
     "write_sheet",

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ..core import Row, TestsetError, text_hash
+from ..core import Row, TestsetError, text_hash, value_hash
 from ._files import objects_of
+from ._openings import Openings, opening_note
 from ._rows import read_rows
+from ._splits import Split, assign_splits, known_split, names_splits, shared_gold
 from ._trec import Qrels, judgments, read_qrels
+
+_SHOWN = 5
+"""Most ids that a note names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +26,8 @@ class Testset:
         name: Address it was loaded from.
         rows: Rows, each id once.
         notes: What the reader of a result should know: gold outside the corpus, a subset.
+        split: Which of its splits these rows are of.
+        opened: Fingerprint of the confirm split as it was logged, empty where it is closed.
     """
 
     __test__ = False  # the name is the field's; pytest must not collect it
@@ -26,6 +35,13 @@ class Testset:
     name: str
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
+    split: Split = "all"
+    opened: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the rows with all they hold, in their order."""
+        return rows_fingerprint(self.rows)
 
     def subset(self, size: int, seed: int = 0) -> Testset:
         """A random choice of rows, in file order, the same on every machine.
@@ -49,22 +65,114 @@ class Testset:
         )
 
 
-def load_testset(address: str, *, limit: int | None = None, seed: int = 0) -> Testset:
+def rows_fingerprint(rows: Sequence[Row]) -> str:
+    """Hash of rows with all they hold, in their order."""
+    return value_hash([asdict(row) for row in rows])
+
+
+def load_testset(
+    address: str,
+    *,
+    split: str = "all",
+    limit: int | None = None,
+    seed: int = 0,
+    openings: Openings | None = None,
+) -> Testset:
     """The testset at an address: the one door through which gold comes in.
+
+    Rows that a person rejected are left out. The confirm split is given only to who writes the
+    opening down; ``all`` of a testset whose rows name splits holds it too.
 
     Args:
         address: ``beir:DIR/SPLIT``, or the path of a JSONL file of rows in ragas' names.
+        split: ``all``, ``tune`` or ``confirm``; see :func:`assign_splits`.
         limit: Most rows, chosen at random with ``seed``; None for all.
         seed: Seed of that choice.
+        openings: Where the opening of a confirm split is written down, and what it is for.
 
     Raises:
-        TestsetError: A file is missing or wrong; file and line are named.
+        TestsetError: A file is missing or wrong (file and line are named), the split is empty,
+            or the confirm split was asked for without leave.
     """
+    wanted = known_split(split)
     if address.startswith("beir:"):
         testset = _beir(address)
     else:
         testset = Testset(address, read_rows(address))
-    return testset if limit is None else testset.subset(limit, seed)
+    testset = _accepted(testset)
+    named = names_splits(testset.rows)
+    holds_confirm = wanted == "confirm" or (wanted == "all" and named)
+    if holds_confirm and openings is None:
+        raise TestsetError(
+            "the confirm split is opened only by who writes it down"
+            if wanted == "confirm"
+            else "the rows name splits, and all of them holds the confirm split",
+            where=address,
+            hint="use split='tune'; or pass openings=Openings(path, purpose=...)",
+        )
+    placed = assign_splits(testset.rows)
+    confirm = [row for row in testset.rows if placed[row.id] == "confirm"]
+    testset = _split(testset, wanted, placed)
+    if limit is not None:
+        testset = testset.subset(limit, seed)
+    if openings is None:
+        return testset
+    if wanted == "tune" or not confirm:
+        return testset
+    opened = rows_fingerprint(confirm)
+    given = sum(placed[row.id] == "confirm" for row in testset.rows)
+    earlier = openings.record(address, opened, given)
+    note = opening_note(earlier, openings.path)
+    return replace(testset, notes=(*testset.notes, note), opened=opened)
+
+
+def declared_splits(address: str) -> bool:
+    """True where a row of the testset at an address names its split.
+
+    Raises:
+        TestsetError: As :func:`load_testset`.
+    """
+    return not address.startswith("beir:") and names_splits(read_rows(address))
+
+
+def _accepted(testset: Testset) -> Testset:
+    """The testset without the rows that a person rejected."""
+    kept = tuple(row for row in testset.rows if row.metadata.get("review") != "rejected")
+    rejected = len(testset.rows) - len(kept)
+    if not rejected:
+        return testset
+    if not kept:
+        raise TestsetError(
+            f"all {rejected} rows were rejected in review",
+            where=testset.name,
+            hint="run `ragwright review` on it again, or write further rows",
+        )
+    note = f"{rejected} of {len(testset.rows)} rows were rejected in review and are left out"
+    return replace(testset, rows=kept, notes=(*testset.notes, note))
+
+
+def _split(testset: Testset, wanted: Split, placed: dict[str, str]) -> Testset:
+    """The rows of a split, with notes on what was left out and on what leaks."""
+    if wanted == "all":
+        return testset
+    rows = tuple(row for row in testset.rows if placed[row.id] == wanted)
+    counts = Counter(placed.values())
+    if not rows:
+        other = "confirm" if wanted == "tune" else "tune"
+        raise TestsetError(
+            f"the {wanted} split is empty: tune {counts['tune']} rows, confirm "
+            f"{counts['confirm']} rows",
+            where=testset.name,
+            hint=f"rows of one gold document stay together, and all fell to {other}: add rows on "
+            "other documents, or write `split: tune` and `split: confirm` on the rows",
+        )
+    notes = [f"{wanted} split: {len(rows)} of {len(testset.rows)} rows"]
+    if shared := shared_gold(testset.rows, placed):
+        notes.append(
+            f"{len(shared)} gold documents stand in both splits, such as "
+            f"{', '.join(shared[:_SHOWN])}: what is tuned on the one is known to the other"
+        )
+    return replace(testset, rows=rows, notes=(*testset.notes, *notes), split=wanted)
 
 
 def _beir(address: str) -> Testset:
