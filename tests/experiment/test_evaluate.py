@@ -87,7 +87,8 @@ def test_every_row_has_a_score_whatever_happened(runner: Runner) -> None:
     assert "the index is gone" in found.results[2].scores[0].reason
     assert found.results[1].ranking == ("b", "a")
     summary = found["MRR"]
-    assert (summary.mean, summary.n, summary.coverage) == (0.75, 2, 0.5)
+    assert (summary.mean, summary.n, summary.no_gold) == (0.75, 2, 1)
+    assert summary.coverage == 2 / 3  # row 4 has no gold: no system could be scored on it
     assert summary.states == {"scored": 2, "not_applicable": 1, "errored": 1}
     assert found.notes == TESTSET.notes
     with pytest.raises(KeyError):

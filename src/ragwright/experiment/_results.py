@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from ..core import GoldSpan, MetaValue, Row, Score, TestsetError, Usage
-from ..measure import Comparisons, Measure, Summary, Tally, compare_rows
+from ..measure import Comparisons, Measure, MeasureScale, Summary, Tally, compare_rows
 
 _FEW = 20
 """Below so many scored rows a slice says that its numbers are rough."""
@@ -182,7 +182,15 @@ def compare_evaluations(
                 hint="compare runs of one testset",
             )
     sides = [{result.row_id: result.scores for result in run.results} for run in (a, b)]
-    return compare_rows(*sides, seed=seed, clusters=clusters)
+    scales: dict[str, MeasureScale | None] = {}
+    for summary in (*a.summaries, *b.summaries):
+        if scales.setdefault(summary.measure, summary.scale) != summary.scale:
+            raise TestsetError(
+                f"{summary.measure} is on the scale {scales[summary.measure]} in one run and "
+                f"{summary.scale} in the other",
+                hint="score both by the same rubric file",
+            )
+    return compare_rows(*sides, seed=seed, clusters=clusters, scales=scales)
 
 
 def result_body(result: RowResult, count: Callable[[str], int] | None = None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from ._alignment import BertScorer, MoverScorer
 from ._catalogue import definitions
 from ._compare import Comparison, Comparisons, compare_rows
 from ._defaults import ChosenMeasures, default_measures, ranking_measures
-from ._definition import Definition
+from ._definition import Definition, MeasureScale
 from ._embedded import QADistances, qa_distances
 from ._gate import (
     GateCheck,
@@ -15,11 +15,14 @@ from ._gate import (
     GateOutcome,
     GateRule,
     GateState,
+    JudgeCheck,
     gate,
+    judge_check,
     parse_rule,
 )
 from ._judge import judge
-from ._measure import Measure, parse_measure, parse_measures
+from ._judged import on_rubric_scales, rubrics_of
+from ._measure import Measure, on_scale, parse_measure, parse_measures
 from ._retrieval import retrieval_scores
 from ._rubric import Rubric, load_rubrics, shipped_rubrics
 from ._score import check_setup, score_row, score_rows
@@ -41,8 +44,10 @@ __all__ = [
     "GateOutcome",
     "GateRule",
     "GateState",
+    "JudgeCheck",
     "JudgeSpread",
     "Measure",
+    "MeasureScale",
     "MeasureSetup",
     "MoverScorer",
     "QADistances",
@@ -58,14 +63,18 @@ __all__ = [
     "flip_rate",
     "gate",
     "judge",
+    "judge_check",
     "judge_spread",
     "load_rubrics",
+    "on_rubric_scales",
+    "on_scale",
     "parse_measure",
     "parse_measures",
     "parse_rule",
     "qa_distances",
     "ranking_measures",
     "retrieval_scores",
+    "rubrics_of",
     "score_row",
     "score_rows",
     "shipped_rubrics",

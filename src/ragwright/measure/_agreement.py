@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core import MeasureError, Score
+from ._definition import MeasureScale
 from ._intervals import (
     NORMAL,
     RESAMPLES,
@@ -17,7 +18,7 @@ from ._intervals import (
     clopper_pearson,
     mean_interval,
 )
-from ._statistics import known_measure
+from ._statistics import known_scale
 
 _MOST_POINTS = 11
 """Most different values that are still read as points of a scale, not as a continuum."""
@@ -53,6 +54,7 @@ class Calibration:
         judge_mean: Mean of all scores; ``human_mean`` of all labels with a score.
         corrected: Mean of all scored rows as people would score them, see :func:`corrected_mean`.
         seed: Seed of the bootstrap.
+        scale: Range and direction of the measure; None where they are not known.
     """
 
     measure: str
@@ -72,10 +74,15 @@ class Calibration:
     human_mean: Estimate = Estimate()
     corrected: Estimate = Estimate()
     seed: int = 0
+    scale: MeasureScale | None = None
 
 
 def calibrate(
-    scores: Mapping[str, Score], labels: Mapping[str, float], *, seed: int = 0
+    scores: Mapping[str, Score],
+    labels: Mapping[str, float],
+    *,
+    seed: int = 0,
+    scale: MeasureScale | None = None,
 ) -> Calibration:
     """Hold the scores of one measure against labels of the same rows.
 
@@ -83,6 +90,7 @@ def calibrate(
         scores: Row id -> score, in any state.
         labels: Row id -> what people say, on the measure's scale.
         seed: Seed of the bootstrap (percentiles of 2,000 resamples of rows; Efron 1979).
+        scale: That of the measure, where its text does not say it.
 
     Raises:
         MeasureError: The scores are of several measures, a label is off the scale, or no row
@@ -94,7 +102,9 @@ def calibrate(
             "scores of one measure are due, given " + (" and ".join(names) or "none"),
             hint="calibrate each measure by itself",
         )
-    _check_labels(names[0], labels)
+    scale = scale or known_scale(names[0])
+    ends = None if scale is None else scale.ends
+    _check_labels(names[0], labels, scale)
     valued = {key: score.value for key, score in scores.items() if score.value is not None}
     both = [key for key in valued if key in labels]
     if not both:
@@ -117,19 +127,22 @@ def calibrate(
         agreement=pointed or Estimate(),
         kappa=kappa,
         weighted_kappa=weighted,
-        bias=_mean(judge - human, seed, _width(names[0])),
+        bias=_mean(judge - human, seed, _width(scale)),
         pearson=_resampled(pearson, human, judge, seed),
         spearman=_resampled(spearman, human, judge, seed),
         levels=levels,
         confusion=_confusion(human, judge, levels),
-        judge_mean=_mean(np.concatenate([judge, rest]), seed, _ends(names[0])),
-        human_mean=_mean(human, seed, _ends(names[0])),
-        corrected=corrected_mean(judge, human, rest),
+        judge_mean=_mean(np.concatenate([judge, rest]), seed, ends),
+        human_mean=_mean(human, seed, ends),
+        corrected=corrected_mean(judge, human, rest, scale),
         seed=seed,
+        scale=scale,
     )
 
 
-def corrected_mean(judge: Values, human: Values, rest: Values) -> Estimate:
+def corrected_mean(
+    judge: Values, human: Values, rest: Values, scale: MeasureScale | None = None
+) -> Estimate:
     """The mean that people would have given, from a few labels and many scores.
 
     Prediction-powered inference (Angelopoulos et al. 2023, Science 382): ``mean(rest) +
@@ -137,21 +150,71 @@ def corrected_mean(judge: Values, human: Values, rest: Values) -> Estimate:
     normal quantile. The labelled rows must be a random choice of all. Without unlabelled rows
     it is the mean of the labels.
 
+    On a scale, a part whose values are all equal gets the bound of :mod:`_intervals` instead of the
+    variance 0 (ten labels that agree do not prove that all would), and the two parts are joined
+    by the squares of their half-widths, each side for itself (MOVER; Zou and Donner 2008); with
+    spread in both this is the formula above. What then lies off the scale is cut off: the mean
+    cannot lie there, so that the interval holds it no less often.
+
     Args:
         judge: Scores of the n labelled rows.
         human: Labels of these rows.
         rest: Scores of the N rows without a label.
+        scale: That of the measure, None where it has no end.
     """
-    n = len(human)
-    if n < 2 or len(rest) == 1:
+    if len(human) < 2 or len(rest) == 1:
         return Estimate()
+    ends = None if scale is None else scale.ends
     if not len(rest):
-        value, variance = math.fsum(human) / n, float(np.var(human, ddof=1)) / n
-    else:
-        gap = human - judge
-        value = math.fsum(rest) / len(rest) + math.fsum(gap) / n
-        variance = float(np.var(rest, ddof=1)) / len(rest) + float(np.var(gap, ddof=1)) / n
-    half = NORMAL.inv_cdf(1 - TAIL) * math.sqrt(variance)
+        return within(_around(human, ends), scale)
+    return within(_sum(_around(rest, ends), _around(human - judge, _width(scale))), scale)
+
+
+def within(found: Estimate, scale: MeasureScale | None) -> Estimate:
+    """An estimate of a mean with what lies off its scale cut off."""
+    if scale is None:
+        return found
+    high = math.inf if scale.high is None else scale.high
+    cut = [
+        None if end is None else min(max(end, scale.low), high)
+        for end in (found.value, found.low, found.high)
+    ]
+    return Estimate(*cut)
+
+
+def shifted_mean(mean: Estimate, bias: Estimate, scale: MeasureScale | None = None) -> Estimate:
+    """A mean less the bias found elsewhere, by MOVER (Zou and Donner 2008), cut to the scale.
+
+    For rows that nobody labelled, scored by a judge whose bias is known from others of that kind.
+    """
+    turned = Estimate(
+        None if bias.value is None else -bias.value,
+        None if bias.high is None else -bias.high,
+        None if bias.low is None else -bias.low,
+    )
+    return within(_sum(mean, turned), scale)
+
+
+def _sum(one: Estimate, other: Estimate) -> Estimate:
+    """Sum of two independent estimates."""
+    if one.value is None or other.value is None:
+        return Estimate()
+    value = one.value + other.value
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return Estimate(value)
+    below = math.hypot(one.value - one.low, other.value - other.low)
+    above = math.hypot(one.high - one.value, other.high - other.value)
+    return Estimate(value, value - below, value + above)
+
+
+def _around(values: Values, ends: tuple[float, float | None] | None) -> Estimate:
+    """A mean with its normal interval; where nothing varies, with the bound for that."""
+    value = math.fsum(values) / len(values)
+    if float(values.min()) == float(values.max()):
+        bound, _ = mean_interval(values, 0, scale=ends)
+        return Estimate(value, *(bound or (value, value)))
+    error = math.sqrt(float(np.var(values, ddof=1)) / len(values))
+    half = NORMAL.inv_cdf(1 - TAIL) * error
     return Estimate(value, value - half, value + half)
 
 
@@ -258,21 +321,15 @@ def _mean(values: Values, seed: int, scale: tuple[float, float | None] | None) -
     return Estimate(math.fsum(values) / len(values), *(ends or (None, None)))
 
 
-def _ends(name: str) -> tuple[float, float | None] | None:
-    measure = known_measure(name)
-    return None if measure is None else (measure.definition.low, measure.definition.high)
-
-
-def _width(name: str) -> tuple[float, float | None] | None:
+def _width(scale: MeasureScale | None) -> tuple[float, float | None] | None:
     """The range of differences on a measure's scale."""
-    ends = _ends(name)
-    if ends is None or ends[1] is None:
+    if scale is None or scale.high is None:
         return None
-    return ends[0] - ends[1], ends[1] - ends[0]
+    return scale.low - scale.high, scale.high - scale.low
 
 
-def _check_labels(name: str, labels: Mapping[str, float]) -> None:
-    low, high = _ends(name) or (-math.inf, None)
+def _check_labels(name: str, labels: Mapping[str, float], scale: MeasureScale | None) -> None:
+    low, high = (-math.inf, None) if scale is None else scale.ends
     for key, label in labels.items():
         if not math.isfinite(label) or label < low or (high is not None and label > high):
             raise MeasureError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..core import Row
+from ._gold import NoGold
 from ._measure import Measure
 from ._setup import MeasureSetup
 from ._text import Found, contains, language_of, references_of, stands_in
@@ -26,12 +27,12 @@ def capability_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     """1 or 0, or the reason why the row does not test the capability."""
     if measure.name == "RejectionRate":
         if row.metadata.get("answerable") is True:
-            return "the row is marked as answerable"
+            return NoGold("the row is marked as answerable")
         if row.metadata.get("abstained") is True:
             return 1.0
         return float(recognised(row.response, setup.rejection_cues))
     if row.metadata.get("falsified") is False:
-        return "the row is marked as not falsified"
+        return NoGold("the row is marked as not falsified")
     detected = recognised(row.response, setup.error_cues)
     if measure.name == "ErrorDetection":
         return float(detected)

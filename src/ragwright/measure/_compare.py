@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from ..core import MeasureError, Score
+from ._definition import MeasureScale
 from ._intervals import NORMAL, Values, mean_interval, numbered, standard_error
-from ._statistics import known_measure
+from ._statistics import known_scale
 
 Scored: TypeAlias = Mapping[str, Sequence[Score]]
 """Row id -> its scores, one a measure."""
@@ -33,7 +34,8 @@ class Comparison:
     Attributes:
         measure: Text of the measure.
         n: Rows compared.
-        coverage: Share of the rows of either that are compared, 0 to 1.
+        coverage: Share of the rows of either, those without gold left out, that are compared,
+            0 to 1.
         mean_a: Mean of a over these rows; likewise ``mean_b``.
         difference: ``mean_b - mean_a``.
         low: Lower end of the 95 % interval of the difference, ``high`` its upper end; both are
@@ -44,6 +46,9 @@ class Comparison:
         effect: Difference over the standard deviation of the rows' differences (Cohen's d_z).
         wins: Rows on which b is better; likewise ``ties`` and ``losses``.
         only_a: Rows that have a score in a alone; likewise ``only_b``.
+        moved: ``scored -> abstained`` and the like -> ids of the rows whose state is another one in
+            b than in a.
+        no_gold: Rows that do not say what the measure has to know; no part of the coverage.
         smallest: Smallest difference that this many rows show in 80 of 100 tries.
         more_rows: How many more rows of this kind would show the difference seen, with the same
             chance; 0 where it is shown, None where there is no difference to show.
@@ -51,6 +56,7 @@ class Comparison:
             corrected p-value is at most 0.05 and the interval leaves out 0.
         clusters: Number of clusters compared, None where rows stand for themselves.
         seed: Seed of flips and resampling.
+        scale: Range and direction of the measure; None where they are not known.
     """
 
     measure: str
@@ -70,11 +76,14 @@ class Comparison:
     losses: int = 0
     only_a: int = 0
     only_b: int = 0
+    moved: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    no_gold: int = 0
     smallest: float | None = None
     more_rows: int | None = None
     verdict: Verdict = "no change proven"
     clusters: int | None = None
     seed: int = 0
+    scale: MeasureScale | None = None
 
     @property
     def text(self) -> str:
@@ -120,7 +129,12 @@ class Comparisons:
 
 
 def compare_rows(
-    a: Scored, b: Scored, *, seed: int = 0, clusters: Mapping[str, Hashable] | None = None
+    a: Scored,
+    b: Scored,
+    *,
+    seed: int = 0,
+    clusters: Mapping[str, Hashable] | None = None,
+    scales: Mapping[str, MeasureScale | None] | None = None,
 ) -> Comparisons:
     """Compare b against a, row by row; rows of one alone are named, not dropped.
 
@@ -130,6 +144,7 @@ def compare_rows(
         seed: Seed of flips and resampling.
         clusters: Row id -> cluster, where rows share a document: then whole clusters are
             flipped and resampled.
+        scales: Text of a measure -> its scale, where the text does not say it.
 
     Raises:
         MeasureError: A row has two scores of one measure, or no cluster, or the systems share
@@ -147,8 +162,13 @@ def compare_rows(
     if clusters is not None and not clusters.keys() >= set(ids):
         lost = next(key for key in ids if key not in clusters)
         raise MeasureError(f"row {lost!r} has no cluster", hint="give every row one, or none")
+    given = scales or {}
+    bare = [
+        Comparison(name, seed=seed, scale=given.get(name) or known_scale(name)) for name in shared
+    ]
     found = [
-        _compared(name, (tables[0][name], tables[1][name]), ids, clusters, seed) for name in shared
+        _compared(one, (tables[0][one.measure], tables[1][one.measure]), ids, clusters)
+        for one in bare
     ]
     return Comparisons(
         measures=tuple(_settled(found)),
@@ -230,25 +250,48 @@ def _by_measure(scored: Scored) -> dict[str, dict[str, Score]]:
     return found
 
 
+def moved_rows(a: Mapping[str, Score], b: Mapping[str, Score]) -> dict[str, tuple[str, ...]]:
+    """``state in a -> state in b`` and the rows of both that went that way, in a's order."""
+    found: dict[str, tuple[str, ...]] = {}
+    for key, score in a.items():
+        other = b.get(key)
+        if other is not None and other.state != score.state:
+            way = f"{score.state} -> {other.state}"
+            found[way] = (*found.get(way, ()), key)
+    return found
+
+
 def _compared(
-    name: str,
+    named: Comparison,
     sides: tuple[Mapping[str, Score], Mapping[str, Score]],
     ids: Sequence[str],
     clusters: Mapping[str, Hashable] | None,
-    seed: int,
 ) -> Comparison:
     """One measure, without the corrections that need the others."""
-    pairs = paired(*sides)
+    seed, pairs = named.seed, paired(*sides)
     in_a, in_b = (sum(score.value is not None for score in side.values()) for side in sides)
     n = len(pairs)
-    bare = Comparison(name, n, n / len(ids), only_a=in_a - n, only_b=in_b - n, seed=seed)
+    # A row that one side calls unlabelled and the other scores has gold after all.
+    lacking = sum(
+        any(key in side for side in sides)
+        and all(side[key].no_gold for side in sides if key in side)
+        for key in ids
+    )
+    bare = replace(
+        named,
+        n=n,
+        coverage=n / (len(ids) - lacking) if n else 0.0,
+        only_a=in_a - n,
+        only_b=in_b - n,
+        moved=moved_rows(*sides),
+        no_gold=lacking,
+    )
     if not n:
         return bare
     # Rounded as scores are for ranking: what differs in the last digits is a tie.
     values = np.array([(round(y - x, 6), x, y) for _, x, y in pairs], dtype=np.float64)
     differences: Values = values[:, 0]
-    measure = known_measure(name)
-    upward = measure is None or measure.definition.higher_is_better
+    upward = named.scale is None or named.scale.higher_is_better
     groups = None if clusters is None else numbered([clusters[key] for key, _, _ in pairs])
     ends, _ = mean_interval(differences, seed, clusters=groups)
     if ends is None and n > 1 and (groups is None or groups.max() > 0):
@@ -296,8 +339,7 @@ def _judged(comparison: Comparison, p_holm: float, tests: int) -> Comparison:
     verdict: Verdict = "no change proven"
     low, high = comparison.low, comparison.high
     if p_holm <= LEVEL and low is not None and high is not None and not low <= 0 <= high:
-        measure = known_measure(comparison.measure)
-        upward = measure is None or measure.definition.higher_is_better
+        upward = comparison.scale is None or comparison.scale.higher_is_better
         verdict = "better" if (difference > 0) == upward else "worse"
     more: int | None = None
     if verdict != "no change proven":

@@ -14,6 +14,27 @@ ModelUse: TypeAlias = Literal["none", "chat", "embed", "chat, embed", "complete"
 
 
 @dataclass(frozen=True, slots=True)
+class MeasureScale:
+    """The values a measure can have, and which of them are good.
+
+    ``str(scale)`` is how it stands in the header of a table: ``1-5``, ``from 0``.
+    """
+
+    low: float
+    high: float | None
+    higher_is_better: bool = True
+
+    def __str__(self) -> str:
+        """Both ends, or the lower one where there is no upper one."""
+        return f"from {self.low:g}" if self.high is None else f"{self.low:g}-{self.high:g}"
+
+    @property
+    def ends(self) -> tuple[float, float | None]:
+        """Smallest and largest value."""
+        return self.low, self.high
+
+
+@dataclass(frozen=True, slots=True)
 class Definition:
     """What a measure is; the reference page and the checks are read off it.
 
@@ -50,6 +71,11 @@ class Definition:
     model: ModelUse = "none"
     extra: str = ""
     validated: str = "cases worked by hand"
+
+    @property
+    def scale(self) -> MeasureScale:
+        """Range and direction together."""
+        return MeasureScale(self.low, self.high, self.higher_is_better)
 
     @property
     def form(self) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ..core import MeasureError, option
+from ._agreement import Calibration, Estimate, shifted_mean
 from ._compare import Comparisons
-from ._measure import Measure, parse_measure
+from ._definition import MeasureScale
+from ._measure import Measure, on_scale, parse_measure
 from ._statistics import Summary
 
 GateState: TypeAlias = Literal["passed", "failed", "untrusted"]
@@ -47,10 +49,52 @@ class GateRule:
 class GateOptions:
     """What a gate asks of the numbers before it reads them."""
 
-    floor: float = option(0.95, "Least share of rows with a score that a gate trusts.", ge=0)
+    floor: float = option(
+        0.95,
+        "Least share of the rows with gold that has a score, for a gate to trust it.",
+        ge=0,
+    )
     sure: bool = option(
         False, "The 95 % interval must clear a threshold as a whole, not only the mean."
     )
+    calibrated: bool = option(
+        False, "A judged measure counts only where its very judge was held against people."
+    )
+    min_kappa: float | None = option(
+        None, "Least agreement beyond chance that such a judge must have reached.", ge=0, le=1
+    )
+    corrected: bool = option(
+        False, "Thresholds are for the mean less the judge's bias, as people found it."
+    )
+
+    @property
+    def needs_people(self) -> bool:
+        """True where a judged measure counts only with a calibration."""
+        return self.calibrated or self.corrected or self.min_kappa is not None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCheck:
+    """What is known of a judge from people: the part of a calibration that a gate reads.
+
+    Attributes:
+        n: Rows with both a score and a label.
+        kappa: Agreement beyond chance; with quadratic weights on scales of more than two points.
+        bias: Mean of judge minus people.
+        why_not: Why there is no calibration to rely on, and what to do; empty where there is one.
+    """
+
+    n: int = 0
+    kappa: Estimate = Estimate()
+    bias: Estimate = Estimate()
+    why_not: str = ""
+
+
+def judge_check(found: Calibration) -> JudgeCheck:
+    """What a gate needs to know of a calibration."""
+    scale = found.scale
+    several = scale is None or scale.high is None or scale.high - scale.low > 1
+    return JudgeCheck(found.n, found.weighted_kappa if several else found.kappa, found.bias)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +119,12 @@ class GateOutcome:
     checks: tuple[GateCheck, ...]
 
 
-def parse_rule(text: str) -> GateRule:
+def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = None) -> GateRule:
     """The rule that a text names: ``nDCG@10>=0.7``, ``Faithfulness>=baseline-0.2``.
+
+    Args:
+        text: Measure, sign and bound.
+        scales: Text of a measure -> its scale, for rubrics of one's own.
 
     Raises:
         MeasureError: Not of that form; the bound cannot be missed or cannot be met on the
@@ -89,6 +137,7 @@ def parse_rule(text: str) -> GateRule:
             hint="write Measure>=number or Measure>=baseline-margin, for example nDCG@10>=0.7",
         )
     measure, upward = parse_measure(match["measure"]), match["sign"] == ">="
+    measure = on_scale(measure, (scales or {}).get(str(measure)))
     if upward != measure.definition.higher_is_better:
         raise MeasureError(
             f"{text.strip()!r} asks {measure} to be worse",
@@ -122,7 +171,7 @@ def gate(
     options: GateOptions | None = None,
     *,
     against: Comparisons | None = None,
-    calibrated: Collection[str] | None = None,
+    checked: Mapping[str, JudgeCheck] | None = None,
 ) -> GateOutcome:
     """Hold summaries to rules; nothing passes on numbers that cannot be trusted.
 
@@ -131,50 +180,83 @@ def gate(
         rules: Texts or rules; see :func:`parse_rule`.
         options: Coverage floor and how strict thresholds are.
         against: The run (b) compared with its baseline (a), for rules that name it.
-        calibrated: Measures whose judge was checked against people; a judged measure that is
-            not among them is ``untrusted``. None where that is not asked for.
+        checked: Text of a judged measure -> what people found of its judge, where the options
+            ask for that; a measure that is not among them is ``untrusted``.
 
     Raises:
         MeasureError: No rule, or a rule that cannot be read.
     """
     chosen = options or GateOptions()
-    parsed = [parse_rule(rule) if isinstance(rule, str) else rule for rule in rules]
+    scales = {summary.measure: summary.scale for summary in summaries}
+    parsed = [parse_rule(rule, scales) if isinstance(rule, str) else rule for rule in rules]
     if not parsed:
         raise MeasureError("the gate has no rule", hint="for example nDCG@10>=0.7")
     by_name = {summary.measure: summary for summary in summaries}
     checks = []
     for rule in parsed:
-        judged = rule.measure.definition.kind == "judged"
-        if judged and calibrated is not None and str(rule.measure) not in calibrated:
-            checks.append(_check(rule, "untrusted", "its judge was never checked against people"))
+        judge: JudgeCheck | None = None
+        if chosen.needs_people and rule.measure.definition.kind == "judged":
+            judge = (checked or {}).get(str(rule.measure), _UNCHECKED)
+        doubt = "" if judge is None else _doubt(judge, chosen)
+        if doubt:
+            checks.append(_check(rule, "untrusted", doubt))
         elif rule.margin is None:
-            checks.append(_threshold(rule, by_name, chosen))
+            checks.append(_threshold(rule, by_name, chosen, judge))
         else:
             checks.append(_not_worse(rule, against, chosen))
     return GateOutcome(_worst([check.state for check in checks]), tuple(checks))
 
 
-def _threshold(rule: GateRule, summaries: Mapping[str, Summary], options: GateOptions) -> GateCheck:
+_UNCHECKED = JudgeCheck(why_not="its judge was never checked against people")
+
+
+def _doubt(judge: JudgeCheck, options: GateOptions) -> str:
+    """Why a judge cannot be relied on; empty where it can."""
+    if judge.why_not or options.min_kappa is None:
+        return judge.why_not
+    kappa = judge.kappa.low if options.sure else judge.kappa.value
+    if kappa is not None and kappa >= options.min_kappa:
+        return ""
+    reached = "unknown" if kappa is None else f"{kappa:.2f}"
+    end = "the lower end of its kappa with people" if options.sure else "its kappa with people"
+    return f"{end} is {reached} over {judge.n} rows, {options.min_kappa:g} is due"
+
+
+def _threshold(
+    rule: GateRule,
+    summaries: Mapping[str, Summary],
+    options: GateOptions,
+    judge: JudgeCheck | None = None,
+) -> GateCheck:
     summary = summaries.get(str(rule.measure))
     if summary is None:
         taken = ", ".join(summaries) or "none"
         return _check(rule, "untrusted", f"the run did not take {rule.measure}; it has {taken}")
     if summary.mean is None:
         return _check(rule, "untrusted", "no row has a score")
-    mean = summary.mean
+    estimate, what = Estimate(summary.mean, summary.low, summary.high), "mean"
+    if options.corrected and judge is not None:
+        estimate = shifted_mean(estimate, judge.bias, summary.scale)
+        what = f"mean less the judge's bias ({judge.bias.value or 0:+.4f} over {judge.n} rows)"
+    if estimate.value is None:
+        return _check(rule, "untrusted", "the judge's bias is unknown", summary.mean)
+    mean = estimate.value
     reached = _meets(mean, rule)
     if summary.coverage < options.floor:
         # Even with every missing row at its best the bound is missed: that much is certain.
-        if summary.best is not None and not _meets(summary.best, rule):
+        certain = what == "mean" and summary.best is not None
+        if certain and summary.best is not None and not _meets(summary.best, rule):
             reason = f"at best {summary.best:.4f} with all missing rows at their best"
             return _check(rule, "failed", reason, mean)
-        lost = ", ".join(f"{k} {v}" for k, v in summary.states.items() if k != "scored" and v)
+        lost = ", ".join(f"{k} {v}" for k, v in _without_score(summary).items())
         reason = f"coverage {summary.coverage:.1%} is below the floor, {options.floor:.1%} ({lost})"
         return _check(rule, "untrusted", reason, mean)
-    end = summary.low if rule.upward else summary.high
-    reason = f"mean {mean:.4f} over {summary.n} rows"
-    if summary.low is not None and summary.high is not None:
-        reason += f" ({summary.low:.4f} to {summary.high:.4f})"
+    end = estimate.low if rule.upward else estimate.high
+    reason = f"{what} {mean:.4f} over {summary.n} rows"
+    if estimate.low is not None and estimate.high is not None:
+        reason += f" ({estimate.low:.4f} to {estimate.high:.4f})"
+    if summary.no_gold:
+        reason += f", {summary.no_gold} without gold left out"
     if options.sure and reached:
         if end is None:
             return _check(rule, "untrusted", f"{reason}, without an interval", mean)
@@ -182,6 +264,13 @@ def _threshold(rule: GateRule, summaries: Mapping[str, Summary], options: GateOp
             side = "below" if rule.upward else "above"
             return _check(rule, "failed", f"{reason} reaches {side} {rule.bound:g}", mean)
     return _check(rule, "passed" if reached else "failed", reason, mean)
+
+
+def _without_score(summary: Summary) -> dict[str, int]:
+    """State -> rows that have gold and no score."""
+    lost = {state: count for state, count in summary.states.items() if state != "scored"}
+    lost["not_applicable"] = lost.get("not_applicable", 0) - summary.no_gold
+    return {state: count for state, count in lost.items() if count}
 
 
 def _not_worse(rule: GateRule, against: Comparisons | None, options: GateOptions) -> GateCheck:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..core import PromptTooLongError, Row, Score
 from ..flow import Flow, gather, settled
+from ._gold import gold_missing
 from ._judge_call import (
     JudgeCall,
     Judged,
@@ -53,7 +54,8 @@ def by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int = 0) ->
     lacking = [field for field in rubric.needs if not _present(getattr(row, field))]
     if lacking:
         reason = f"the row has no {' and no '.join(lacking)}"
-        return Score(rubric.name, "not_applicable", reason=reason)
+        no_gold = gold_missing(row, lacking)
+        return Score(rubric.name, "not_applicable", reason=reason, no_gold=no_gold)
     if "response" in rubric.needs and row.metadata.get("abstained") is True:
         return Score(rubric.name, "abstained", reason="the system gave no answer")
     calls = _calls(row, rubric, sample)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import TypeAlias
@@ -10,10 +10,11 @@ from typing import TypeAlias
 from ..core import Row, Score
 from ..flow import Flow, gather, settled
 from ._claims import claims, judged_recall
+from ._definition import MeasureScale
 from ._judge import by_rubric
-from ._measure import Measure
+from ._measure import Measure, on_scale
 from ._questions import q2, question_similarity
-from ._rubric import Rubric, find_rubric
+from ._rubric import Rubric, find_rubric, shipped_rubrics
 from ._setup import MeasureSetup
 from ._spread import of_repeats
 
@@ -50,6 +51,34 @@ def check_rubric(measure: Measure, setup: MeasureSetup) -> None:
             find_rubric(name, setup.rubrics)
 
 
+def on_rubric_scales(
+    measures: Sequence[Measure], rubrics: Mapping[str, Rubric]
+) -> tuple[Measure, ...]:
+    """Measures with the scales of the rubric files they name; an unknown rubric changes nothing."""
+    known = {**shipped_rubrics(), **rubrics}
+    return tuple(
+        on_scale(measure, _scale(known[measure.parameter]))
+        if measure.name == "Rubric" and measure.parameter in known
+        else measure
+        for measure in measures
+    )
+
+
+def rubrics_of(measure: Measure, own: Mapping[str, Rubric]) -> tuple[Rubric, ...]:
+    """The rubrics that a judged measure asks by; none for other measures, and for those of flows.
+
+    Raises:
+        MeasureError: There is no rubric of that name.
+    """
+    if measure.definition.kind != "judged":
+        return ()
+    return tuple(find_rubric(name, own) for name in _rubrics_of(measure))
+
+
+def _scale(rubric: Rubric) -> MeasureScale:
+    return MeasureScale(*rubric.scale, rubric.higher_is_better)
+
+
 def _rubrics_of(measure: Measure) -> tuple[str, ...]:
     if measure.name == "Comprehensive":
         return _LIKERT[:3] if measure.parameter == "nogold" else _LIKERT
@@ -77,7 +106,7 @@ def _comprehensive(row: Row, measure: Measure, setup: MeasureSetup, sample: int)
     parts = {}
     for name, score in zip(names, scores, strict=True):
         if score.value is None:
-            return Score(str(measure), score.state, reason=f"{name}: {score.reason}")
+            return replace(score, measure=str(measure), reason=f"{name}: {score.reason}")
         parts[name] = score.value
     detail = "\n".join(f"{s.measure} ({s.value:g}): {s.detail}" for s in scores)
     return Score(str(measure), "scored", fmean(parts.values()), detail=detail, parts=parts)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from ..core import MeasureError
 from ._catalogue import definitions, find
-from ._definition import Definition
+from ._definition import Definition, MeasureScale
 from ._rubric import NAME
 
 _TEXT = re.compile(r"([A-Za-z]\w*)(?:\(([^()]*)\))?(?:@(\d+))?")
@@ -21,7 +21,8 @@ class Measure:
     """A measure with its parameter in brackets and its cutoff after ``@``.
 
     ``str(measure)`` parses back to an equal measure; a parameter that is the default is
-    dropped, so that one measure has one text.
+    dropped, so that one measure has one text. ``scale`` is that of a rubric file, which the text
+    does not hold; see :func:`on_scale`.
 
     Raises:
         MeasureError: No such measure, parameter or cutoff.
@@ -30,6 +31,7 @@ class Measure:
     name: str
     parameter: str = ""
     cutoff: int | None = None
+    scale: MeasureScale | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse what does not exist, and bring the parameter to its one spelling."""
@@ -63,7 +65,26 @@ class Measure:
         """What it needs, its range, direction and source."""
         definition = find(self.name)
         assert definition is not None  # __post_init__ has looked
-        return definition
+        own = self.scale
+        if own is None:
+            return definition
+        return replace(
+            definition, low=own.low, high=own.high, higher_is_better=own.higher_is_better
+        )
+
+    @property
+    def known_scale(self) -> MeasureScale | None:
+        """Range and direction; None for a rubric of one's own whose file has not been seen."""
+        if self.scale is None and "name" in self.definition.parameters:
+            return None
+        return self.definition.scale
+
+
+def on_scale(measure: Measure, scale: MeasureScale | None) -> Measure:
+    """The measure with the scale of its rubric file; others keep their own."""
+    if scale is None or "name" not in measure.definition.parameters:
+        return measure
+    return replace(measure, scale=scale)
 
 
 def parse_measure(text: str) -> Measure:

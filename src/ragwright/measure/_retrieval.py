@@ -38,7 +38,8 @@ def retrieval_scores(measure: Measure, ranking: Sequence[str], qrels: Mapping[st
     judged = list(qrels.values())
     if not any(grade >= level for grade in judged):
         wanted = "" if level == 1 else f" of grade {level} or more"
-        return Score(str(measure), "not_applicable", reason=f"no relevant document{wanted}")
+        reason = f"no relevant document{wanted}"
+        return Score(str(measure), "not_applicable", reason=reason, no_gold=True)
     grades = [qrels.get(document, 0) for document in dict.fromkeys(ranking)]
     cutoff = sys.maxsize if measure.cutoff is None else measure.cutoff
     return Score(str(measure), "scored", formula(grades, judged, cutoff, level))

@@ -18,6 +18,7 @@ from ..flow import Flow, gather
 from ._capability import capability_value
 from ._definition import Definition
 from ._embedded import chunk_score, kept_chunk_score, qa_distance, token_similarity
+from ._gold import NoGold, lacks_gold
 from ._judged import check_rubric, judged
 from ._likelihood import perplexity
 from ._measure import Measure
@@ -129,7 +130,8 @@ def _computed(row: Row, measure: Measure, setup: MeasureSetup) -> Score:
     except Exception as error:
         return _errored(measure, error)
     if isinstance(found, str):
-        return Score(str(measure), "not_applicable", reason=found)
+        no_gold = isinstance(found, NoGold)
+        return Score(str(measure), "not_applicable", reason=str(found), no_gold=no_gold)
     return _finite(Score(str(measure), "scored", found))
 
 
@@ -139,7 +141,8 @@ def _blocked(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
     lacking = missing_fields(row, definition)
     if lacking:
         reason = f"the row has no {' and no '.join(lacking)}"
-        return Score(str(measure), "not_applicable", reason=reason)
+        no_gold = lacks_gold(row, definition)
+        return Score(str(measure), "not_applicable", reason=reason, no_gold=no_gold)
     if (
         definition.kind in _OF_RESPONSE
         and "response" in definition.needs
@@ -190,7 +193,7 @@ def _ranking(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     if spans and all(_present(row, name) for name in spans):
         return span_value(row, measure)
     score = retrieval_scores(measure, row.retrieved_context_ids, row.reference_ids)
-    return score.reason if score.value is None else score.value
+    return NoGold(score.reason) if score.value is None else score.value
 
 
 def _spans(row: Row, measure: Measure, setup: MeasureSetup) -> Found:

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from ..core import GoldSpan, Row, Span
+from ._gold import NoGold
 from ._measure import Measure
 
 
@@ -22,7 +23,7 @@ def span_value(row: Row, measure: Measure) -> float | str:
     Returns the reason where the measure knows no spans of that kind.
     """
     if measure.parameter:
-        return f"gold spans have no grades for {measure.parameter}"
+        return NoGold(f"gold spans have no grades for {measure.parameter}")
     k = sys.maxsize if measure.cutoff is None else measure.cutoff
     if measure.definition.kind == "span":
         return _characters(measure.name, row.retrieved_spans[:k], row.reference_spans)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import fmean, variance
 
@@ -123,7 +123,7 @@ def of_repeats(samples: Sequence[Score]) -> Score:
     if 2 * len(valid) <= len(samples):
         first = next(score for score in samples if score.value is None)
         told = f"{len(valid)} of {len(samples)} repeats are valid. " if valid else ""
-        return Score(first.measure, first.state, reason=told + first.reason)
+        return replace(first, reason=told + first.reason)
     lines = []
     if len(valid) < len(samples):
         lines.append(f"{len(valid)} of {len(samples)} repeats are valid")

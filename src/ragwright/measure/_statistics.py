@@ -12,7 +12,8 @@ from typing import get_args
 import numpy as np
 
 from ..core import MeasureError, Score, ScoreState
-from ._intervals import Method, Scale, Values, mean_interval, numbered
+from ._definition import MeasureScale
+from ._intervals import Method, Values, mean_interval, numbered
 from ._measure import Measure, parse_measure
 
 
@@ -25,7 +26,8 @@ class Summary:
         mean: Mean of the scored rows; likewise ``median``.
         sd: Sample standard deviation (divisor n - 1), None below two scored rows.
         n: Number of scored rows.
-        coverage: Share of all rows, whatever their state, that are scored, 0 to 1.
+        coverage: Share of the rows with gold for the measure, whatever their state, that are
+            scored, 0 to 1.
         low: Lower end of the 95 % interval of the mean, ``high`` its upper end; None below two
             scored rows (or clusters).
         states: State -> number of rows; ``scored`` and every other state that occurs.
@@ -37,6 +39,9 @@ class Summary:
             best one; None where the scale has no end there.
         histogram: Value -> number of rows, for judged measures on a scale of points, else empty.
         clusters: Number of clusters of the scored rows, None where rows stand for themselves.
+        no_gold: Rows that do not say what the measure has to know, such as a reference. They are
+            ``not_applicable`` whatever the system does, and no part of coverage and bounds.
+        scale: Range and direction of the measure; None where they are not known.
     """
 
     measure: str = ""
@@ -54,17 +59,22 @@ class Summary:
     best: float | None = None
     histogram: Mapping[str, int] = field(default_factory=dict)
     clusters: int | None = None
+    no_gold: int = 0
+    scale: MeasureScale | None = None
 
 
 class Tally:
     """Scores of one measure, taken one at a time, without holding rows: 8 bytes a value.
 
     Args:
-        measure: Text of the measure, empty to take that of the first score.
+        measure: The measure or its text, empty to take that of the first score. The text of a
+            rubric of one's own does not hold its scale; the measure does.
     """
 
-    def __init__(self, measure: str = "") -> None:
-        self.measure = measure
+    def __init__(self, measure: str | Measure = "") -> None:
+        self.measure = str(measure)
+        self._known = measure if isinstance(measure, Measure) else None
+        self._no_gold = 0
         self._values = array("d")
         self._clusters: list[Hashable] = []
         self._states: Counter[ScoreState] = Counter()
@@ -97,6 +107,7 @@ class Tally:
                     "only some of the rows have a cluster", hint="give every row one, or none"
                 )
         self._states[score.state] += 1
+        self._no_gold += score.no_gold
 
     def summary(self, seed: int = 0) -> Summary:
         """What the scores taken so far come to."""
@@ -105,16 +116,21 @@ class Tally:
             for state in get_args(ScoreState)
             if self._states[state] or state == "scored"
         }
-        total = sum(states.values())
+        total = sum(states.values()) - self._no_gold
         values: Values = np.array(self._values, dtype=np.float64)
         n = len(values)
+        known = self._known or known_measure(self.measure)
+        scale = None if known is None else known.known_scale
         if not n:
-            return Summary(self.measure, states=states, seed=seed)
-        known = known_measure(self.measure)
+            return Summary(
+                self.measure, states=states, seed=seed, no_gold=self._no_gold, scale=scale
+            )
         clusters = numbered(self._clusters) if self._clusters else None
-        ends, how = mean_interval(values, seed, scale=scale_of(known), clusters=clusters)
+        ends, how = mean_interval(
+            values, seed, scale=None if scale is None else scale.ends, clusters=clusters
+        )
         low, high = ends or (None, None)
-        worst, best = _bounds(values, total, known)
+        worst, best = _bounds(values, total, scale)
         return Summary(
             measure=self.measure,
             mean=math.fsum(values) / n,
@@ -131,6 +147,8 @@ class Tally:
             best=best,
             histogram=_histogram(values, known),
             clusters=None if clusters is None else int(clusters.max()) + 1,
+            no_gold=self._no_gold,
+            scale=scale,
         )
 
 
@@ -172,24 +190,27 @@ def known_measure(text: str) -> Measure | None:
         return None
 
 
-def scale_of(measure: Measure | None) -> Scale | None:
-    """Smallest and largest value of a measure, None where nothing is known of it."""
-    return None if measure is None else (measure.definition.low, measure.definition.high)
+def known_scale(text: str, measures: Iterable[Measure] = ()) -> MeasureScale | None:
+    """Range and direction of the measure of a text, None where nothing is known of it.
+
+    ``measures`` says what texts cannot: the scales of rubric files.
+    """
+    found = next((m for m in measures if str(m) == text), None) or known_measure(text)
+    return None if found is None else found.known_scale
 
 
 def _bounds(
-    values: Values, total: int, measure: Measure | None
+    values: Values, total: int, scale: MeasureScale | None
 ) -> tuple[float | None, float | None]:
     """Mean over all rows with the missing ones at the worst and at the best end."""
     sum_, missing = math.fsum(values), total - len(values)
     if not missing:
         return sum_ / total, sum_ / total
-    if measure is None:
+    if scale is None:
         return None, None
-    definition = measure.definition
-    bottom = (sum_ + missing * definition.low) / total
-    top = None if definition.high is None else (sum_ + missing * definition.high) / total
-    return (bottom, top) if definition.higher_is_better else (top, bottom)
+    bottom = (sum_ + missing * scale.low) / total
+    top = None if scale.high is None else (sum_ + missing * scale.high) / total
+    return (bottom, top) if scale.higher_is_better else (top, bottom)
 
 
 def _histogram(values: Values, measure: Measure | None) -> dict[str, int]:

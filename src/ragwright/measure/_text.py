@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from ..core import Row, require
 from ._edit import edit_distance
+from ._gold import NoGold
 from ._measure import Measure
 from ._rouge import f1, rouge
 from ._setup import MeasureSetup
@@ -19,7 +20,7 @@ Found: TypeAlias = float | str
 """A value, or the reason why there is none."""
 
 _CHARACTERS = frozenset({"ja", "ko", "th", "lo", "km", "my"})
-_NO_WORDS = "the reference holds no words"
+_NO_WORDS = NoGold("the reference holds no words")
 
 
 def language_of(row: Row, setup: MeasureSetup) -> str:

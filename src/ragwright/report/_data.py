@@ -80,11 +80,11 @@ def summary_csv(summaries: Iterable[Summary]) -> str:
     states = list(dict.fromkeys(state for summary in summaries for state in summary.states))
     numbers = ("mean", "low", "high", "interval", "median", "sd", "n", "coverage", "worst", "best")
     return _csv(
-        ["measure", "scale", *numbers, "no_gold", "seed", *states],
+        ["measure", "scale_low", "scale_high", *numbers, "no_gold", "seed", *states],
         (
             [
                 summary.measure,
-                "" if summary.scale is None else str(summary.scale),
+                *((None, None) if summary.scale is None else summary.scale.ends),
                 *(getattr(summary, name) for name in numbers),
                 summary.no_gold,
                 summary.seed,

@@ -57,7 +57,7 @@ def _broken(cell: str, width: int) -> list[str]:
     """A cell in lines; words are cut only where one is wider than its column."""
     if len(cell) <= width:
         return [cell]
-    return textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
+    return textwrap.wrap(cell, width) or [""]
 
 
 def _line(text: str) -> str:
