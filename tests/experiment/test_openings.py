@@ -155,3 +155,9 @@ def test_the_fingerprint_is_that_of_the_rows(tmp_path: Path) -> None:
     again = load_testset(written(tmp_path))
     assert one.fingerprint == again.fingerprint
     assert one.subset(3).fingerprint != one.fingerprint
+
+
+def test_a_rehearsal_writes_nothing_down(tmp_path: Path) -> None:
+    log = Openings(tmp_path / "openings.jsonl", purpose="dry run", rehearsal=True)
+    assert load_testset(written(tmp_path), split="confirm", openings=log).rows
+    assert not log.path.exists()

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..experiment import load_testset
-from ..workbench import Evaluating, Workbench
+from ..workbench import Evaluating, ProjectFolder, Workbench, project_testset
 from ._console import EXIT_UNTRUSTED, fail, reported
 from ._flags import MeasuringFlags, with_flags
 from ._options import RetryErrors
@@ -26,6 +25,14 @@ def command(
             "--measures", help="Separated by commas: Recall@5,TokenF1; those that suit where empty."
         ),
     ] = "",
+    split: Annotated[
+        str,
+        typer.Option(
+            "--split",
+            help="tune, confirm or all; confirm is written to testsets/openings.jsonl. Where rows "
+            "name splits: tune.",
+        ),
+    ] = "",
     retrieval_only: Annotated[
         bool, typer.Option("--retrieval-only", help="Score what is found; write no answers.")
     ] = False,
@@ -33,7 +40,8 @@ def command(
 ) -> int:
     """Run a testset through the project and score what it finds."""
     console = flags.console
-    rows = load_testset(testset)
+    folder = ProjectFolder(flags.project).require()
+    rows = project_testset(folder, testset, split, rehearsal=flags.dry_run)
     how = Evaluating(
         flags.resume or retry_errors, retry_errors, flags.seed, answers=not retrieval_only
     )

@@ -44,11 +44,13 @@ class Openings:
         path: The log, JSONL; made where it is missing.
         purpose: What the rows are wanted for: ``confirm``, ``eval``, a sentence.
         by: Who asks; the user of this machine where left out.
+        rehearsal: The rows are only counted, for a dry run: nothing is written down.
     """
 
     path: Path
     purpose: str
     by: str = ""
+    rehearsal: bool = False
 
     def record(self, testset: str, fingerprint: str, rows: int) -> tuple[Opening, ...]:
         """Write an opening down; returns the earlier ones of the same rows, oldest first.
@@ -57,6 +59,8 @@ class Openings:
             TestsetError: The log cannot be read or written; the rows must then not be given.
         """
         earlier = self.of(self.path, fingerprint)
+        if self.rehearsal:
+            return earlier
         now = datetime.now(UTC).isoformat(timespec="seconds")
         opening = Opening(now, testset, fingerprint, rows, self.purpose, self.by or _user())
         line = json.dumps(asdict(opening), ensure_ascii=False) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._doctor import Check, doctor
+from ._gold import project_testset
 from ._ingest import IngestForecast, IngestProgress, IngestReport
 from ._measuring import evaluate, forecast_rows, rows_to_score
 from ._opened import Session
@@ -30,5 +31,6 @@ __all__ = [
     "init_project",
     "load_settings",
     "project_keys",
+    "project_testset",
     "rows_to_score",
 ]

@@ -15,7 +15,6 @@ from ..experiment import (
     answer_flows,
     answer_row,
     evaluation_of,
-    load_testset,
     read_rows,
     rows_of,
 )
@@ -35,6 +34,7 @@ from ..measure import (
 )
 from ..models import EmbedOptions, Models, model_handlers
 from ..retrieve import Target
+from ._gold import project_testset, with_current_gold
 from ._project import ProjectFolder
 from ._runs import (
     Evaluating,
@@ -113,8 +113,8 @@ def _planned(
 ) -> tuple[Testset, Sequence[Measure], Work]:
     if measures:
         measures = parse_measures(measures)  # a slip in a name is told before any file is read
-    rows = load_testset(testset) if isinstance(testset, str) else testset
-    rows = _with_known_gold(bench, rows)
+    rows = project_testset(bench.folder, testset) if isinstance(testset, str) else testset
+    rows = with_current_gold(bench.store, _with_known_gold(bench, rows))
     target, options = bench.target(), bench.settings.retrieve
     if not how.answers:
         wanted = ranking_measures(measures)
