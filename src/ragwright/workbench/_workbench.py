@@ -19,6 +19,7 @@ from ..core import (
     Answer,
     ConfigError,
     Document,
+    Persona,
 )
 from ..experiment import Evaluation, Testset
 from ..flow import (
@@ -103,8 +104,7 @@ class Workbench(Opened):
             ModelError: The embedding model fails; what was written before stays.
         """
         feeds, how = self._feeds(sources)
-        self._settle_dimensions()
-        if self.pair.embedder:
+        if self.settled_pair().embedder:
             remember_embedder(self.folder.data, self.pair.embedder, self.settings.embed.model)
         self._open_marker.parent.mkdir(parents=True, exist_ok=True)
         self._open_marker.touch()
@@ -269,21 +269,32 @@ class Workbench(Opened):
         self, question: str, personas: Sequence[str], history: Sequence[Message]
     ) -> Callable[[], Flow[list[Answer]]]:
         """Everything a question needs, opened here and now; what it gives makes the flow."""
-        options = self.settings.answer
-        names = [name or options.persona for name in personas]
-        known = self.personas if any(names) else {}  # a broken file stops only who needs it
-        chosen = [pick_persona(name, known) for name in names]
-        if len(chosen) > 1:
-            options = replace(options, stream=False)  # one stream a flow
-        window_of = partial(generator_window, models=self.models, replies=self.replies)
-        setup = AnswerSetup(options, self.settings.prompt, self.tokenizer, window_of)
-        retrieving = self.settings.retrieve
-        # Schemas are read only where a question may be sent to a database.
-        routed = retrieving.route.method != "index"
-        databases = self.databases.described() if routed else ()
-        notes = self.partial_note()
-        plan = AskPlan(retrieving, setup, tuple(history), notes, databases)
+        chosen = [self.persona(name) for name in personas]
+        plan = self.plan(history)
+        if len(chosen) > 1:  # one stream a flow
+            options = replace(plan.setup.options, stream=False)
+            plan = replace(plan, setup=replace(plan.setup, options=options))
         return partial(ask, question, chosen, self.target(), plan)
+
+    def persona(self, name: str = "") -> Persona:
+        """The persona of a name, ``answer.persona`` for the empty one.
+
+        Raises:
+            PromptError: There is none, or its file is wrong.
+        """
+        named = name or self.settings.answer.persona
+        # a broken file stops only who needs it
+        return pick_persona(named, self.personas if named else {})
+
+    def plan(self, history: Sequence[Message] = ()) -> AskPlan:
+        """How questions are answered: all of it but question, persona and index."""
+        window_of = partial(generator_window, models=self.models, replies=self.replies)
+        settings = self.settings
+        setup = AnswerSetup(settings.answer, settings.prompt, self.tokenizer, window_of)
+        # Schemas are read only where a question may be sent to a database.
+        routed = settings.retrieve.route.method != "index"
+        databases = self.databases.described() if routed else ()
+        return AskPlan(settings.retrieve, setup, tuple(history), self.partial_note(), databases)
 
     # -- measuring -------------------------------------------------------------------------
 
