@@ -24,8 +24,8 @@ def row(model: str, number: int) -> Flow[dict[str, object]]:
     }
 
 
-def main(folder: Path, url: str, concurrency: int) -> None:
-    """Run the job, or take it up where it was killed."""
+def main(folder: Path, url: str, concurrency: int, rows: int) -> None:
+    """Run the job, ``rows`` open at once, or take it up where it was killed."""
     model = f"{url}#scripted"
 
     def item(number: int) -> tuple[str, Callable[[], Flow[dict[str, object]]]]:
@@ -34,7 +34,8 @@ def main(folder: Path, url: str, concurrency: int) -> None:
     replies, runs = Replies(folder / "replies.db"), Runs(folder / "runs.db")
     options = RunnerOptions(concurrency=concurrency)
     with Runner(model_handlers(Models()), options, replies=replies) as runner:
-        job = Job("eval", {"rows": ROWS}, [item(i) for i in range(ROWS)], lambda value: value)
+        items = [item(i) for i in range(ROWS)]
+        job = Job("eval", {"rows": ROWS}, items, lambda value: value, limit=rows)
         summary = run_job(runner, runs, job)
     assert summary.complete, summary
     runs.close()
@@ -42,4 +43,4 @@ def main(folder: Path, url: str, concurrency: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

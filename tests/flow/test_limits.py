@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from ragwright.core import (
     RateLimitedError,
 )
 from ragwright.flow import Chat, ChatReply, Flow, RetryPolicy, Runner, RunnerOptions, chat
+from ragwright.flow._lanes import Lane
 
 FAST = RetryPolicy(base=0.001, longest=0.01)
 
@@ -69,6 +72,46 @@ def test_never_more_in_flight_than_asked_for() -> None:
             list(runner.map(ask(str(i)) for i in range(40)))
             assert runner.most_in_flight("m") == most
         assert handler.most_in_flight == most
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_never_more_in_flight_whatever_ends_is_refused_or_is_given_up(seed: int) -> None:
+    chance = random.Random(seed)
+    lane = Lane("m", chance.randint(1, 6))
+    sent = 0
+
+    async def call() -> None:
+        nonlocal sent
+        await lane.acquire()
+        sent += 1
+        try:
+            assert sent <= lane.in_flight <= lane.limit
+            started = asyncio.get_running_loop().time()
+            for _ in range(chance.randint(0, 3)):
+                await asyncio.sleep(0)
+            if chance.random() < 0.3:
+                lane.overloaded(chance.choice([None, 0.0005]), started)
+            else:
+                lane.succeeded()
+        finally:
+            sent -= 1
+            lane.release()
+
+    async def work() -> None:
+        calls = [asyncio.create_task(call()) for _ in range(100)]
+        while not all(one.done() for one in calls):
+            for one in chance.sample(calls, 2):
+                if chance.random() < 0.2:
+                    one.cancel()
+            await asyncio.sleep(0)
+        for one in calls:
+            with suppress(asyncio.CancelledError):
+                await one
+        await lane.acquire()  # no place was lost on the way
+        assert lane.in_flight == 1
+
+    asyncio.run(asyncio.wait_for(work(), 20))  # a place lost for good would be waited for
+    assert 0 < lane.most_in_flight <= lane.limit
 
 
 def test_one_model_held_back_does_not_hold_back_another() -> None:
