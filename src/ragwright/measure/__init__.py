@@ -29,6 +29,8 @@ from ._score import check_setup, score_row, score_rows
 from ._setup import MeasureSetup
 from ._spread import FlipRate, JudgeSpread, flip_rate, judge_spread
 from ._statistics import Summary, Tally, aggregate
+from ._text import stands_in
+from ._words import answer_words, content_words
 
 __all__ = [
     "BertScorer",
@@ -55,9 +57,11 @@ __all__ = [
     "Summary",
     "Tally",
     "aggregate",
+    "answer_words",
     "calibrate",
     "check_setup",
     "compare_rows",
+    "content_words",
     "default_measures",
     "definitions",
     "flip_rate",
@@ -78,4 +82,5 @@ __all__ = [
     "score_row",
     "score_rows",
     "shipped_rubrics",
+    "stands_in",
 ]
