@@ -17,6 +17,7 @@ from ..core import (
 from ..flow import Flow, Message, branch, gather, settled
 from ..models import ExtractiveReranker
 from ..retrieve import (
+    Between,
     Database,
     Retrieved,
     RetrieveOptions,
@@ -43,6 +44,7 @@ class AskPlan:
         history: Earlier turns, oldest first; the question is then made to stand alone.
         notes: What every answer has to say beside its own notes.
         databases: What the route ``sql`` may ask, with their schemas.
+        between: What is done to hits between the stages of the search, for a diagnosis.
     """
 
     retrieve: RetrieveOptions
@@ -50,6 +52,7 @@ class AskPlan:
     history: tuple[Message, ...] = ()
     notes: tuple[str, ...] = ()
     databases: tuple[Database, ...] = ()
+    between: Between | None = None
 
 
 def ask(
@@ -135,7 +138,7 @@ def _context(
         chosen = replace(
             chosen, kind="index", reason=f"{chosen.reason}; it did not, so the index answers"
         )
-    found = yield from retrieve(question, target, searching(plan, chosen))
+    found = yield from retrieve(question, target, searching(plan, chosen), plan.between)
     how = f"{found.mode} search" if found.mode else "own retriever"
     routed = plan.retrieve.route.method != "index"
     reason = f"{chosen.reason}; {how}" if routed else how

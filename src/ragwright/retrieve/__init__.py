@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._adaptive import Balance, balance, held_share, unknown_share
 from ._asking import json_object
+from ._between import Between
 from ._channels import candidates
 from ._conditions import parse_filter, parse_soft_filter
 from ._databases import (
@@ -52,6 +53,7 @@ from ._target import Candidates, Explanation, Retrieved, Target, Variant
 
 __all__ = [
     "Balance",
+    "Between",
     "Candidates",
     "ChannelWeights",
     "Column",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
-from functools import partial
 
 from ..core import ChannelScore, Hit, PluginError, RagwrightError, RetrieveError, load_object
 from ..flow import Flow, lookup
+from ._between import Between
 from ._channels import candidates, prepared
 from ._expand import expand_hits
 from ._iterate import iterate
@@ -19,13 +19,16 @@ from ._select import diversify, select_depth
 from ._target import Candidates, Ranking, Retrieved, Target, Variant
 
 
-def retrieve(query: str, target: Target, options: RetrieveOptions) -> Flow[Retrieved]:
+def retrieve(
+    query: str, target: Target, options: RetrieveOptions, between: Between | None = None
+) -> Flow[Retrieved]:
     """The ``top_k`` chunks that answer a query best, ranks from 1.
 
     The stages, each of which the options may leave out: other wordings, search and fusion,
     reranking, selection, expansion; all of it again with what was read. Each hit carries, per
     channel that found it, its rank and score there. An own retriever (``options.retriever``) is
-    called with the same three arguments and is itself a flow.
+    called with the first three arguments and is itself a flow. ``between`` may watch or change the
+    hits from stage to stage; without it they go through as they are.
 
     Raises:
         RetrieveError: The query is empty, or asks for vectors that the index has not.
@@ -35,25 +38,28 @@ def retrieve(query: str, target: Target, options: RetrieveOptions) -> Flow[Retri
             missing, or a request that is refused. What else these two do wrong ends in a note.
         PluginError: The own retriever fails, or is not a flow that returns ``Retrieved``.
     """
+    through = between or Between()
     if options.retriever:
-        return (yield from _own(query, target, options))
+        found = yield from _own(query, target, options)
+        hits = through.ordered(through.pooled(found.hits))
+        return found if between is None else replace(found, hits=through.kept(hits))
     if options.iterate.method == "none":
-        found = yield from _round(query, target, options)
+        found = yield from _round(query, target, options, through)
     else:
         # A hop's query was written for the search: only the question is put in other words.
         hop = replace(options, query=replace(options.query, methods=()))
-        asked = partial(_asked_once, query, target, options, hop)
+
+        def asked(text: str) -> Flow[Retrieved]:
+            how = options if text == query else hop
+            return (yield from _round(text, target, how, through))
+
         found = yield from iterate(query, target, options.iterate, asked, options.top_k)
-    return (yield from _finished(found, target, options))
+    return (yield from _finished(found, target, options, through))
 
 
-def _asked_once(
-    question: str, target: Target, first: RetrieveOptions, hop: RetrieveOptions, query: str
+def _round(
+    query: str, target: Target, options: RetrieveOptions, through: Between
 ) -> Flow[Retrieved]:
-    return (yield from _round(query, target, first if query == question else hop))
-
-
-def _round(query: str, target: Target, options: RetrieveOptions) -> Flow[Retrieved]:
     """One search: other wordings, channels, reranking; as many hits as selection reads."""
     asked: str | tuple[Variant, ...] = query
     notes: tuple[str, ...] = ()
@@ -67,27 +73,32 @@ def _round(query: str, target: Target, options: RetrieveOptions) -> Flow[Retriev
         )
         notes = (*cut, *told)
     depth = select_depth(options.top_k, options.select)
-    wide = max(rerank_depth(options.top_k, options.rerank), depth)
+    wide = max(rerank_depth(options.top_k, options.rerank), depth, through.depth)
     deep = options if wide == options.top_k else replace(options, top_k=wide)
     found = yield from candidates(asked, target, deep)
     # Wordings are for searching: what was asked is the question, for every later stage.
     question = text if options.query.methods else found.query
     hits, more = yield from _fetched(found, target)
     notes += more
+    hits = through.pooled(hits)
     if options.rerank.model:
         hits, more = yield from _reranked(question, hits, options.rerank)
         notes += more
+    hits = through.ordered(hits)
     hits = hits if len(hits) <= depth else hits[:depth]
     return Retrieved(question, hits, found.mode, _once_each(notes, found.notes), found.explanation)
 
 
-def _finished(found: Retrieved, target: Target, options: RetrieveOptions) -> Flow[Retrieved]:
+def _finished(
+    found: Retrieved, target: Target, options: RetrieveOptions, through: Between
+) -> Flow[Retrieved]:
     """The hits to return of those that were found, and what is shown around them."""
     hits, notes = found.hits, found.notes
     if options.select.active or options.select.watch:
         hits, more = yield from diversify(hits, options.top_k, target, options.select)
         notes = _once_each(notes, more)
     hits = hits if len(hits) <= options.top_k else hits[: options.top_k]
+    hits = through.kept(hits)
     if options.expand.by:
         hits, more = yield from expand_hits(hits, target, options.expand, options.filters)
         notes = _once_each(notes, more)
