@@ -21,8 +21,10 @@ from ._gate import (
     parse_rule,
 )
 from ._judge import judge
+from ._judge_call import JudgeCall, Judged, asked, object_schema, schema_text
 from ._judged import on_rubric_scales, rubrics_of
 from ._measure import Measure, on_scale, parse_measure, parse_measures
+from ._reply import ReplyForm, ordered, read_object, text_of
 from ._retrieval import retrieval_scores
 from ._rubric import Rubric, load_rubrics, shipped_rubrics
 from ._score import check_setup, score_row, score_rows
@@ -46,18 +48,22 @@ __all__ = [
     "GateOutcome",
     "GateRule",
     "GateState",
+    "JudgeCall",
     "JudgeCheck",
     "JudgeSpread",
+    "Judged",
     "Measure",
     "MeasureScale",
     "MeasureSetup",
     "MoverScorer",
     "QADistances",
+    "ReplyForm",
     "Rubric",
     "Summary",
     "Tally",
     "aggregate",
     "answer_words",
+    "asked",
     "calibrate",
     "check_setup",
     "compare_rows",
@@ -70,17 +76,22 @@ __all__ = [
     "judge_check",
     "judge_spread",
     "load_rubrics",
+    "object_schema",
     "on_rubric_scales",
     "on_scale",
+    "ordered",
     "parse_measure",
     "parse_measures",
     "parse_rule",
     "qa_distances",
     "ranking_measures",
+    "read_object",
     "retrieval_scores",
     "rubrics_of",
+    "schema_text",
     "score_row",
     "score_rows",
     "shipped_rubrics",
     "stands_in",
+    "text_of",
 ]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from ..core import (
+    Mapped,
     Row,
     canonical_json,
     render,
@@ -62,6 +63,7 @@ class JudgeCall(Generic[T]):
         text_form: The prompt knows a plain-text form of the reply.
         sample: Number of an independent sample.
         sources: Documents whose text is shown.
+        data: The prompt file itself, where it is not one of this room.
     """
 
     prompt: str
@@ -74,6 +76,12 @@ class JudgeCall(Generic[T]):
     text_form: bool = False
     sample: int = 0
     sources: tuple[str, ...] = ()
+    data: Mapped | None = None
+
+    @property
+    def file(self) -> Mapped:
+        """The prompt file."""
+        return self.data or shipped_mapping("measure", f"prompts/{self.prompt}.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +111,7 @@ def asked(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
     unstructured = any(name.startswith("response_format") for name in reply.dropped)
     if call.text_form and unstructured and setup.format == "auto":
         form, schema = "text", ""
-    data = shipped_mapping("measure", f"prompts/{call.prompt}.yaml")
-    again = render(data.text("again"), {**call.values, "fault": first.why, "form": form})
+    again = render(call.file.text("again"), {**call.values, "fault": first.why, "form": form})
     turns = (
         *turns,
         # Servers refuse an empty turn.
@@ -152,17 +159,19 @@ def blocks(texts: Texts, mark: str) -> str:
 
 def messages(call: JudgeCall[Any], form: ReplyForm) -> tuple[Message, Message]:
     """System and user turn of a call; the mark is a hash of the texts, which none can hold."""
-    data = shipped_mapping("measure", f"prompts/{call.prompt}.yaml")
     mark = text_hash(canonical_json([list(pair) for pair in call.texts]))[:12]
     values = {"form": form, "mark": mark, "texts": blocks(call.texts, mark), **call.values}
-    system = call.system(form) if call.system else system_turn(call.prompt, form, call.values)
-    return Message("system", system), Message("user", render(data.text("user"), values))
+    system = call.system(form) if call.system else _system_turn(call.file, form, call.values)
+    return Message("system", system), Message("user", render(call.file.text("user"), values))
 
 
 def system_turn(prompt: str, form: ReplyForm, values: Mapping[str, Any]) -> str:
     """The system turn of a prompt, which holds nothing of the texts that are judged."""
+    return _system_turn(shipped_mapping("measure", f"prompts/{prompt}.yaml"), form, values)
+
+
+def _system_turn(data: Mapped, form: ReplyForm, values: Mapping[str, Any]) -> str:
     safety = shipped_mapping("measure", "prompts/rubric.yaml").text("safety")
-    data = shipped_mapping("measure", f"prompts/{prompt}.yaml")
     return render(data.text("system"), {"form": form, "safety": safety, **values})
 
 
