@@ -48,8 +48,9 @@ FULL = Row(
     reference_ids={"b": 2},
     retrieved_spans=(GoldSpan("a", 0, 9), GoldSpan("b", 0, 9)),
     reference_spans=(GoldSpan("b", 0, 5),),
+    metadata={"answerable": False, "falsified": True},
 )
-ECHO = CompleteReply(FULL.response, tokens=(("b", -1.0), ("c", -3.0)))
+ECHO = CompleteReply(FULL.said, tokens=(("b", -1.0), ("c", -3.0)))
 
 
 def test_a_whole_row_is_scored_by_every_measure() -> None:
@@ -58,6 +59,9 @@ def test_a_whole_row_is_scored_by_every_measure() -> None:
     for measure, score in zip(EVERY, scores, strict=True):
         if measure.parameter == "rel=2" or str(measure) in {"ROUGE(2)", "ROUGE(S)"}:
             assert score.state in {"scored", "not_applicable"}  # spans without grades, one word
+            continue
+        if measure.name == "FalseRejectionRate":
+            assert score.no_gold  # the row's question cannot be answered
             continue
         assert score.state == "scored", score
         assert score.value is not None
@@ -122,7 +126,14 @@ def test_what_is_no_number_is_no_score(monkeypatch: pytest.MonkeyPatch, value: f
 
 
 def test_an_answer_that_was_withheld_is_abstained_not_wrong() -> None:
-    row = Row("r", "?", "I cannot answer.", "Rome", ("x",), metadata={"abstained": True})
+    row = Row(
+        "r",
+        "?",
+        "I cannot answer.",
+        "Rome",
+        ("x",),
+        metadata={"abstained": True, "answerable": False},
+    )
     ((exact, precision, rejects),) = score_rows(
         [row], parse_measures("ExactMatch, KPrecision, RejectionRate")
     )

@@ -384,14 +384,15 @@ class GoldSpan:
 class Row:
     """One evaluation row in ragas' names, plus gold that survives re-chunking.
 
-    ``reference_ids`` maps document ids to grades (BEIR, TREC); ``reference_spans`` holds
-    spans in source documents, ``retrieved_spans`` where the retrieved contexts stand in theirs,
-    in the same order.
+    An empty ``response`` is the answer of a system that said nothing, and is scored as one; None
+    is no answer. ``reference_ids`` maps document ids to grades (BEIR, TREC); ``reference_spans``
+    holds spans in source documents, ``retrieved_spans`` where the retrieved contexts stand in
+    theirs, in the same order.
     """
 
     id: str
     user_input: str
-    response: str = ""
+    response: str | None = None
     reference: str = ""
     retrieved_contexts: tuple[str, ...] = ()
     reference_contexts: tuple[str, ...] = ()
@@ -401,6 +402,12 @@ class Row:
     retrieved_spans: tuple[GoldSpan, ...] = ()
     persona_name: str = ""
     metadata: Metadata = field(default_factory=dict)
+
+    @property
+    def said(self) -> str:
+        """The text of the response, empty where it is blank or there is none."""
+        text = self.response or ""
+        return text if text.strip() else ""
 
 
 ScoreState: TypeAlias = Literal[

@@ -59,6 +59,7 @@ _OBJECTS = {
     "retrieved_spans",
 }
 _OURS = {field.name for field in fields(Row)}
+_SIDES = ("model1", "model2")
 _QUESTIONS = ("question", "query", "input", "user_input", "prompt")
 _ANSWERS = ("response", "answer", "output", "result", "text", "content")
 _EXPECTED = ("expected_response", "expected_answer", "ground_truth", "answer")
@@ -70,7 +71,8 @@ _IDS = ("doc_id", "doc_uri", "document_id", "id")
 def from_cells(record: Mapping[str, str], where: str) -> dict[str, Any]:
     """A table's line, with lists and objects where columns hold some.
 
-    A cell of a column of passages that does not begin with a bracket is one passage.
+    A cell of a column of passages that does not begin with a bracket is one passage, and an empty
+    one is none.
     """
     found: dict[str, Any] = {}
     for column, cell in record.items():
@@ -79,6 +81,36 @@ def from_cells(record: Mapping[str, str], where: str) -> dict[str, Any]:
             found[column] = list_of(cell.strip(), where)
         else:
             found[column] = [cell] if column in _LISTS else cell
+    return found
+
+
+def one_system_each(record: Mapping[str, Any], where: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """A record as it is, or the two of a pair of RAGChecker's, in which two systems answer.
+
+    The two share the question and are told apart by ``system``, the name of the model; what is
+    said of the pair stands in both.
+
+    Raises:
+        TestsetError: A side of the pair holds no response.
+    """
+    sides = [side for side in _SIDES if isinstance(record.get(side), Mapping)]
+    if len(sides) < len(_SIDES):
+        return [(where, record)]
+    key = record.get("instance_id", record.get("query_id"))
+    shared = {
+        name: value
+        for name, value in record.items()
+        if name not in (*_SIDES, "instance_id", "query_id", "response")
+    }
+    found: list[tuple[str, Mapping[str, Any]]] = []
+    for side in sides:
+        said = {name: value for name, value in record[side].items() if name != "model_name"}
+        if "response" not in said:
+            raise TestsetError(
+                f"{side} holds no response", where=where, hint="a pair has one on either side"
+            )
+        own = {**shared, **said, "system": record[side].get("model_name") or side}
+        found.append((f"{where} ({side})", own if key is None else {**own, "id": f"{key}-{side}"}))
     return found
 
 

@@ -234,4 +234,6 @@ def _without_value(
 ) -> RowResult:
     """A result that says why there is none."""
     scores = tuple(Score(str(measure), state, reason=reason) for measure in measures)
-    return RowResult(row.id, row.retrieved_context_ids, scores, row if row.response else None)
+    return RowResult(
+        row.id, row.retrieved_context_ids, scores, row if row.response is not None else None
+    )

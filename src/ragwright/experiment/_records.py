@@ -8,7 +8,7 @@ import io
 import json
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,6 +24,7 @@ _PIECE = 1 << 20
 _LONGEST = 1 << 26  # characters of one record
 _ARRAY = re.compile(r"\s*(?:\{\s*\"results\"\s*:\s*)?\[")
 _TABLES = {".csv": ",", ".tsv": "\t"}
+_ANSWERS = frozenset({"actual_output", "answer", "outputs", "response"})
 _MOST_OF_A_CELL = 1 << 26
 
 
@@ -31,8 +32,8 @@ def records_of(path: Path) -> Iterator[Record]:
     """Every record of a file, read as it is asked for.
 
     A JSON array, alone or under ``results`` (RAGChecker), gives its objects; ``.csv`` and
-    ``.tsv`` give their lines under the names of the first one, empty cells left out; anything
-    else is read as JSONL, or as one JSON object over several lines.
+    ``.tsv`` give their lines under the names of the first one, empty cells left out, except that
+    of the answer; anything else is read as JSONL, or as one JSON object over several lines.
 
     Raises:
         TestsetError: The file is missing, not UTF-8, or not of its form; file and line are
@@ -190,7 +191,7 @@ def _table(path: Path, separator: str) -> Iterator[Record]:
                     )
                 found = {n: c for n, c in zip(names, cells, strict=False) if n and c.strip()}
                 if found:
-                    yield where, found
+                    yield where, _with_answer(found, names)
         except csv.Error as error:
             raise TestsetError(
                 f"not a table: {error}", where=f"{path}:{reader.line_num}"
@@ -199,6 +200,14 @@ def _table(path: Path, separator: str) -> Iterator[Record]:
             raise TestsetError(
                 "the file is not UTF-8", where=str(path), hint="save the file as UTF-8"
             ) from error
+
+
+def _with_answer(found: dict[str, str], names: Sequence[str]) -> dict[str, str]:
+    """A line whose cell of the answer is empty says so: the system was asked, and said nothing."""
+    columns = [name for name in names if name in _ANSWERS]
+    if not columns or any(name in found for name in columns):
+        return found
+    return {**found, columns[0]: ""}
 
 
 def _whole(line: str) -> bool:

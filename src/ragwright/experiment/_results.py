@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from ..core import GoldSpan, MetaValue, Row, Score, TestsetError, Usage
@@ -49,12 +49,16 @@ class RowResult:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Results of every row in testset order, and their summary per measure."""
+    """Results of every row in testset order, and their summary per measure.
+
+    ``manifest`` is what its run pinned: testset, measures, settings; empty where it is not known.
+    """
 
     name: str
     summaries: tuple[Summary, ...]
     results: tuple[RowResult, ...]
     notes: tuple[str, ...] = ()
+    manifest: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, measure: str) -> Summary:
         """The summary of a measure by its text."""
@@ -282,6 +286,7 @@ _TUPLES = ("retrieved_contexts", "reference_contexts", "retrieved_context_ids")
 _RESTORED: dict[str, Callable[[Any], Any]] = {
     **{field.name: str for field in fields(Row)},
     **dict.fromkeys(_TUPLES, tuple),
+    "response": lambda kept: kept,
     "reference_ids": dict,
     "reference_spans": _spans,
     "retrieved_spans": _spans,

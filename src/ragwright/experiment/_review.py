@@ -79,7 +79,7 @@ def blind_sheet(
             place = text_hash(f"{seed}\x00{row.id}\x00{system}")
             if place in found:
                 raise TestsetError(f"row {row.id!r} of {system!r} occurs twice")
-            if row.response.strip():
+            if row.said:
                 found[place] = (system, row)
     if not found or not columns:
         raise TestsetError(

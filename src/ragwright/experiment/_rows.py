@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core import GoldSpan, MetaValue, Row, TestsetError
-from ._dialects import ALIASES, AMBIGUOUS, from_cells, in_our_names
+from ._dialects import ALIASES, AMBIGUOUS, from_cells, in_our_names, one_system_each
 from ._records import records_of
 
 _KNOWN = tuple(field.name for field in fields(Row))
@@ -35,8 +35,12 @@ def iter_rows(path: str | Path) -> Iterator[Row]:
     an object of grades or a list of ids (grade 1 each); ``reference_spans`` a list of
     ``{document_id, start, end, text}``, and so is ``retrieved_spans``, where the retrieved
     contexts stand, in their order. Rows of ragas v1, DeepEval, MLflow and RAGChecker are read
-    by the names those use. A column nobody knows becomes metadata, unless it looks like a
-    misspelt one.
+    by the names those use; a pair of RAGChecker's (``model1``, ``model2``) is two rows, told
+    apart by ``system``. A column nobody knows becomes metadata, unless it looks like a misspelt
+    one.
+
+    An empty ``response`` is the answer of a system that said nothing; null, or no such column, is
+    no answer. In a table, where the two look alike, an empty cell is an empty answer.
 
     Raises:
         TestsetError: A row cannot be read, a value has the wrong type, a column may mean two
@@ -45,8 +49,9 @@ def iter_rows(path: str | Path) -> Iterator[Row]:
     source = Path(path)
     table = source.suffix.lower() in _TABLES
     yield from _numbered(
-        (where, from_cells(record, where) if table else record)
-        for where, record in records_of(source)
+        (place, from_cells(record, place) if table else record)
+        for where, read in records_of(source)
+        for place, record in one_system_each(read, where)
     )
 
 
@@ -56,12 +61,20 @@ def rows_of(records: Iterable[Row | Mapping[str, Any]]) -> Iterator[Row]:
     Raises:
         TestsetError: As :func:`iter_rows`; the object is named by its number.
     """
-    yield from _numbered((f"row {number}", one) for number, one in enumerate(records, 1))
+    yield from _numbered(
+        (place, record)
+        for number, one in enumerate(records, 1)
+        for place, record in (
+            [(f"row {number}", one)]
+            if isinstance(one, Row)
+            else one_system_each(one, f"row {number}")
+        )
+    )
 
 
 def _numbered(records: Iterable[tuple[str, Row | Mapping[str, Any]]]) -> Iterator[Row]:
     """Rows with their numbers for ids where they have none, no id twice."""
-    seen: dict[str, int] = {}
+    seen: dict[str, str] = {}
     for number, (where, record) in enumerate(records, 1):
         if isinstance(record, Row):
             row = record
@@ -71,9 +84,12 @@ def _numbered(records: Iterable[tuple[str, Row | Mapping[str, Any]]]) -> Iterato
             raise TestsetError(
                 f"id {row.id!r} occurs twice",
                 where=where,
-                hint=f"it is that of row {seen[row.id]} too; leave ids out to number the rows",
+                hint=f"{seen[row.id]} has it too; keep one of the two rows, or leave out the "
+                f"column {'query_id' if 'query_id' in record else 'id'} to number the rows"
+                if isinstance(record, Mapping)
+                else f"{seen[row.id]} has it too; give every row an id of its own",
             )
-        seen[row.id] = number
+        seen[row.id] = where
         yield row
 
 

@@ -137,6 +137,11 @@ def reply_of(said: Any) -> SystemReply:
     if isinstance(said, str):
         return SystemReply(said)
     if isinstance(said, Row):
+        if said.response is None:
+            raise TestsetError(
+                "the system returned a row without a response",
+                hint="an answer of nothing is an empty text",
+            )
         return SystemReply(said.response, said.retrieved_contexts, said.retrieved_context_ids)
     if isinstance(said, Mapping):
         contexts = one_of(said, ("retrieved_contexts", "contexts"), required=False) or ()

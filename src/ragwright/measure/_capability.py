@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..core import Row
-from ._gold import NoGold
+from ._gold import NoGold, marked
 from ._measure import Measure
 from ._setup import MeasureSetup
 from ._text import Found, contains, language_of, references_of, stands_in
@@ -24,21 +24,33 @@ def recognised(response: str, cues: Sequence[str]) -> bool:
 
 
 def capability_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
-    """1 or 0, or the reason why the row does not test the capability."""
-    if measure.name == "RejectionRate":
-        if row.metadata.get("answerable") is True:
-            return NoGold("the row is marked as answerable")
-        if row.metadata.get("abstained") is True:
-            return 1.0
-        return float(recognised(row.response, setup.rejection_cues))
-    if row.metadata.get("falsified") is False:
-        return NoGold("the row is marked as not falsified")
-    detected = recognised(row.response, setup.error_cues)
+    """1 or 0, or the reason why the row does not test the capability.
+
+    Each measure is taken over the rows that are marked to test it, and over no others: what is
+    right for a question without an answer is wrong for one that has one.
+    """
+    if measure.name in _ANSWERABLE:
+        return _rejects(row, setup, _ANSWERABLE[measure.name])
+    if marked(row, "falsified") is not True:
+        return NoGold("the row is not marked `falsified: true`")
+    detected = recognised(row.said, setup.error_cues)
     if measure.name == "ErrorDetection":
         return float(detected)
     if not detected:
         return "no error was pointed out"
     language = language_of(row, setup)
-    found = [contains(row.response, text, "", language) for text in references_of(row)]
+    found = [contains(row.said, text, "", language) for text in references_of(row)]
     values = [value for value in found if not isinstance(value, str)]
     return max(values) if values else found[0]
+
+
+def _rejects(row: Row, setup: MeasureSetup, answerable: bool) -> Found:
+    if marked(row, "answerable") is not answerable:
+        return NoGold(f"the row is not marked `answerable: {str(answerable).lower()}`")
+    if marked(row, "abstained"):
+        return 1.0
+    return float(recognised(row.said, setup.rejection_cues))
+
+
+_ANSWERABLE = {"FalseRejectionRate": True, "RejectionRate": False}
+"""Which rows a rate of refusals is taken over."""

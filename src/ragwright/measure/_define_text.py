@@ -108,37 +108,51 @@ TEXT = (
     ),
 )
 
+_CUE = "a cue stands in the response"
+
+
+def _capability(
+    name: str, summary: str, source: str, *, needs: tuple[str, ...] = (), higher: bool = True
+) -> Definition:
+    """A rate from 0 to 1 over the rows that are marked to test a capability."""
+    return Definition(
+        name=name,
+        kind="capability",
+        summary=summary,
+        needs=("response", *needs),
+        low=0.0,
+        high=1.0,
+        higher_is_better=higher,
+        source=source,
+    )
+
+
 CAPABILITY = (
-    Definition(
-        name="RejectionRate",
-        kind="capability",
-        summary="1 where the response says that it cannot answer, else 0.",
-        needs=("response",),
-        low=0.0,
-        high=1.0,
-        higher_is_better=True,
-        source="Chen et al. 2024 (RGB): a cue stands in the response, or the row is marked "
-        "`abstained`; rows marked `answerable: true` are left out",
+    _capability(
+        "RejectionRate",
+        "Of questions that the passages do not answer (`answerable: false`): 1 where the response "
+        "says that it cannot answer, else 0.",
+        f"Chen et al. 2024 (RGB): {_CUE}, or the row is marked `abstained`; other rows are left "
+        "out",
     ),
-    Definition(
-        name="ErrorDetection",
-        kind="capability",
-        summary="1 where the response says that the passages hold an error, else 0.",
-        needs=("response",),
-        low=0.0,
-        high=1.0,
-        higher_is_better=True,
-        source="Chen et al. 2024 (RGB): a cue stands in the response; rows marked "
-        "`falsified: false` are left out",
+    _capability(
+        "FalseRejectionRate",
+        "The same of questions that they do answer (`answerable: true`), where refusing is wrong.",
+        "as RejectionRate, beside which it belongs: refusing always gives 1 for both",
+        higher=False,
     ),
-    Definition(
-        name="ErrorCorrection",
-        kind="capability",
-        summary="Where an error was pointed out: 1 if the response holds the reference, else 0.",
-        needs=("response", "reference"),
-        low=0.0,
-        high=1.0,
-        higher_is_better=True,
-        source="Chen et al. 2024 (RGB): over the rows whose error was detected; held as Contains",
+    _capability(
+        "ErrorDetection",
+        "Of rows whose passages hold a false fact (`falsified: true`): 1 where the response says "
+        "that they hold an error, else 0.",
+        f"Chen et al. 2024 (RGB): {_CUE}; other rows are left out",
+    ),
+    _capability(
+        "ErrorCorrection",
+        "Of those rows whose error was pointed out: 1 where the response holds the reference, the "
+        "true fact, else 0.",
+        "Chen et al. 2024 (RGB); held as Contains; read it with ErrorDetection, which says over "
+        "how many",
+        needs=("reference",),
     ),
 )

@@ -38,7 +38,7 @@ def chunk_score(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
 def qa_distance(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
     """1 - cosine of question and response, 0 to 2 (SPEC C3)."""
     (question,) = _unit((yield from embed(setup.embedder, [row.user_input], "query")))
-    (response,) = _unit((yield from embed(setup.embedder, [row.response], "passage")))
+    (response,) = _unit((yield from embed(setup.embedder, [row.said], "passage")))
     return Score(str(measure), "scored", float(1 - question @ response))
 
 
@@ -48,7 +48,7 @@ def token_similarity(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Sc
     model = f"{measure.name.lower()}:{setup.token_model}{part}"
     found: list[float] = []
     for reference in references_of(row):
-        found += (yield from rerank(model, reference, [row.response])).scores
+        found += (yield from rerank(model, reference, [row.said])).scores
     return Score(str(measure), "scored", max(found))
 
 
@@ -103,7 +103,7 @@ def qa_distances(rows: Sequence[Row], setup: MeasureSetup, seed: int = 0) -> Flo
     """
     if not setup.embedder:
         raise MeasureError("QADistance needs an embedding model", hint="set `embedder`")
-    used = [row for row in rows if row.user_input.strip() and row.response.strip()]
+    used = [row for row in rows if row.user_input.strip() and row.said]
     if len(used) < 2:
         raise MeasureError(
             f"{len(used)} rows have a question and a response, baselines need two",
@@ -113,7 +113,7 @@ def qa_distances(rows: Sequence[Row], setup: MeasureSetup, seed: int = 0) -> Flo
     questions = [row.user_input for row in used]
     asked = yield from _vectors(setup.embedder, questions, "query")
     echoed = yield from _vectors(setup.embedder, questions, "passage")
-    given = yield from _vectors(setup.embedder, [row.response for row in used], "passage")
+    given = yield from _vectors(setup.embedder, [row.said for row in used], "passage")
     chunks = _other_chunks(used, draw)
     chosen = yield from _vectors(setup.embedder, chunks, "passage")
     every = np.round(1 - asked @ given.T, 6)

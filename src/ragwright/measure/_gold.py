@@ -21,6 +21,14 @@ class NoGold(str):
     __slots__ = ()
 
 
+def marked(row: Row, name: str) -> bool | None:
+    """What a row's metadata says of it, None where it does not; tables hold it as a word."""
+    value = row.metadata.get(name)
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.strip().lower())
+    return value if isinstance(value, bool) else None
+
+
 def lacks_gold(row: Row, definition: Definition) -> bool:
     """True where each set of fields that a measure can be taken from lacks gold in this row."""
     due = [definition.needs, *([definition.instead] if definition.instead else [])]

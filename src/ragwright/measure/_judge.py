@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core import PromptTooLongError, Row, Score
 from ..flow import Flow, gather, settled
-from ._gold import gold_missing
+from ._gold import gold_missing, marked
 from ._judge_call import (
     JudgeCall,
     Judged,
@@ -26,6 +26,7 @@ from ._judge_call import (
 from ._reply import CUE, ReplyForm, Verdict, read_verdict
 from ._rubric import Example, Rubric, shipped_rubrics
 from ._setup import MeasureSetup
+from ._silence import NOTHING
 from ._spread import FIRST_ORDER, SECOND_ORDER, of_repeats
 
 
@@ -51,13 +52,15 @@ def judge(row: Row, rubric: Rubric, setup: MeasureSetup) -> Flow[Score]:
 
 def by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int = 0) -> Flow[Score]:
     """One independent judgment of a row by a rubric."""
-    lacking = [field for field in rubric.needs if not _present(getattr(row, field))]
+    lacking = [field for field in rubric.needs if not _present(row, field)]
     if lacking:
         reason = f"the row has no {' and no '.join(lacking)}"
         no_gold = gold_missing(row, lacking)
         return Score(rubric.name, "not_applicable", reason=reason, no_gold=no_gold)
-    if "response" in rubric.needs and row.metadata.get("abstained") is True:
+    if "response" in rubric.needs and marked(row, "abstained"):
         return Score(rubric.name, "abstained", reason="the system gave no answer")
+    if "response" in rubric.needs and not row.said:
+        return _of_nothing(rubric)
     calls = _calls(row, rubric, sample)
     too_long = over_window(calls[0], setup)
     if not too_long:
@@ -70,6 +73,15 @@ def by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int = 0) ->
     if not setup.per_passage or not rubric.over_passages:
         return Score(rubric.name, "not_applicable", reason=too_long)
     return (yield from _by_passages(row, rubric, setup, sample))
+
+
+def _of_nothing(rubric: Rubric) -> Score:
+    """The score of an empty answer, about which no judge need be asked."""
+    if rubric.empty_response is None:
+        reason = f"{NOTHING}: there is nothing in it to judge"
+        return Score(rubric.name, "not_applicable", reason=reason)
+    value = float(rubric.empty_response)
+    return Score(rubric.name, "scored", value, detail=f"{NOTHING}; the judge was not asked")
 
 
 def _by_passages(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -> Flow[Score]:
@@ -208,7 +220,10 @@ def _example(title: str, example: Example, needs: Sequence[str]) -> Mapping[str,
     }
 
 
-def _present(value: str | tuple[str, ...]) -> bool:
+def _present(row: Row, field: str) -> bool:
+    value = getattr(row, field)
+    if field == "response":
+        return value is not None  # an empty answer is one
     if isinstance(value, str):
         return bool(value.strip())
     return any(text.strip() for text in value)

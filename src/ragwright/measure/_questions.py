@@ -161,7 +161,7 @@ def _spans_call(
         for entry in entries:
             entry = ordered(entry, ("span", "question"))
             span = text_of(entry["span"], "a span")
-            if span not in row.response:
+            if span not in row.said:
                 raise ValueError(f"the span {span[:60]!r} does not stand in the answer")
             found.append((span, text_of(entry["question"], "a question")))
         if len(set(found)) < len(found):

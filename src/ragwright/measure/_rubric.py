@@ -64,6 +64,8 @@ class Rubric:
             that would make no sense.
         both_orders: Ask twice, the second time with the texts in reverse order, and take the
             mean: for comparisons of two texts.
+        empty_response: Score of an empty response, for which no judge is asked; None where
+            the rubric asks something of what the response says, so that such a row has no score.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Rubric:
     higher_is_better: bool = True
     over_passages: OverPassages = ""
     both_orders: bool = False
+    empty_response: int | None = None
 
     def __hash__(self) -> int:
         """By name and task, so that what is made of a rubric can be remembered."""
@@ -110,6 +113,14 @@ def shipped_rubrics() -> Mapping[str, Rubric]:
         name = file.name.removesuffix(".yaml")
         found[name] = rubric_of(parse_yaml(file.read_text("utf-8"), file.name), name)
     return found
+
+
+@cache
+def prompts_fingerprint() -> str:
+    """Hash of all that a judge is told beside a rubric."""
+    folder = files("ragwright.measure") / "data" / "prompts"
+    told = sorted((file.name, file.read_text("utf-8")) for file in folder.iterdir())
+    return text_hash(canonical_json(told))
 
 
 def find_rubric(name: str, own: Mapping[str, Rubric]) -> Rubric:
@@ -184,6 +195,8 @@ def _faults(rubric: Rubric, name: str) -> list[tuple[tuple[str, ...], str]]:
         found.append((("over_passages",), "over_passages needs retrieved_contexts"))
     if rubric.both_orders and len(rubric.needs) < 2:
         found.append((("both_orders",), "both_orders needs two texts at least"))
+    if rubric.empty_response is not None and not low <= rubric.empty_response <= high:
+        found.append((("empty_response",), f"empty_response must be on the scale {low}-{high}"))
     for key in ("high_example", "low_example"):
         found += _example_faults(rubric, key)
     if not found:

@@ -18,12 +18,13 @@ from ..flow import Flow, gather
 from ._capability import capability_value
 from ._definition import Definition
 from ._embedded import chunk_score, kept_chunk_score, qa_distance, token_similarity
-from ._gold import NoGold, lacks_gold
+from ._gold import NoGold, lacks_gold, marked
 from ._judged import check_rubric, judged
 from ._likelihood import perplexity
 from ._measure import Measure
 from ._retrieval import retrieval_scores
 from ._setup import MeasureSetup
+from ._silence import empty_answer
 from ._spans import span_value
 from ._text import Found, text_value
 
@@ -146,13 +147,13 @@ def _blocked(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
     if (
         definition.kind in _OF_RESPONSE
         and "response" in definition.needs
-        and row.metadata.get("abstained") is True
+        and marked(row, "abstained")
     ):
         return Score(str(measure), "abstained", reason="the system gave no answer")
     no_model = _no_model(definition, setup)
     if no_model and not (measure.name == "ChunkScore" and kept_chunk_score(row) is not None):
         return Score(str(measure), "not_applicable", reason=no_model)
-    return None
+    return empty_answer(row, measure)
 
 
 def _no_model(definition: Definition, setup: MeasureSetup) -> str:
@@ -167,6 +168,8 @@ _SEARCHED = frozenset({"retrieved_context_ids", "retrieved_spans"})
 
 def _present(row: Row, name: str) -> bool:
     value = getattr(row, name)
+    if name == "response":
+        return value is not None  # an empty answer is one
     if name in _SEARCHED and row.metadata.get("retrieved") is True:
         return True  # a search that found nothing is a ranking too, the worst one
     return bool(value.strip() if isinstance(value, str) else value)

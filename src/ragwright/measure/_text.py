@@ -46,9 +46,9 @@ def text_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
         return _knowledge(row, measure, language)
     references = references_of(row)
     if measure.name == "BLEU":
-        return bleu(int(measure.parameter), row.response, references, language)
+        return bleu(int(measure.parameter), row.said, references, language)
     formula = _AGAINST[measure.name]
-    found = [formula(row.response, text, measure.parameter, language) for text in references]
+    found = [formula(row.said, text, measure.parameter, language) for text in references]
     values = [value for value in found if not isinstance(value, str)]
     if not values:
         return found[0]
@@ -117,15 +117,13 @@ def _rouge(response: str, reference: str, parameter: str, language: str) -> Foun
 
 def _knowledge(row: Row, measure: Measure, language: str) -> Found:
     cut = content_words if measure.parameter == "content" else answer_words
-    given = Counter(cut(row.response, language))
+    given = Counter(cut(row.said, language))
     known = Counter(word for text in row.retrieved_contexts for word in cut(text, language))
-    if not given:
-        return "the response holds no words"
     if not known:
         return "the retrieved contexts hold no words"
     common = (given & known).total()
     if measure.name == "KPrecision":
-        return common / given.total()
+        return common / given.total() if given else "the response holds no words"
     return f1(common, given.total(), known.total())
 
 

@@ -1,0 +1,38 @@
+"""What an empty answer scores, for measures that would have to ask a model about it.
+
+An empty answer is an answer: a system that returns nothing must not gain by it. Against a
+reference, and as an answer to a question, it is as bad as an answer can be, and that needs no
+model. Where a measure asks something of what the answer says, there is nothing to ask about: the
+row is not applicable, and stays part of coverage and bounds. A missing answer (None) and one that
+its system withheld (``abstained``) are told apart before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..core import Row, Score
+from ._measure import Measure
+
+NOTHING = "the response is empty"
+
+_SAYS: Mapping[str, float | str] = {
+    "BERTScore": 0.0,  # as bert-score has it
+    "Claims": "it claims nothing",
+    "MoverScore": -1.0,  # the end of the scale: there is nothing to move
+    "Perplexity": "it has no tokens",
+    "Q2": "it has no span to ask about",
+    "QADistance": "it has no vector",
+    "QuestionSimilarity": "no question can be written from it",
+}
+"""A value, or why there is none; measures by rubric read it off the rubric."""
+
+
+def empty_answer(row: Row, measure: Measure) -> Score | None:
+    """The score of a row whose system said nothing; None where the measure must look itself."""
+    found = None if row.said else _SAYS.get(measure.name)
+    if found is None:
+        return None
+    if isinstance(found, str):
+        return Score(str(measure), "not_applicable", reason=f"{NOTHING}: {found}")
+    return Score(str(measure), "scored", found, detail=NOTHING)
