@@ -58,6 +58,14 @@ PAGES = {
         "test fails where the two differ. Nothing here was chosen by looking at these queries "
         "unless a note says so.",
     ),
+    "judging": Page(
+        "Judged measures, measured",
+        "What judged measures cost in time, and their ratios beside those of ragas, with scripted "
+        "judges.",
+        "Every figure on this page was computed by the commands named with it and is kept as JSON "
+        "beside the page. The judges are scripted: the page says what the program does with a "
+        "judge's replies and how fast, not how well any judge judges.",
+    ),
 }
 
 
