@@ -198,3 +198,15 @@ def test_tables_fit_a_hundred_columns(name: str) -> None:
 def test_a_table_that_fits_is_not_touched() -> None:
     rows = [["name", "value"], ["a long one " * 7, "1.0"]]
     assert text_table(rows).splitlines()[2] == f"{'a long one ' * 7}  1.0"
+
+
+def test_rows_without_gold_stand_apart() -> None:
+    scores = [
+        Score("MRR", "scored", 1.0),
+        Score("MRR", "scored", 0.5),
+        Score("MRR", "not_applicable", reason="no gold", no_gold=True),
+        Score("MRR", "not_applicable", reason="no ranking"),
+    ]
+    lines = summary_table([aggregate(scores)]).splitlines()
+    missing = "without a score: not_applicable 1; mean 0.5000 to 0.8333 whatever they hold"
+    assert lines[-2:] == [f"MRR: {missing}", "MRR: 1 rows without gold for it, not counted"]

@@ -89,7 +89,7 @@ def summary_table(summaries: Iterable[Summary], *, notes: Iterable[str] = (), ru
                 f"{s.coverage:.1%}",
             ]
         )
-        missing = [f"{name} {count}" for name, count in s.states.items() if name != "scored"]
+        missing = _without_score(s)
         if missing:
             bounds = ""
             if s.n and s.worst is not None and s.best is not None:
@@ -97,10 +97,7 @@ def summary_table(summaries: Iterable[Summary], *, notes: Iterable[str] = (), ru
                 bounds = f"; mean {low:.4f} to {high:.4f} whatever they hold"
             below.append(f"{s.measure}: without a score: {', '.join(missing)}{bounds}")
         if s.no_gold:
-            below.append(
-                f"{s.measure}: {s.no_gold} rows say nothing it could be scored by (no gold); "
-                "they are no part of the coverage"
-            )
+            below.append(f"{s.measure}: {s.no_gold} rows without gold for it, not counted")
         if s.histogram:
             counts = ", ".join(f"{value}: {count}" for value, count in s.histogram.items())
             below.append(f"{s.measure}: {counts}")
@@ -109,6 +106,13 @@ def summary_table(summaries: Iterable[Summary], *, notes: Iterable[str] = (), ru
     lines = [text_table(rows, right=(1, 3, 4, 5, 6)), *map(_line, below)]
     lines += [f"run: {run}"] if run else []
     return "\n".join([*lines, *(_line(f"note: {note}") for note in notes)])
+
+
+def _without_score(s: Summary) -> list[str]:
+    """States of the rows that count and have no score, with their numbers."""
+    states = {**s.states, "scored": 0}
+    states["not_applicable"] = states.get("not_applicable", 0) - s.no_gold
+    return [f"{name} {count}" for name, count in states.items() if count]
 
 
 def slice_table(parts: Mapping[str, Sequence[Summary]], by: str) -> str:
