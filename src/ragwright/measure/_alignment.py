@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import ConfigError, require, text_hash
-from ..models import Reranker
+from ..core import ConfigError, require
+from ..models import Reranker, folder_hash, no_progress_bars
 
 Matrix = NDArray[np.float64]
 Tokens = tuple[Matrix, NDArray[np.bool_]]
 _PARTS = ("F1", "precision", "recall")
+_WHAT = "BERTScore and MoverScore"
 _KEPT_TOKENS = 10_000
 """Tokens whose vectors are remembered: 30 MB at 384 numbers each."""
 
@@ -48,9 +48,9 @@ class TokenModel:
                 where=str(home),
                 hint="name a folder with config.json, weights and tokenizer",
             )
-        transformers = require("transformers", "torch", "BERTScore and MoverScore")
-        self._torch = require("torch", "torch", "BERTScore and MoverScore")
-        with _no_bars():
+        transformers = require("transformers", "torch", _WHAT)
+        self._torch = require("torch", "torch", _WHAT)
+        with no_progress_bars(_WHAT):
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(
                 str(home), local_files_only=True
             )
@@ -59,7 +59,7 @@ class TokenModel:
         limits = [self.tokenizer.model_max_length]
         limits.append(getattr(self.model.config, "max_position_embeddings", limits[0]))
         self.window = int(min(limits))
-        self.identity = _identity(home)
+        self.identity = folder_hash(home)
         self._known: OrderedDict[str, Tokens] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -201,25 +201,3 @@ def _own(found: Tokens) -> Matrix:
     vectors, own = found
     kept: Any = vectors[own]
     return np.asarray(kept, np.float64)
-
-
-@contextmanager
-def _no_bars() -> Iterator[None]:
-    """No progress bars of others: ours are the only ones on the screen."""
-    bars = require("transformers.utils.logging", "torch", "BERTScore and MoverScore")
-    shown = bars.is_progress_bar_enabled()
-    bars.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            bars.enable_progress_bar()
-
-
-def _identity(home: Path) -> str:
-    """Hash of weights, configuration and tokenizer: no path of this machine."""
-    parts = []
-    for path in sorted(home.iterdir()):
-        if path.suffix in {".safetensors", ".bin", ".json", ".txt", ".model"}:
-            parts.append(f"{path.name}:{text_hash(path.read_bytes().decode('latin-1'))}")
-    return text_hash("+".join(parts))[:16]

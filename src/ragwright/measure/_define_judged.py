@@ -2,59 +2,67 @@
 
 from __future__ import annotations
 
-from ._definition import Definition
+from ._definition import Cutoff, Definition
 
 _SCRIPTED = "scripted judges; not validated on people"
 _OWN = "SPEC A9; rubric of our own, `data/rubrics`"
 
+
+def _graded(name: str, summary: str, needs: tuple[str, ...]) -> Definition:
+    """A grade from 1 to 5 by a rubric of our own."""
+    return Definition(
+        name=name,
+        kind="judged",
+        summary=summary,
+        needs=needs,
+        low=1,
+        high=5,
+        higher_is_better=True,
+        source=_OWN,
+        model="chat",
+        validated=_SCRIPTED,
+    )
+
+
+def _share(
+    name: str, summary: str, needs: tuple[str, ...], source: str, *, cutoff: Cutoff = "none"
+) -> Definition:
+    """A share from 0 to 1, or one of the two."""
+    return Definition(
+        name=name,
+        kind="judged",
+        summary=summary,
+        needs=needs,
+        low=0,
+        high=1,
+        higher_is_better=True,
+        source=source,
+        cutoff=cutoff,
+        model="chat",
+        validated=_SCRIPTED,
+    )
+
+
 JUDGED = (
-    Definition(
-        name="ContextRelevance",
-        kind="judged",
-        summary="How well the retrieved passages suit the question: topic, particulars, ballast.",
-        needs=("user_input", "retrieved_contexts"),
-        low=1,
-        high=5,
-        higher_is_better=True,
-        source=_OWN,
-        model="chat",
-        validated=_SCRIPTED,
+    _graded(
+        "ContextRelevance",
+        "How well the retrieved passages suit the question: topic, particulars, ballast.",
+        ("user_input", "retrieved_contexts"),
     ),
-    Definition(
-        name="Faithfulness",
-        kind="judged",
-        summary="Whether everything the response says is supported by the retrieved passages.",
-        needs=("user_input", "retrieved_contexts", "response"),
-        low=1,
-        high=5,
-        higher_is_better=True,
-        source=_OWN,
-        model="chat",
-        validated=_SCRIPTED,
+    _graded(
+        "Faithfulness",
+        "Whether everything the response says is supported by the retrieved passages.",
+        ("user_input", "retrieved_contexts", "response"),
     ),
-    Definition(
-        name="AnswerRelevance",
-        kind="judged",
-        summary="Whether the response answers the question, the whole of it and nothing else.",
-        needs=("user_input", "response"),
-        low=1,
-        high=5,
-        higher_is_better=True,
-        source=_OWN,
-        model="chat",
-        validated=_SCRIPTED,
+    _graded(
+        "AnswerRelevance",
+        "Whether the response answers the question, the whole of it and nothing else.",
+        ("user_input", "response"),
     ),
-    Definition(
-        name="Pairwise",
-        kind="judged",
-        summary="How close the response comes to the reference; mean of both orders.",
-        needs=("user_input", "response", "reference"),
-        low=1,
-        high=5,
-        higher_is_better=True,
-        source=_OWN,
-        model="chat",
-        validated=_SCRIPTED,
+    _graded(
+        "Pairwise",
+        "How close the response comes to the reference; mean of both orders.",
+        ("user_input", "response", "reference"),
     ),
     Definition(
         name="Comprehensive",
@@ -72,17 +80,11 @@ JUDGED = (
         model="chat",
         validated=_SCRIPTED,
     ),
-    Definition(
-        name="Groundedness",
-        kind="judged",
-        summary="1 where all that matters in the response is supported by the passages, else 0.",
-        needs=("user_input", "retrieved_contexts", "response"),
-        low=0,
-        high=1,
-        higher_is_better=True,
-        source="SPEC D7; rubric of our own",
-        model="chat",
-        validated=_SCRIPTED,
+    _share(
+        "Groundedness",
+        "1 where all that matters in the response is supported by the passages, else 0.",
+        ("user_input", "retrieved_contexts", "response"),
+        "SPEC D7; rubric of our own",
     ),
     Definition(
         name="Rubric",
@@ -98,43 +100,25 @@ JUDGED = (
         model="chat",
         validated=_SCRIPTED,
     ),
-    Definition(
-        name="Claims",
-        kind="judged",
-        summary="Share of the claims of the response that the retrieved passages support.",
-        needs=("user_input", "retrieved_contexts", "response"),
-        low=0,
-        high=1,
-        higher_is_better=True,
-        source="SPEC D7; supported claims / all claims, as in Min et al. 2023 (FActScore)",
-        model="chat",
-        validated=_SCRIPTED,
+    _share(
+        "Claims",
+        "Share of the claims of the response that the retrieved passages support.",
+        ("user_input", "retrieved_contexts", "response"),
+        "SPEC D7; supported claims / all claims, as in Min et al. 2023 (FActScore)",
     ),
-    Definition(
-        name="JudgedRecall",
-        kind="judged",
-        summary="Share of the pieces of information the question needs that the passages hold.",
-        needs=("user_input", "retrieved_contexts"),
-        low=0,
-        high=1,
-        higher_is_better=True,
-        source="SPEC D6; the judge names the pieces, there is no gold",
-        model="chat",
-        validated=_SCRIPTED,
+    _share(
+        "JudgedRecall",
+        "Share of the pieces of information the question needs that the passages hold.",
+        ("user_input", "retrieved_contexts"),
+        "SPEC D6; the judge names the pieces, there is no gold",
     ),
-    Definition(
-        name="JudgedPrecision",
-        kind="judged",
-        summary="Share of the first k passages (of all, where there are fewer) that help to answer "
+    _share(
+        "JudgedPrecision",
+        "Share of the first k passages (of all, where there are fewer) that help to answer "
         "the question.",
-        needs=("user_input", "retrieved_contexts"),
-        low=0,
-        high=1,
-        higher_is_better=True,
-        source="SPEC D6; each passage judged by itself",
+        ("user_input", "retrieved_contexts"),
+        "SPEC D6; each passage judged by itself",
         cutoff="required",
-        model="chat",
-        validated=_SCRIPTED,
     ),
     Definition(
         name="QuestionSimilarity",
@@ -149,17 +133,11 @@ JUDGED = (
         model="chat, embed",
         validated=_SCRIPTED,
     ),
-    Definition(
-        name="Q2",
-        kind="judged",
-        summary="Questions on the informative spans of the response, answered from the passages: "
+    _share(
+        "Q2",
+        "Questions on the informative spans of the response, answered from the passages: "
         "1 for the same answer, else by entailment, else token F1; the mean.",
-        needs=("retrieved_contexts", "response"),
-        low=0,
-        high=1,
-        higher_is_better=True,
-        source="Honovich et al. 2021; the judge writes, answers and compares",
-        model="chat",
-        validated=_SCRIPTED,
+        ("retrieved_contexts", "response"),
+        "Honovich et al. 2021; the judge writes, answers and compares",
     ),
 )

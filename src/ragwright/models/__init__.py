@@ -24,7 +24,7 @@ from ._registry import Models
 from ._rerank import CrossEncoderReranker
 from ._seams import ChatModel, Embedder, Reranker, Tokenizer
 from ._sentences import sentence_spans
-from ._st import SentenceTransformerEmbedder, export_onnx
+from ._st import SentenceTransformerEmbedder, export_onnx, folder_hash, no_progress_bars
 from ._transport import Connections
 
 __all__ = [
@@ -59,9 +59,11 @@ __all__ = [
     "embed_texts",
     "export_onnx",
     "family_prefixes",
+    "folder_hash",
     "is_code",
     "make_analyzer",
     "model_handlers",
+    "no_progress_bars",
     "pack_sentence",
     "sentence_spans",
     "words",

@@ -9,16 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from ..core import ConfigError, ModelRefusedError, Usage, require, text_hash
-from ._embedding import EmbedOptions, file_hash, plan_windows
+from ._embedding import EmbedOptions, plan_windows
 from ._failures import bad_reply
 from ._hf_tokenizer import HFTokenizer
 from ._names import Target
 from ._seams import Reranker
-from ._st import model_hash, open_quietly
+from ._st import folder_hash, model_hash, open_quietly
 from ._transport import Connections, OpenAIServer
-
-_DECIDE = {".bin", ".json", ".model", ".safetensors", ".txt"}
-"""Files that decide a score: weights, configuration, vocabulary."""
 
 
 class CrossEncoderReranker(Reranker):
@@ -128,15 +125,7 @@ def folder_identity(source: str | Path) -> str | None:
     None for a name on the hub: its files are known only once it is opened.
     """
     home = Path(source).expanduser()
-    if not home.is_dir():
-        return None
-    files = sorted(
-        path.relative_to(home)
-        for path in home.rglob("*")
-        if path.suffix in _DECIDE and path.is_file()
-    )
-    hashes = [f"{path.as_posix()}:{file_hash(home / path)}" for path in files]
-    return f"cross:{text_hash(' '.join(hashes))[:32]}"
+    return f"cross:{folder_hash(home)}" if home.is_dir() else None
 
 
 def _clean(query: str, passage: str) -> tuple[str, str]:

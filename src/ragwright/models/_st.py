@@ -21,6 +21,9 @@ from ._seams import Matrix
 
 _POOLING: dict[str, Pooling] = {"cls": "cls", "lasttoken": "last", "max": "max", "mean": "mean"}
 _WORDS = {"last": "lasttoken"}
+_WHAT = "an st: model"
+_DECIDE = {".bin", ".json", ".model", ".safetensors", ".txt"}
+"""Files that decide what a model says: weights, configuration, vocabulary."""
 
 
 class SentenceTransformerEmbedder(RuledEmbedder):
@@ -56,7 +59,7 @@ class SentenceTransformerEmbedder(RuledEmbedder):
         self._model = open_quietly("SentenceTransformer", str(source), device)
         self.where = str(source)
         self._batch = 1 if device == "cpu" else options.batch_size
-        torch = require("torch", "torch", "an st: model")
+        torch = require("torch", "torch", _WHAT)
         torch.set_num_threads(options.threads)
         prompts = self._model.prompts or {}
         found = VectorRule(
@@ -136,7 +139,7 @@ def export_onnx(
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
         saved = Path(temporary) / "model"
-        with warnings.catch_warnings(), _quiet():
+        with warnings.catch_warnings(), no_progress_bars(_WHAT):
             warnings.simplefilter("ignore")
             model.save(str(saved), create_model_card=False)
             _write(torch, model, Path(temporary) / "model.onnx")
@@ -202,10 +205,10 @@ def open_quietly(kind: str, source: str, device: str) -> Any:
         MissingExtraError: sentence-transformers is not installed.
         ConfigError: It cannot open the model.
     """
-    st = require("sentence_transformers", "torch", "an st: model")
+    st = require("sentence_transformers", "torch", _WHAT)
     home = Path(source).expanduser()
     try:
-        with _quiet():
+        with no_progress_bars(_WHAT):
             return getattr(st, kind)(
                 str(home.resolve()) if home.is_dir() else source,
                 device=device,
@@ -221,9 +224,16 @@ def open_quietly(kind: str, source: str, device: str) -> Any:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """No progress bars of others: ours are the only ones on the screen."""
-    bars = require("transformers.utils.logging", "torch", "an st: model")
+def no_progress_bars(what: str) -> Iterator[None]:
+    """No progress bars of transformers: ours are the only ones on the screen.
+
+    Args:
+        what: What they are needed for, named where they are not installed.
+
+    Raises:
+        MissingExtraError: transformers is not installed.
+    """
+    bars = require("transformers.utils.logging", "torch", what)
     shown = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()
     try:
@@ -231,6 +241,20 @@ def _quiet() -> Iterator[None]:
     finally:
         if shown:
             bars.enable_progress_bar()
+
+
+def folder_hash(home: Path) -> str:
+    """Hash of the files of a folder that decide what its model says, without opening it.
+
+    No path of this machine is in it: only names within the folder.
+    """
+    files = sorted(
+        path.relative_to(home)
+        for path in home.rglob("*")
+        if path.suffix in _DECIDE and path.is_file()
+    )
+    hashes = [f"{path.as_posix()}:{file_hash(home / path)}" for path in files]
+    return text_hash(" ".join(hashes))[:32]
 
 
 def _pooling_layer(model: Any) -> Any:
