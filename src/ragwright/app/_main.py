@@ -28,6 +28,7 @@ COMMANDS = {
     "wrote.",
     "calibrate": "Hold a judge's scores against people: agreement, kappa, bias, and the corrected "
     "mean.",
+    "sweep": "Run a study: every combination of settings on the tune split, ranked with intervals.",
     "measures": "List the measures: what each needs, its range, its direction and its source.",
     "cache": "The store of replies that were paid for.",
     "forget": "Purge a document, or a tenant, from store, replies and runs.",

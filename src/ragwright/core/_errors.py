@@ -38,6 +38,7 @@ RagwrightError
 │   └── FilterError
 ├── PromptError
 ├── TestsetError
+├── StudyError
 └── MeasureError
 
 Each error says what was wrong, where (file, line, row, page) and what to do about it.
@@ -283,6 +284,10 @@ class TestsetError(RagwrightError):
     """A testset, or a file of rows, cannot be used."""
 
     __test__ = False  # the name is the field's; pytest must not collect it
+
+
+class StudyError(RagwrightError):
+    """A study cannot be run, or what a stored one came to cannot be used."""
 
 
 class MeasureError(RagwrightError):

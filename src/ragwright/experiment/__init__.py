@@ -16,7 +16,18 @@ from ._evaluate import (
     summarise,
 )
 from ._http_system import HttpSystem, http_system
+from ._leaderboard import (
+    Objective,
+    TrialResult,
+    leaderboard,
+    objectives_of,
+    pareto_front,
+    trial_body,
+    trial_of,
+    trial_result,
+)
 from ._openings import Opening, Openings
+from ._result_files import read_results, results_jsonl
 from ._results import (
     Evaluation,
     Made,
@@ -41,6 +52,13 @@ from ._review import (
     write_sheet,
 )
 from ._rows import iter_rows, read_rows, rows_of
+from ._sampling import (
+    ListSampler,
+    Sampler,
+    Trial,
+    grid_points,
+    random_points,
+)
 from ._splits import (
     Split,
     assign_splits,
@@ -50,6 +68,14 @@ from ._splits import (
     split_of,
 )
 from ._stale import StaleSpan, current_gold, moved_row, stale_rows
+from ._study import (
+    Axis,
+    Range,
+    Study,
+    StudyOptions,
+    load_study,
+    study_of,
+)
 from ._systems import (
     Answered,
     System,
@@ -68,21 +94,30 @@ from ._trec import read_qrels, read_run
 __all__ = [
     "Answered",
     "Asking",
+    "Axis",
     "Evaluation",
     "HttpSystem",
     "Label",
+    "ListSampler",
     "Made",
+    "Objective",
     "Opening",
     "Openings",
+    "Range",
     "ReviewKey",
     "RowResult",
+    "Sampler",
     "Sheet",
     "Slice",
     "Split",
     "StaleSpan",
+    "Study",
+    "StudyOptions",
     "System",
     "SystemReply",
     "Testset",
+    "Trial",
+    "TrialResult",
     "agreed_labels",
     "answer_flows",
     "answer_row",
@@ -102,23 +137,31 @@ __all__ = [
     "evaluate_retrieval",
     "evaluation_of",
     "gold_documents",
+    "grid_points",
     "haystack_system",
     "http_system",
     "iter_rows",
     "langchain_system",
+    "leaderboard",
     "llamaindex_system",
+    "load_study",
     "load_testset",
     "moved_row",
     "names_splits",
+    "objectives_of",
+    "pareto_front",
+    "random_points",
     "ranking_search",
     "read_key",
     "read_labels",
     "read_qrels",
+    "read_results",
     "read_rows",
     "read_run",
     "rescore_flows",
     "result_body",
     "result_of",
+    "results_jsonl",
     "retrieval_flows",
     "retrieval_row",
     "rows_fingerprint",
@@ -128,7 +171,11 @@ __all__ = [
     "split_clusters",
     "split_of",
     "stale_rows",
+    "study_of",
     "summarise",
+    "trial_body",
+    "trial_of",
+    "trial_result",
     "write_key",
     "write_sheet",
 ]

@@ -20,9 +20,15 @@ from ._text import (
     summary_table,
     text_table,
 )
+from ._trials import (
+    TrialLike,
+    leaderboard_table,
+    trial_json,
+)
 
 __all__ = [
     "ScoredRow",
+    "TrialLike",
     "calibration_json",
     "calibration_table",
     "comparison_json",
@@ -30,6 +36,7 @@ __all__ = [
     "gate_json",
     "gate_junit",
     "gate_table",
+    "leaderboard_table",
     "rows_csv",
     "rows_junit",
     "slice_table",
@@ -37,4 +44,5 @@ __all__ = [
     "summary_json",
     "summary_table",
     "text_table",
+    "trial_json",
 ]

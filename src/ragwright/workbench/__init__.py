@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from ._calibrations import judge_checks, record_calibration
 from ._doctor import Check, doctor
 from ._gold import project_testset
 from ._ingest import IngestForecast, IngestProgress, IngestReport
 from ._measuring import evaluate, forecast_rows, rows_to_score
 from ._opened import Session
 from ._project import ProjectFolder, init_project
+from ._results import (
+    SettingChange,
+    changed_settings,
+    list_runs,
+    open_results,
+    rows_to_review,
+)
+from ._run_names import KnownRun
 from ._runs import Evaluating
 from ._settings import BudgetOptions, Settings, SourceEntry, load_settings, project_keys
+from ._sweeping import (
+    Sweeping,
+    SweepResult,
+    read_study,
+    run_sweep,
+    stored_trials,
+    variant_of,
+)
 from ._workbench import Asking, Workbench
 
 __all__ = [
@@ -20,17 +37,31 @@ __all__ = [
     "IngestForecast",
     "IngestProgress",
     "IngestReport",
+    "KnownRun",
     "ProjectFolder",
     "Session",
+    "SettingChange",
     "Settings",
     "SourceEntry",
+    "SweepResult",
+    "Sweeping",
     "Workbench",
+    "changed_settings",
     "doctor",
     "evaluate",
     "forecast_rows",
     "init_project",
+    "judge_checks",
+    "list_runs",
     "load_settings",
+    "open_results",
     "project_keys",
     "project_testset",
+    "read_study",
+    "record_calibration",
+    "rows_to_review",
     "rows_to_score",
+    "run_sweep",
+    "stored_trials",
+    "variant_of",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,10 +29,11 @@ from ..measure import (
     flip_rate,
     judge_spread,
     load_rubrics,
+    on_rubric_scales,
     parse_measures,
     ranking_measures,
 )
-from ..models import EmbedOptions, Models, model_handlers
+from ..models import EmbedOptions, Models, Tokenizer, model_handlers
 from ..retrieve import Target
 from ._gold import project_testset, with_current_gold
 from ._project import ProjectFolder
@@ -47,6 +48,9 @@ from ._runs import (
     stored_evaluation,
 )
 from ._settings import Settings
+
+_COUNTED = 10_000
+"""Passages whose number of tokens is remembered: the same ones come up for many rows."""
 
 
 class Bench(Protocol):
@@ -73,6 +77,10 @@ class Bench(Protocol):
         """Knows models by name."""
 
     @property
+    def tokenizer(self) -> Tokenizer:
+        """Counts tokens of passages."""
+
+    @property
     def store(self) -> Store:
         """Keeps documents."""
 
@@ -95,7 +103,7 @@ def evaluate_project(
     bench: Bench, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
 ) -> tuple[Evaluation, RunSummary]:
     """Run a testset through a project and score it; see ``Workbench.evaluate``."""
-    rows, wanted, work = _planned(bench, testset, measures, how)
+    rows, wanted, work = planned(bench, testset, measures, how)
     evaluation, summary = run_work(bench.runner, bench.runs, work, rows, wanted, how)
     return _with_judge_notes(evaluation), summary
 
@@ -104,13 +112,14 @@ def forecast_project(
     bench: Bench, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
 ) -> Forecast:
     """What an evaluation would call and cost."""
-    _, _, work = _planned(bench, testset, measures, how)
+    _, _, work = planned(bench, testset, measures, how)
     return bench.runner.forecast(make for _, make in work.items)
 
 
-def _planned(
+def planned(
     bench: Bench, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
 ) -> tuple[Testset, Sequence[Measure], Work]:
+    """The rows, the measures and the work of an evaluation; raises as ``Workbench.evaluate``."""
     if measures:
         measures = parse_measures(measures)  # a slip in a name is told before any file is read
     rows = project_testset(bench.folder, testset) if isinstance(testset, str) else testset
@@ -128,7 +137,8 @@ def _planned(
     system = System(target, bench.pair.key, options, _answering(bench, personas))
     rows = _with_shallow_ranks(_noted(rows, chosen), wanted, options.top_k)
     asking = partial(_asked, bench)
-    return rows, wanted, answering_work(system, asking, rows, wanted, setup)
+    work = answering_work(system, asking, rows, wanted, setup)
+    return rows, wanted, replace(work, count=lru_cache(_COUNTED)(bench.tokenizer.count))
 
 
 def _as_answered(rows: Iterable[Row]) -> tuple[Row, ...]:
@@ -323,7 +333,8 @@ def _chosen(
         TestsetError: None is named and none suits.
     """
     if measures:
-        return ChosenMeasures(parse_measures(measures))
+        named = on_rubric_scales(parse_measures(measures), setup.rubrics)
+        return ChosenMeasures(named)
     found = default_measures(rows, setup, hits=hits)
     if not found.measures:
         raise TestsetError(

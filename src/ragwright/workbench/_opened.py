@@ -232,14 +232,15 @@ class Opened:
             self.models.known_dimensions[model] = length
         return length
 
-    def _settle_dimensions(self) -> None:
-        """Ask a server for the length of its vectors where nothing else says it."""
+    def settled_pair(self) -> Pair:
+        """The pair; a server is asked for the length of its vectors where nothing else says it."""
         pair = self.pair
         if pair.embedder and not pair.dimensions:
             probe = embed(self.settings.embed.model, ["How long is a vector?"])
             length = int(self.runner.run(probe).shape[1])
             self.models.known_dimensions[self.settings.embed.model] = length
-            self.__dict__["pair"] = replace(pair, dimensions=length)
+            pair = self.__dict__["pair"] = replace(pair, dimensions=length)
+        return pair
 
     @cached_property
     def personas(self) -> Mapping[str, Persona]:

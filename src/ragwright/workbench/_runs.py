@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ..core import Row, Score, ScoreState, StoreError, changed_options, value_hash
+from ..core import Row, Score, ScoreState, changed_options, value_hash
 from ..experiment import (
     Asking,
     Evaluation,
@@ -23,8 +23,17 @@ from ..experiment import (
     summarise,
 )
 from ..flow import Flow, Job, Runner, Runs, RunSummary, run_job
-from ..measure import Measure, MeasureSetup, parse_measures, shipped_rubrics
+from ..measure import (
+    Measure,
+    MeasureScale,
+    MeasureSetup,
+    on_scale,
+    parse_measures,
+    prompts_fingerprint,
+    shipped_rubrics,
+)
 from ..retrieve import RetrieveOptions, Target
+from ._run_names import check_run_name, find_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +45,14 @@ class Evaluating:
         retry_errors: Also run its errored rows again.
         seed: Seed of the intervals.
         answers: Write answers and score them; else rankings alone are scored.
+        name: What to call the run, empty for its id alone.
     """
 
     resume: bool = False
     retry_errors: bool = False
     seed: int = 0
     answers: bool = False
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +80,27 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a run does: its kind, its manifest, and one flow a row."""
+    """What a run does: its kind, its manifest, and one flow a row.
+
+    ``count`` counts the tokens of a passage, for answers of ours.
+    """
 
     kind: str
     manifest: Mapping[str, Any]
     items: Sequence[tuple[str, Callable[[], Flow[RowResult]]]]
+    count: Callable[[str], int] | None = None
+
+    def job(self, how: Evaluating) -> Job[RowResult]:
+        """The work as the runner takes it."""
+        return Job(
+            kind=self.kind,
+            manifest=self.manifest,
+            items=self.items,
+            encode=partial(result_body, count=self.count),
+            sources=lambda result: list(dict.fromkeys(result.ranking)),
+            resume=how.resume,
+            retry_errors=how.retry_errors,
+        )
 
 
 def ranking_work(system: System, testset: Testset, measures: Sequence[Measure]) -> Work:
@@ -107,6 +134,7 @@ def judge_manifest(setup: MeasureSetup) -> dict[str, Any]:
     rubrics = {**shipped_rubrics(), **setup.rubrics}
     return {
         "judge": changed_options(replace(setup, rubrics={})),
+        "judge_prompts": prompts_fingerprint(),
         "rubrics": {name: rubrics[name].fingerprint for name in sorted(rubrics)},
     }
 
@@ -116,11 +144,14 @@ def _scored(row: Row, measures: Sequence[Measure], setup: MeasureSetup) -> Flow[
 
 
 def _manifest(testset: Testset, measures: Sequence[Measure]) -> dict[str, Any]:
-    return {
+    manifest: dict[str, Any] = {
         "testset": testset.name,
         "rows": value_hash([asdict(row) for row in testset.rows]),
         "measures": [str(measure) for measure in measures],
     }
+    # Of rubrics of one's own alone: other texts say their scale.
+    scales = {str(m): asdict(m.scale) for m in measures if m.scale is not None}
+    return manifest | ({"scales": scales} if scales else {})
 
 
 def run_work(
@@ -131,36 +162,25 @@ def run_work(
     measures: Sequence[Measure],
     how: Evaluating,
 ) -> tuple[Evaluation, RunSummary]:
-    """Do the work, store every row as it ends, and bring all of them together."""
-    job = Job(
-        kind=work.kind,
-        manifest=work.manifest,
-        items=work.items,
-        encode=result_body,
-        sources=lambda result: list(dict.fromkeys(result.ranking)),
-        resume=how.resume,
-        retry_errors=how.retry_errors,
-    )
-    summary = run_job(runner, runs, job)
-    results, errors = _stored_rows(runs, summary.run)
-    return summarise(testset, results, measures, seed=how.seed, errors=errors), summary
-
-
-def stored_run(runs: Runs, name: str) -> str:
-    """The full name of a run: ``latest``, a name, or the beginning of one.
+    """Do the work, store every row as it ends, and bring all of them together.
 
     Raises:
-        StoreError: No run, or several, answer to it.
+        ConfigError: The name asked for the run cannot be one; said before the first row.
     """
-    known = [run.id for run in runs.list() if run.kind in ("eval", "score")]
-    if name == "latest" and known:
-        return known[-1]
-    found = [run for run in known if run == name] or [run for run in known if run.startswith(name)]
-    if len(found) == 1:
-        return found[0]
-    near = ", ".join(found[:5] or known[-5:]) or "none yet: run `ragwright eval`"
-    what = f"{len(found)} runs begin with {name!r}" if found else f"there is no run {name!r}"
-    raise StoreError(what, hint=f"{'name one of' if found else 'the last runs'}: {near}")
+    name = check_run_name(how.name)
+    summary = run_job(runner, runs, work.job(how))
+    if name:
+        runs.name(summary.run, name)
+    return run_evaluation(runs, summary.run, testset, measures, how.seed), summary
+
+
+def run_evaluation(
+    runs: Runs, run: str, testset: Testset, measures: Sequence[Measure], seed: int = 0
+) -> Evaluation:
+    """What the rows of a run say of its testset."""
+    results, errors = _stored_rows(runs, run)
+    found = summarise(testset, results, measures, seed=seed, errors=errors)
+    return replace(found, manifest=runs.get(run).manifest)
 
 
 def stored_evaluation(runs: Runs, name: str, seed: int = 0) -> Evaluation:
@@ -171,15 +191,21 @@ def stored_evaluation(runs: Runs, name: str, seed: int = 0) -> Evaluation:
     Raises:
         StoreError: There is no such run.
     """
-    run = stored_run(runs, name)
-    measures = parse_measures(runs.get(run).manifest["measures"])
+    run = find_run(runs, name)
+    manifest = runs.get(run).manifest
+    scales = manifest.get("scales", {})
+    measures = tuple(
+        on_scale(measure, MeasureScale(**scales[str(measure)]) if str(measure) in scales else None)
+        for measure in parse_measures(manifest["measures"])
+    )
     results = []
     for row in runs.rows(run):
         if row.state == "done":
             results.append(result_of(row.body))
         else:
             results.append(_without(row.id, measures, row.state, row.body))
-    return evaluation_of(results, measures, name=run, seed=seed)
+    found = evaluation_of(results, measures, name=run, seed=seed)
+    return replace(found, manifest=manifest)
 
 
 def _without(

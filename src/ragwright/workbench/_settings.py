@@ -86,8 +86,21 @@ LATER = ("records", "jobs", "serve")
 """Sections of later versions: said to be unknown with that reason."""
 
 
-def load_settings(file: Path, overrides: Sequence[str] = ()) -> Settings:
-    """Settings of a project file, with ``key.path=value`` overrides on top.
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """Values laid over a project file, and where each was written.
+
+    Attributes:
+        values: Key path -> plain value.
+        places: Key path -> ``file:line``.
+    """
+
+    values: Mapping[tuple[str, ...], Any] = field(default_factory=dict)
+    places: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+
+
+def load_settings(file: Path, overrides: Sequence[str] = (), laid: Laid | None = None) -> Settings:
+    """Settings of a project file, ``key.path=value`` overrides over it, and ``laid`` over both.
 
     Raises:
         ConfigError: With file and line, and the nearest key where one is unknown.
@@ -96,11 +109,13 @@ def load_settings(file: Path, overrides: Sequence[str] = ()) -> Settings:
     values = placed.value
     if not isinstance(values, dict):
         raise ConfigError("the project file must be a mapping of sections", where=placed.where())
-    for text in overrides:
-        path, value = parse_override(text)
+    over = [(*parse_override(text), f"--set {text}") for text in overrides]
+    if laid is not None:
+        over += [(path, value, laid.places.get(path, "")) for path, value in laid.values.items()]
+    for path, value, where in over:
         values = overlaid(values, path, value)
         placed.lines = {k: n for k, n in placed.lines.items() if k[: len(path)] != path}
-        placed.overrides[path] = f"--set {text}"
+        placed.overrides[path] = where
     placed.value = values
     return settings_from(placed)
 

@@ -1,0 +1,85 @@
+"""`ragwright sweep`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..experiment import TrialResult
+from ..report import leaderboard_table, trial_json
+from ..workbench import Session, Sweeping, SweepResult, Workbench, read_study, run_sweep
+from ._console import EXIT_UNTRUSTED, Console, fail, reported
+from ._options import (
+    HERE,
+    Jobs,
+    Json,
+    MaxCost,
+    NoCache,
+    Output,
+    Overrides,
+    Project,
+    Quiet,
+    RetryErrors,
+)
+from ._show import runner_line
+
+
+@reported
+def command(
+    study: Annotated[Path, typer.Argument(help="Study file: ragwright.yaml with lists.")],
+    project: Project = HERE,
+    overrides: Overrides = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    output: Output = None,
+    retry_errors: RetryErrors = False,
+    no_cache: NoCache = False,
+    jobs: Jobs = None,
+    max_cost: MaxCost = None,
+) -> int:
+    """Run a study: every combination of settings on the tune split, ranked with intervals."""
+    console = Console(quiet, output)
+    session = Session(
+        tuple(overrides or ()),
+        jobs=jobs,
+        reuse=not no_cache,
+        attempt=int(retry_errors),
+        max_cost=max_cost,
+    )
+    with Workbench.open(project, session) as bench:
+        found = read_study(bench, study)
+        ended: list[TrialResult] = []
+        progress = bench.runner.progress
+        trials = found.size or found.options.trials
+
+        def line() -> str:
+            return f"{len(ended)} of {trials + 1} trials, {runner_line(progress)}"
+
+        with console.progress(line):
+            result = run_sweep(bench, found, Sweeping(retry_errors, ended.append))
+        _show(console, result, as_json)
+        if result.stopped is not None:
+            fail(result.stopped)
+            return EXIT_UNTRUSTED
+        return 0 if result.board else EXIT_UNTRUSTED
+
+
+def _show(console: Console, result: SweepResult, as_json: bool) -> None:
+    board = result.board
+    placed = {trial.number for trial in board}
+    rest = [trial for trial in result.trials if trial.number not in placed]
+    if as_json:
+        console.json(
+            {
+                "run": result.run,
+                "testset": result.testset,
+                "objectives": [objective.name for objective in result.objectives],
+                "trials": [trial_json(trial) for trial in (*board, *rest)],
+                "notes": list(result.notes),
+            }
+        )
+        return
+    table = leaderboard_table(board, rest=rest, notes=result.notes)
+    console.result(f"{table}\nrun: {result.run}")

@@ -1,0 +1,291 @@
+"""Sweeps: every trial of a study is an evaluation of the project under other settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from ..core import ConfigError, RagwrightError, StudyError, changed_options, value_hash
+from ..experiment import (
+    ListSampler,
+    Objective,
+    Sampler,
+    Study,
+    Testset,
+    Trial,
+    TrialResult,
+    grid_points,
+    leaderboard,
+    load_study,
+    objectives_of,
+    random_points,
+    trial_body,
+    trial_of,
+    trial_result,
+)
+from ..flow import Job, RunRow, RunSummary, run_jobs
+from ..measure import Measure
+from ._building import build_like
+from ._gold import project_testset
+from ._measuring import planned
+from ._runs import Evaluating, run_evaluation
+from ._settings import SECTIONS, Laid, Settings, load_settings
+from ._workbench import Workbench
+
+KIND = "sweep"
+TRIAL = "trial"
+
+
+@dataclass(frozen=True, slots=True)
+class Sweeping:
+    """How to run a sweep.
+
+    Attributes:
+        retry_errors: Also run rows again that failed.
+        on_trial: Gets every trial as it ends.
+    """
+
+    retry_errors: bool = False
+    on_trial: Callable[[TrialResult], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SweepResult:
+    """What a sweep came to.
+
+    Attributes:
+        run: Run of the study; a row of it is a trial.
+        study: What was swept.
+        testset: The rows that picked, of the tune split.
+        measures: Measures of every trial.
+        objectives: What trials are ordered by.
+        trials: By number; 0 is the project as it stands.
+        stopped: Why not every trial was run, None where all were.
+        notes: What the reader should know.
+    """
+
+    run: str
+    study: Study
+    testset: str
+    measures: tuple[str, ...]
+    objectives: tuple[Objective, ...]
+    trials: tuple[TrialResult, ...]
+    stopped: RagwrightError | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def board(self) -> tuple[TrialResult, ...]:
+        """Trials with a value, best first."""
+        return leaderboard(self.trials, self.objectives)
+
+
+def read_study(bench: Workbench, file: Path) -> Study:
+    """The study of a file, every value of it tried against the project file.
+
+    Raises:
+        ConfigError: With the file and line of the key or value that is wrong.
+        StudyError: Nothing is swept, the grid is too large, or no testset is named.
+    """
+    study = load_study(file, SECTIONS)
+    if not study.options.testset:
+        raise StudyError(
+            "the study names no testset",
+            where=str(file),
+            hint="write  study: {testset: testsets/mine.jsonl}",
+        )
+    for axis in study.axes:
+        for value in axis.values:
+            _settings(bench, study, {axis.path: value})
+    return study
+
+
+def variant_of(bench: Workbench, study: Study, trial: Trial) -> Workbench:
+    """The project under a trial's settings; trial 0 is the project as it stands.
+
+    Raises:
+        ConfigError: The values do not go together.
+    """
+    laid = study.settings_of(trial.values) if trial.number else {}
+    return bench.variant(_settings(bench, study, laid))
+
+
+def _settings(bench: Workbench, study: Study, laid: Mapping[tuple[str, ...], Any]) -> Settings:
+    over = Laid({**laid}, study.places)
+    return load_settings(bench.folder.file, bench.session.overrides, over)
+
+
+def run_sweep(bench: Workbench, study: Study, how: Sweeping | None = None) -> SweepResult:
+    """Run every trial of a study on the tune split of its testset, and keep what they come to.
+
+    What two trials share is made once: chunks and vectors of equal index settings, searches,
+    replies. Rows are stored as they end; a sweep that was cut off is taken up where it was, and
+    a trial that another study has run is not run again.
+
+    Raises:
+        RetrieveError: The project itself has not been ingested.
+        StudyError: An objective is not measured, or no trial can be run.
+    """
+    return _Sweep(bench, study, how or Sweeping()).run()
+
+
+def sampler_of(study: Study) -> Sampler:
+    """The search that a study asks for."""
+    if study.options.search == "random":
+        return ListSampler(random_points(study))
+    return ListSampler(grid_points(study))
+
+
+@dataclass(slots=True)
+class _Planned:
+    """A trial ready to run: its rows and its job."""
+
+    trial: Trial
+    rows: Testset
+    job: Job[Any]
+
+
+@dataclass(slots=True)
+class _Sweep:
+    """One sweep under way."""
+
+    bench: Workbench
+    study: Study
+    how: Sweeping
+    measures: tuple[Measure, ...] = ()
+    objectives: tuple[Objective, ...] = ()
+    results: dict[int, TrialResult] = field(default_factory=dict)
+    stopped: RagwrightError | None = None
+    run_id: str = ""
+
+    def run(self) -> SweepResult:
+        bench, options = self.bench, self.study.options
+        testset = project_testset(bench.folder, options.testset, "tune")
+        if options.limit is not None:
+            testset = testset.subset(options.limit, options.seed)
+        how = Evaluating(answers=not options.retrieval_only)
+        testset, measures, _ = planned(bench, testset, options.measures, how)
+        self.measures = tuple(measures)
+        self.objectives = objectives_of(options.objective, self.measures)
+        self._open(testset)
+        self._batch([Trial(0, {})], testset)
+        sampler = sampler_of(self.study)
+        while self.stopped is None and (batch := sampler.ask()):
+            self._batch(batch, testset)
+            for trial in batch:
+                values = [self.results[trial.number].value(o.name) for o in self.objectives]
+                known = [value for value in values if value is not None]
+                sampler.tell(trial, known if len(known) == len(values) else None)
+        bench.runs.finish(self.run_id, "stopped" if self.stopped else "complete")
+        return SweepResult(
+            self.run_id,
+            self.study,
+            testset.name,
+            tuple(map(str, self.measures)),
+            self.objectives,
+            tuple(self.results[number] for number in sorted(self.results)),
+            self.stopped,
+            testset.notes,
+        )
+
+    def _open(self, testset: Testset) -> None:
+        manifest = {
+            "study": self.study.described(),
+            "testset": testset.name,
+            "rows": testset.fingerprint,
+            "measures": [str(measure) for measure in self.measures],
+            "objectives": [objective.name for objective in self.objectives],
+            "settings": settings_hash(self.bench.settings),
+            "version": version("ragwright"),
+        }
+        runs, reuse = self.bench.runs, self.bench.session.reuse
+        found = runs.unfinished(KIND, manifest) or (reuse and runs.complete(KIND, manifest))
+        self.run_id = found or runs.start(KIND, manifest)
+
+    def _batch(self, trials: Sequence[Trial], testset: Testset) -> None:
+        """Run trials as one stream of rows, family by family of those that share a runner."""
+        families: dict[int, list[tuple[Trial, Workbench]]] = {}
+        for trial in trials:
+            try:
+                variant = variant_of(self.bench, self.study, trial)
+                families.setdefault(id(variant.runner), []).append((trial, variant))
+            except ConfigError as error:
+                self._keep(TrialResult(trial.number, trial.values, "invalid", reason=error.what))
+        for family in families.values():
+            family.sort(key=lambda member: (member[1].pair.key, member[0].number))
+            self._stream(family, testset)
+        for trial in trials:
+            if trial.number not in self.results:
+                reason = "" if self.stopped is None else self.stopped.what
+                self._keep(TrialResult(trial.number, trial.values, "skipped", reason=reason))
+
+    def _stream(self, family: Sequence[tuple[Trial, Workbench]], testset: Testset) -> None:
+        if self.stopped is not None or not family:
+            return
+        for bench in {bench.pair.key: bench for _, bench in family}.values():
+            build_like(bench, self.bench)
+        prepared = [self._planned(trial, bench, testset) for trial, bench in family]
+        alike: dict[str, list[_Planned]] = {}
+        for one in prepared:
+            alike.setdefault(value_hash(one.job.manifest), []).append(one)
+        groups = list(alike.values())
+        jobs = (group[0].job for group in groups)
+        ended = run_jobs(family[0][1].runner, self.bench.runs, jobs)
+        for group, summary in zip(groups, ended, strict=False):
+            if summary.skipped:
+                self.stopped = self.stopped or summary.reason
+            for one in group:
+                self._keep(self._result(one, summary))
+
+    def _planned(self, trial: Trial, bench: Workbench, testset: Testset) -> _Planned:
+        options = self.study.options
+        how = Evaluating(
+            resume=True,
+            retry_errors=self.how.retry_errors,
+            seed=options.seed,
+            answers=not options.retrieval_only,
+        )
+        rows, _, work = planned(bench, testset, self.measures, how)
+        models = {name: changed_options(one) for name, one in bench.settings.models.items()}
+        manifest = {
+            **work.manifest,
+            "models": value_hash(models),
+            "version": version("ragwright"),
+        }
+        job = replace(work, kind=TRIAL, manifest=manifest).job(how)
+        return _Planned(trial, rows, replace(job, reuse=self.bench.session.reuse))
+
+    def _result(self, one: _Planned, summary: RunSummary) -> TrialResult:
+        trial = one.trial
+        if summary.skipped:
+            reason = "" if summary.reason is None else summary.reason.what
+            return TrialResult(
+                trial.number, trial.values, "skipped", summary.run, summary.done, reason=reason
+            )
+        seed = self.study.options.seed
+        evaluation = run_evaluation(self.bench.runs, summary.run, one.rows, self.measures, seed)
+        return trial_result(trial.number, trial.values, summary.run, evaluation)
+
+    def _keep(self, trial: TrialResult) -> None:
+        self.results[trial.number] = trial
+        state = trial.state if trial.state in ("done", "skipped") else "errored"
+        self.bench.runs.append(
+            self.run_id, RunRow(trial.number, trial.id, state, trial_body(trial))
+        )
+        if self.how.on_trial is not None:
+            self.how.on_trial(trial)
+
+
+def settings_hash(settings: Settings) -> str:
+    """Hash of all that differs from the defaults in the sections that a study may sweep."""
+    return value_hash(
+        {name: changed_options(getattr(settings, name)) for name in sorted(SECTIONS)}
+        | {"models": {name: changed_options(m) for name, m in settings.models.items()}}
+    )
+
+
+def stored_trials(bench: Workbench, run: str) -> tuple[TrialResult, ...]:
+    """Trials of a stored sweep, by number."""
+    return tuple(trial_of(row.body) for row in bench.runs.rows(run) if row.body)
