@@ -10,9 +10,14 @@ from ragwright.models import no_progress_bars
 def test_progress_bars_of_others_come_back_when_a_model_is_open_or_has_failed() -> None:
     bars = pytest.importorskip("transformers.utils.logging")
     assert bars.is_progress_bar_enabled()
-    with pytest.raises(KeyError), no_progress_bars("a test"):
-        assert not bars.is_progress_bar_enabled()
-        raise KeyError
+
+    def fail() -> None:
+        with no_progress_bars("a test"):
+            assert not bars.is_progress_bar_enabled()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
     assert bars.is_progress_bar_enabled()
     bars.disable_progress_bar()
     try:
