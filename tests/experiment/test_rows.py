@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ragwright.core import Row, TestsetError
-from ragwright.experiment import iter_rows, read_rows
+from ragwright.experiment import iter_rows, read_rows, rows_of
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 
@@ -268,21 +268,94 @@ def test_many_rows_are_read_one_at_a_time(tmp_path: Path, name: str) -> None:
     not (DATA / "ragchecker_meta").is_dir(),
     reason="the data set ragchecker_meta is not beside the checkout",
 )
-def test_ragcheckers_own_data(tmp_path: Path) -> None:
+def test_ragcheckers_own_data() -> None:
     """280 pairs of answers, in the shape RAGChecker reads."""
-    pairs = json.loads((DATA / "ragchecker_meta" / "baseline_ragchecker.json").read_text("utf-8"))
-    results = [
-        {
-            "query_id": f"{pair['instance_id']}-{side}",
-            "query": pair["query"],
-            "gt_answer": pair["gt_answer"],
-            "response": pair[side]["response"],
-            "retrieved_context": [],
-        }
-        for pair in pairs
-        for side in ("model1", "model2")
-    ]
-    rows = read_rows(file(tmp_path, {"results": results}))
+    path = DATA / "ragchecker_meta" / "baseline_ragchecker.json"
+    pairs = json.loads(path.read_text("utf-8"))
+    rows = read_rows(path)
     assert len(rows) == 560
     assert rows[1].response == pairs[0]["model2"]["response"]
+    assert sum(not row.said for row in rows) == 6  # answers of systems that said nothing
+    assert all(row.response is not None for row in rows)
     assert all(row.reference for row in rows)
+
+
+def test_an_empty_answer_is_not_a_missing_one(tmp_path: Path) -> None:
+    lines = [{"user_input": "a", "response": ""}, {"user_input": "b", "response": None}]
+    found = read_rows(file(tmp_path, [*lines, {"user_input": "c"}]))
+    assert [row.response for row in found] == ["", None, None]
+    path = tmp_path / "rows.csv"
+    path.write_text("user_input,response,reference\na,,x\nb,B,\n", "utf-8")
+    first, second = read_rows(path)
+    assert (first.response, first.reference) == ("", "x")
+    assert (second.response, second.reference) == ("B", "")
+    path.write_text("user_input,reference\na,x\n", "utf-8")
+    assert read_rows(path)[0].response is None
+
+
+def test_a_pair_of_ragcheckers_is_two_systems(tmp_path: Path) -> None:
+    pair = {
+        "instance_id": 7,
+        "query_id": "41",
+        "query": "How often?",
+        "gt_answer": "Every two years.",
+        "model1": {"model_name": "bm25", "response": "Often.", "critiques": "none"},
+        "model2": {"response": "", "retrieved_context": [{"doc_id": "d", "text": "Two."}]},
+        "overall_label": 1,
+    }
+    one, two = read_rows(file(tmp_path, [pair]))
+    assert (one.id, one.response, one.metadata["system"]) == ("7-model1", "Often.", "bm25")
+    assert (two.id, two.response, two.metadata["system"]) == ("7-model2", "", "model2")
+    assert one.reference == two.reference == "Every two years."
+    assert two.retrieved_context_ids == ("d",)
+    assert one.metadata["overall_label"] == 1
+    assert [row.id for row in rows_of([pair])] == ["7-model1", "7-model2"]
+    bare = {key: value for key, value in pair.items() if not key.endswith("_id")}
+    assert [row.id for row in read_rows(file(tmp_path, [bare, bare]))] == ["1", "2", "3", "4"]
+    with pytest.raises(TestsetError, match="model2 holds no response"):
+        read_rows(file(tmp_path, [pair | {"model2": {"answer": "x"}}]))
+
+
+def test_an_id_that_stands_twice_names_both_places(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    rows = [{"query_id": "41", "query": "a"}, {"query_id": "41", "query": "b"}]
+    path.write_text(json.dumps({"results": rows}, indent=1), "utf-8")
+    with pytest.raises(TestsetError, match="id '41' occurs twice") as caught:
+        read_rows(path)
+    assert caught.value.where == f"{path}:7"
+    assert f"{path}:3 has it too" in (caught.value.hint or "")
+    with pytest.raises(TestsetError, match="occurs twice") as caught:
+        list(rows_of([Row("1", "?"), Row("1", "?")]))
+    assert "row 1 has it too" in (caught.value.hint or "")
+
+
+def test_tables_that_mlflow_logs(tmp_path: Path) -> None:
+    split = {"columns": ["inputs", "ground_truth", "outputs"], "data": [["a", "b", "c"]]}
+    for name in ("rows.json", "rows.jsonl"):
+        (row,) = read_rows(file(tmp_path, split, name))
+        assert (row.user_input, row.reference, row.response) == ("a", "b", "c")
+    (row,) = read_rows(
+        file(tmp_path, [{"request": "a", "response": "c", "expected_response": "b"}])
+    )
+    assert (row.user_input, row.reference, row.response) == ("a", "b", "c")
+
+
+def test_columns_of_ragas_that_hold_more_than_texts_are_kept_as_text(tmp_path: Path) -> None:
+    (row,) = read_rows(
+        file(tmp_path, [{"user_input": "a", "rubrics": {"score1_description": "x"}}])
+    )
+    assert row.metadata["rubrics"] == '{"score1_description": "x"}'
+
+
+@pytest.mark.parametrize(
+    ("value", "said", "hint"),
+    [
+        ([{"prompt": "a"}], "no user_input", "here are: prompt"),
+        ([{"user_input": [{"content": "a"}]}], "conversation", "a row of the turn"),
+        ({"testCases": [{"input": "a"}], "n": 1}, "under 'testCases'", "a file of its own"),
+    ],
+)
+def test_what_is_no_row_says_what_to_do(tmp_path: Path, value: Any, said: str, hint: str) -> None:
+    with pytest.raises(TestsetError, match=said) as caught:
+        read_rows(file(tmp_path, value))
+    assert hint in (caught.value.hint or "")

@@ -18,6 +18,7 @@ ALIASES = {
     "actual_output": "response",
     "contexts": "retrieved_contexts",
     "expected_output": "reference",
+    "expected_response": "reference",
     "ground_truth": "reference",
     "ground_truths": "reference",
     "gt_answer": "reference",
@@ -26,6 +27,7 @@ ALIASES = {
     "query_id": "id",
     "question": "user_input",
     "reference_context_ids": "reference_ids",
+    "request": "user_input",
     "retrieval_context": "retrieved_contexts",
     "retrieved_context": "retrieved_contexts",
 }
@@ -58,6 +60,9 @@ _OBJECTS = {
     "retrieved_context_ids",
     "retrieved_spans",
 }
+_NESTED = ("multi_responses", "reference_tool_calls", "rubrics")
+"""Columns of ragas that hold more than a text, and nothing that is measured here."""
+
 _OURS = {field.name for field in fields(Row)}
 _SIDES = ("model1", "model2")
 _QUESTIONS = ("question", "query", "input", "user_input", "prompt")
@@ -122,6 +127,9 @@ def in_our_names(record: Mapping[str, Any], where: str) -> dict[str, Any]:
     """
     given = {column: content for column, content in record.items() if content is not None}
     foreign = given.keys() & (ALIASES.keys() - {"reference_context_ids"} | set(AMBIGUOUS))
+    for column in _NESTED:
+        if column in given and _deep(given[column]):
+            given[column] = json.dumps(given[column], ensure_ascii=False)
     if not foreign and "reference_context_ids" not in given:
         return given
     found: dict[str, Any] = {}
@@ -150,7 +158,7 @@ def _renamed(column: str, content: Any, given: Mapping[str, Any], where: str) ->
         if not given.keys() & _DEEPEVAL:
             raise _unclear(column, "retrieved_contexts", "reference_contexts", where)
         return {"reference_contexts": content}
-    if column == "inputs":
+    if column in ("inputs", "request"):
         return {"user_input": _one_text(column, content, _QUESTIONS, where)}
     if column == "outputs":
         return _outputs(content, where)

@@ -25,6 +25,7 @@ _LONGEST = 1 << 26  # characters of one record
 _ARRAY = re.compile(r"\s*(?:\{\s*\"results\"\s*:\s*)?\[")
 _TABLES = {".csv": ",", ".tsv": "\t"}
 _ANSWERS = frozenset({"actual_output", "answer", "outputs", "response"})
+_QUESTIONS = frozenset({"input", "inputs", "query", "question", "request", "user_input"})
 _MOST_OF_A_CELL = 1 << 26
 
 
@@ -81,11 +82,36 @@ def list_of(cell: str, where: str) -> Any:
 
 def _lines(path: Path) -> Iterator[Record]:
     for where, value in objects_of(path):
-        results = value.get("results")
-        if isinstance(results, list) and "user_input" not in value:
-            yield from _objects(results, where)
-        else:
+        rows = _rows_within(value, where)
+        if rows is None:
             yield where, value
+        else:
+            yield from _objects(rows, where)
+
+
+def _rows_within(value: dict[str, Any], where: str) -> list[Any] | None:
+    """The rows that an object holds, None where it is one itself.
+
+    Under ``results`` as RAGChecker writes them, or as a table of ``columns`` and ``data``, which
+    MLflow logs and pandas calls split.
+
+    Raises:
+        TestsetError: It holds rows under another name.
+    """
+    if isinstance(value.get("results"), list) and "user_input" not in value:
+        return list(value["results"])
+    columns, data = value.get("columns"), value.get("data")
+    if isinstance(columns, list) and isinstance(data, list):
+        return [dict(zip(map(str, columns), cells, strict=False)) for cells in data]
+    for name, rows in value.items():
+        listed = isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows)
+        if listed and not value.keys() & _QUESTIONS:
+            raise TestsetError(
+                f"the object is no row; rows seem to stand under {name!r}",
+                where=where,
+                hint="write that list into a file of its own, as a JSON array",
+            )
+    return None
 
 
 def _document(path: Path) -> Iterator[Record]:
@@ -100,8 +126,8 @@ def _document(path: Path) -> Iterator[Record]:
             where=f"{path}:{getattr(error, 'lineno', 1)}",
             hint="write a JSON array of rows, or one JSON object a line (JSONL)",
         ) from error
-    results = value.get("results") if isinstance(value, dict) else None
-    yield from _objects(results if isinstance(results, list) else [value], f"{path}:1")
+    rows = _rows_within(value, f"{path}:1") if isinstance(value, dict) else None
+    yield from _objects([value] if rows is None else rows, f"{path}:1")
 
 
 def _objects(values: list[Any], where: str) -> Iterator[Record]:

@@ -84,10 +84,8 @@ def _numbered(records: Iterable[tuple[str, Row | Mapping[str, Any]]]) -> Iterato
             raise TestsetError(
                 f"id {row.id!r} occurs twice",
                 where=where,
-                hint=f"{seen[row.id]} has it too; keep one of the two rows, or leave out the "
-                f"column {'query_id' if 'query_id' in record else 'id'} to number the rows"
-                if isinstance(record, Mapping)
-                else f"{seen[row.id]} has it too; give every row an id of its own",
+                hint=f"{seen[row.id]} has it too; keep one of the two rows, or leave the ids out "
+                "(id, query_id, instance_id) and the rows are numbered",
             )
         seen[row.id] = where
         yield row
@@ -110,7 +108,18 @@ def _row(value: Mapping[str, Any], number: str, where: str) -> Row:
             )
         extra[column] = _meta(column, content, where)
     if "user_input" not in known:
-        raise TestsetError("the row has no user_input", where=where, hint="name the question so")
+        raise TestsetError(
+            "the row has no user_input",
+            where=where,
+            hint="name the question so, or question, query, input or request; here are: "
+            f"{', '.join(value) or 'no columns'}",
+        )
+    if isinstance(known["user_input"], list):
+        raise TestsetError(
+            "user_input is a list: a conversation of several turns",
+            where=where,
+            hint="make a row of the turn that is to be scored, its question as a text",
+        )
     known.setdefault("id", number)
     converted = {name: _CONVERT[name](name, content, where) for name, content in known.items()}
     if known.get("retrieved_context_ids") == []:
