@@ -105,7 +105,7 @@ def evaluate_project(
     """Run a testset through a project and score it; see ``Workbench.evaluate``."""
     rows, wanted, work = planned(bench, testset, measures, how)
     evaluation, summary = run_work(bench.runner, bench.runs, work, rows, wanted, how)
-    return _with_judge_notes(evaluation), summary
+    return with_judge_notes(evaluation), summary
 
 
 def forecast_project(
@@ -129,12 +129,12 @@ def planned(
         wanted = ranking_measures(measures)
         system = System(target, bench.pair.key, options)
         return rows, wanted, ranking_work(system, rows, wanted)
-    setup = _judging(bench)
+    setup = judging(bench)
     chosen = _chosen(measures, _as_answered(rows.rows), setup, options.top_k)
     wanted = chosen.measures
     check_setup(wanted, setup)
     personas = {row.persona_name for row in rows.rows}
-    system = System(target, bench.pair.key, options, _answering(bench, personas))
+    system = System(target, bench.pair.key, options, answering_settings(bench, personas))
     rows = _with_shallow_ranks(_noted(rows, chosen), wanted, options.top_k)
     asking = partial(_asked, bench)
     work = answering_work(system, asking, rows, wanted, setup)
@@ -164,7 +164,7 @@ def _asked(bench: Bench, question: str, persona: str) -> Flow[Answer]:
     return (yield from bench.asking(question, [persona]))[0]
 
 
-def _answering(bench: Bench, personas: Iterable[str]) -> Mapping[str, Any]:
+def answering_settings(bench: Bench, personas: Iterable[str]) -> Mapping[str, Any]:
     """What decides an answer beside retrieval."""
     settings = bench.settings
     named = {settings.answer.persona, *personas} - {""}
@@ -182,7 +182,7 @@ def score_stored(
     """Score rows of a file, or of a stored run; see ``Workbench.score``."""
     given, wanted, work = _to_score(bench, rows, measures)
     evaluation, summary = run_work(bench.runner, bench.runs, work, given, wanted, how)
-    return _with_judge_notes(evaluation), summary
+    return with_judge_notes(evaluation), summary
 
 
 def forecast_stored(
@@ -197,14 +197,14 @@ def _to_score(
     bench: Bench, rows: str | Testset, measures: str | Sequence[Measure]
 ) -> tuple[Testset, Sequence[Measure], Work]:
     given = rows_to_score(bench, rows) if isinstance(rows, str) else rows
-    setup = _judging(bench)
+    setup = judging(bench)
     chosen = _chosen(measures, given.rows, setup)
     check_setup(chosen.measures, setup)
     work = scoring_work(given, chosen.measures, setup)
     return _noted(given, chosen), chosen.measures, work
 
 
-def _judging(bench: Bench) -> MeasureSetup:
+def judging(bench: Bench) -> MeasureSetup:
     """What judges: the settings, with the rubrics in the project's folder.
 
     The window is that of the judge's model where the section `judge` names none.
@@ -217,7 +217,7 @@ def _judging(bench: Bench) -> MeasureSetup:
     return replace(setup, rubrics=rubrics, window=window)
 
 
-def _with_judge_notes(evaluation: Evaluation) -> Evaluation:
+def with_judge_notes(evaluation: Evaluation) -> Evaluation:
     """The evaluation, with how steady its judge was where that was asked for."""
     notes = []
     for at, summary in enumerate(evaluation.summaries):
@@ -285,7 +285,7 @@ def evaluate(
     with Runner(model_handlers(known), RunnerOptions(seed=seed)) as runner:
         results = runner.map(answer_flows(given, taken.measures, chosen))
         found = evaluation_of(results, taken.measures, name=name, seed=seed)
-    return _with_judge_notes(replace(found, notes=(taken.note,) if taken.note else ()))
+    return with_judge_notes(replace(found, notes=(taken.note,) if taken.note else ()))
 
 
 def forecast_rows(
