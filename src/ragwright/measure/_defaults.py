@@ -96,7 +96,7 @@ def _reason(name: str, rows: Sequence[Row], setup: MeasureSetup) -> str:
     if name == GROUNDING and setup.model:
         return "Faithfulness asks the judge"
     words = _reference_words(rows, setup) if name == SHORT else 0
-    return f"half of the references have {words:g} words or more" if words > SHORT_WORDS else ""
+    return f"half of the references have {words:.0f} words or more" if words > SHORT_WORDS else ""
 
 
 def _reference_words(rows: Sequence[Row], setup: MeasureSetup) -> float:
