@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from ._asked import Asking, answered_by, asked_row
+from ._diagnosis import (
+    Diagnosis,
+    StagePoints,
+    diagnosed_body,
+    diagnosed_of,
+    diagnosis_by,
+    diagnosis_of,
+)
 from ._evaluate import (
     answer_flows,
     answer_row,
@@ -15,6 +23,8 @@ from ._evaluate import (
     score_run,
     summarise,
 )
+from ._facts import facts_kept, is_right
+from ._gold_places import GoldPlace, has_gold
 from ._http_system import HttpSystem, http_system
 from ._leaderboard import (
     Objective,
@@ -27,6 +37,14 @@ from ._leaderboard import (
     trial_result,
 )
 from ._openings import Opening, Openings
+from ._oracles import (
+    DiagnosedRow,
+    DiagnosisCase,
+    Stage,
+    diagnosed_row,
+    pool_depth,
+    stage_names,
+)
 from ._result_files import read_results, results_jsonl
 from ._results import (
     Evaluation,
@@ -95,7 +113,11 @@ __all__ = [
     "Answered",
     "Asking",
     "Axis",
+    "DiagnosedRow",
+    "Diagnosis",
+    "DiagnosisCase",
     "Evaluation",
+    "GoldPlace",
     "HttpSystem",
     "Label",
     "ListSampler",
@@ -110,6 +132,8 @@ __all__ = [
     "Sheet",
     "Slice",
     "Split",
+    "Stage",
+    "StagePoints",
     "StaleSpan",
     "Study",
     "StudyOptions",
@@ -134,12 +158,20 @@ __all__ = [
     "computed_results",
     "current_gold",
     "declared_splits",
+    "diagnosed_body",
+    "diagnosed_of",
+    "diagnosed_row",
+    "diagnosis_by",
+    "diagnosis_of",
     "evaluate_retrieval",
     "evaluation_of",
+    "facts_kept",
     "gold_documents",
     "grid_points",
+    "has_gold",
     "haystack_system",
     "http_system",
+    "is_right",
     "iter_rows",
     "langchain_system",
     "leaderboard",
@@ -150,6 +182,7 @@ __all__ = [
     "names_splits",
     "objectives_of",
     "pareto_front",
+    "pool_depth",
     "random_points",
     "ranking_search",
     "read_key",
@@ -170,6 +203,7 @@ __all__ = [
     "slices",
     "split_clusters",
     "split_of",
+    "stage_names",
     "stale_rows",
     "study_of",
     "summarise",
