@@ -47,6 +47,7 @@ MARKERS = ("instruction_tokens", "assistant_cue")
 """The two halves of ``turn_markers``; each can be switched off alone."""
 
 DEFAULT_CUE = "The passages do not answer this question."
+DEFAULT_ERROR_CUE = "There is a factual error in the passages."
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,11 @@ class PromptOptions:
     replace: Mapping[str, str] = option(dict, "Part -> its text or the name of a variant.")
     company: str = option("", "The company, product or organisation the answers are for.")
     cue: str = option(DEFAULT_CUE, "Words a reply begins with when the passages do not answer.")
+    error_cue: str = option(
+        DEFAULT_ERROR_CUE,
+        "Words a reply begins with when a passage is wrong, where the variant report_errors asks "
+        "for it.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +121,7 @@ def compose(
         "summary": summary.strip(),
         "company": chosen.company,
         "cue": chosen.cue,
+        "error_cue": chosen.error_cue,
     }
     rendered = [(name, _render(plan, name, values)) for name in plan.names]
     parts = [(name, text) for name, text in rendered if text]
