@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._asked import Asking, answered_by, asked_row
+from ._capabilities import Curve, CurvePoint, capability_curves
 from ._diagnosis import (
     Diagnosis,
     StagePoints,
@@ -24,6 +25,9 @@ from ._evaluate import (
     summarise,
 )
 from ._facts import facts_kept, is_right
+from ._falsify import entities, falsify
+from ._given import all_given, given_answer
+from ._gold_answers import GoldAnswer, LeakCheck, gold_answer
 from ._gold_places import GoldPlace, has_gold
 from ._http_system import HttpSystem, http_system
 from ._leaderboard import (
@@ -69,6 +73,7 @@ from ._review import (
     write_key,
     write_sheet,
 )
+from ._rgb import RgbQuestion, read_rgb, rgb_rows
 from ._rows import iter_rows, read_rows, rows_of
 from ._sampling import (
     ListSampler,
@@ -94,6 +99,8 @@ from ._study import (
     load_study,
     study_of,
 )
+from ._suite_corpus import Corpus, Gathered, corpus_evidence, open_corpus
+from ._suites import Evidence, SuiteOptions, SuiteRows, suite_rows
 from ._systems import (
     Answered,
     System,
@@ -113,13 +120,20 @@ __all__ = [
     "Answered",
     "Asking",
     "Axis",
+    "Corpus",
+    "Curve",
+    "CurvePoint",
     "DiagnosedRow",
     "Diagnosis",
     "DiagnosisCase",
     "Evaluation",
+    "Evidence",
+    "Gathered",
+    "GoldAnswer",
     "GoldPlace",
     "HttpSystem",
     "Label",
+    "LeakCheck",
     "ListSampler",
     "Made",
     "Objective",
@@ -127,6 +141,7 @@ __all__ = [
     "Openings",
     "Range",
     "ReviewKey",
+    "RgbQuestion",
     "RowResult",
     "Sampler",
     "Sheet",
@@ -137,12 +152,15 @@ __all__ = [
     "StaleSpan",
     "Study",
     "StudyOptions",
+    "SuiteOptions",
+    "SuiteRows",
     "System",
     "SystemReply",
     "Testset",
     "Trial",
     "TrialResult",
     "agreed_labels",
+    "all_given",
     "answer_flows",
     "answer_row",
     "answered",
@@ -152,10 +170,12 @@ __all__ = [
     "asked_row",
     "assign_splits",
     "blind_sheet",
+    "capability_curves",
     "chat_row",
     "cluster_of",
     "compare_evaluations",
     "computed_results",
+    "corpus_evidence",
     "current_gold",
     "declared_splits",
     "diagnosed_body",
@@ -163,9 +183,13 @@ __all__ = [
     "diagnosed_row",
     "diagnosis_by",
     "diagnosis_of",
+    "entities",
     "evaluate_retrieval",
     "evaluation_of",
     "facts_kept",
+    "falsify",
+    "given_answer",
+    "gold_answer",
     "gold_documents",
     "grid_points",
     "has_gold",
@@ -181,6 +205,7 @@ __all__ = [
     "moved_row",
     "names_splits",
     "objectives_of",
+    "open_corpus",
     "pareto_front",
     "pool_depth",
     "random_points",
@@ -189,6 +214,7 @@ __all__ = [
     "read_labels",
     "read_qrels",
     "read_results",
+    "read_rgb",
     "read_rows",
     "read_run",
     "rescore_flows",
@@ -197,6 +223,7 @@ __all__ = [
     "results_jsonl",
     "retrieval_flows",
     "retrieval_row",
+    "rgb_rows",
     "rows_fingerprint",
     "rows_of",
     "score_run",
@@ -206,6 +233,7 @@ __all__ = [
     "stage_names",
     "stale_rows",
     "study_of",
+    "suite_rows",
     "summarise",
     "trial_body",
     "trial_of",

@@ -10,6 +10,7 @@ from pathlib import Path
 from ..core import Row, TestsetError, text_hash, value_hash
 from ._files import objects_of
 from ._openings import Openings, opening_note
+from ._rgb import RGB, rgb_rows
 from ._rows import read_rows
 from ._splits import Split, assign_splits, known_split, names_splits, shared_gold
 from ._trec import Qrels, judgments, read_qrels
@@ -84,7 +85,8 @@ def load_testset(
     opening down; ``all`` of a testset whose rows name splits holds it too.
 
     Args:
-        address: ``beir:DIR/SPLIT``, or the path of a JSONL file of rows in ragas' names.
+        address: ``beir:DIR/SPLIT``, ``rgb:FILE/SUITE``, or the path of a JSONL file of rows in
+            ragas' names.
         split: ``all``, ``tune`` or ``confirm``; see :func:`assign_splits`.
         limit: Most rows, chosen at random with ``seed``; None for all.
         seed: Seed of that choice.
@@ -97,6 +99,9 @@ def load_testset(
     wanted = known_split(split)
     if address.startswith("beir:"):
         testset = _beir(address)
+    elif address.startswith(RGB):
+        made = rgb_rows(address)
+        testset = Testset(address, made.rows, made.notes)
     else:
         testset = Testset(address, read_rows(address))
     testset = _accepted(testset)
@@ -132,7 +137,7 @@ def declared_splits(address: str) -> bool:
     Raises:
         TestsetError: As :func:`load_testset`.
     """
-    return not address.startswith("beir:") and names_splits(read_rows(address))
+    return not address.startswith(("beir:", RGB)) and names_splits(read_rows(address))
 
 
 def _accepted(testset: Testset) -> Testset:
