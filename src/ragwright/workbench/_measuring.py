@@ -123,8 +123,8 @@ def planned(
     if measures:
         measures = parse_measures(measures)  # a slip in a name is told before any file is read
     rows = project_testset(bench.folder, testset) if isinstance(testset, str) else testset
-    rows = with_current_gold(bench.store, _with_known_gold(bench, rows))
     target, options = bench.target(), bench.settings.retrieve
+    rows = with_current_gold(bench.store, _with_known_gold(bench, rows))
     if not how.answers:
         wanted = ranking_measures(measures)
         system = System(target, bench.pair.key, options)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ..core import ConfigError, RagwrightError, StudyError, changed_options, value_hash
 from ..experiment import (
+    Axis,
     ListSampler,
     Objective,
     Sampler,
@@ -37,6 +40,9 @@ from ._workbench import Workbench
 
 KIND = "sweep"
 TRIAL = "trial"
+
+_TRIED = 200
+"""Combinations that are tried for a value that does not go with the project as it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +104,21 @@ def read_study(bench: Workbench, file: Path) -> Study:
         )
     for axis in study.axes:
         for value in axis.values:
-            _settings(bench, study, {axis.path: value})
+            _try(bench, study, axis, value)
     return study
+
+
+def _try(bench: Workbench, study: Study, axis: Axis, value: Any) -> None:
+    """Build settings with a value; one that is wrong alone may be right beside others."""
+    try:
+        _settings(bench, study, {**study.fixed, axis.path: value})
+    except ConfigError:
+        among = replace(study, axes=tuple(a for a in study.axes if a != axis and a.values))
+        for point in islice(grid_points(among), _TRIED):
+            with suppress(ConfigError):
+                _settings(bench, study, {**among.settings_of(point), axis.path: value})
+                return
+        raise
 
 
 def variant_of(bench: Workbench, study: Study, trial: Trial) -> Workbench:

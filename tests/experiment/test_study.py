@@ -1,0 +1,121 @@
+"""Study files: what is swept, what is fixed, and what is refused with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragwright.answer import PromptOptions
+from ragwright.core import ConfigError, RagwrightError, StudyError, parse_yaml
+from ragwright.experiment import Study, grid_points, load_study, random_points, study_of
+from ragwright.ingest import ChunkOptions
+from ragwright.retrieve import RetrieveOptions
+
+SECTIONS = {"chunk": ChunkOptions, "retrieve": RetrieveOptions, "prompt": PromptOptions}
+
+
+def study(text: str) -> Study:
+    return study_of(parse_yaml(text, "s.yaml"), "s", SECTIONS)
+
+
+def test_lists_are_swept_and_lists_of_lists_where_a_key_is_a_list() -> None:
+    found = study(
+        "chunk: {size: [128, 256], overlap: 16}\n"
+        "retrieve: {top_k: [3, 5], query: {methods: [glossary]}, weights: {keyword: [0.5, 1]}}\n"
+        "prompt: {without: [[], [role], [role, tailor]], parts: [question, context]}\n"
+    )
+    assert {axis.key: axis.values for axis in found.axes} == {
+        "chunk.size": (128, 256),
+        "retrieve.top_k": (3, 5),
+        "retrieve.weights.keyword": (0.5, 1),
+        "prompt.without": ([], ["role"], ["role", "tailor"]),
+    }
+    assert found.fixed == {
+        ("chunk", "overlap"): 16,
+        ("retrieve", "query", "methods"): ["glossary"],
+        ("prompt", "parts"): ["question", "context"],
+    }
+    assert found.size == 2 * 2 * 2 * 3
+    points = list(grid_points(found))
+    assert len(points) == 24
+    assert points[0] == {
+        "chunk.size": 128,
+        "retrieve.top_k": 3,
+        "retrieve.weights.keyword": 0.5,
+        "prompt.without": [],
+    }
+    laid = found.settings_of(points[-1])
+    assert laid[("prompt", "without")] == ["role", "tailor"]
+    assert laid[("chunk", "overlap")] == 16
+
+
+def test_pairs_are_one_value_of_a_key_that_holds_pairs() -> None:
+    found = study("prompt: {swap: [[context, question]]}\nretrieve: {top_k: [1, 2]}\n")
+    assert [axis.key for axis in found.axes] == ["retrieve.top_k"]
+    swept = study("prompt: {swap: [[], [[context, question]]]}\n")
+    assert swept.axes[0].values == ([], [["context", "question"]])
+
+
+def test_random_points_differ_repeat_by_seed_and_stay_in_their_ranges() -> None:
+    text = (
+        "study: {search: random, trials: 60, seed: 4}\n"
+        "chunk: {size: {low: 100, high: 1000, log: true}}\n"
+        "retrieve: {keyword_share: {low: 0, high: 1, step: 0.25}, search: [keyword, auto]}\n"
+    )
+    points = list(random_points(study(text)))
+    assert points == list(random_points(study(text)))
+    assert len(points) == 60
+    sizes = [point["chunk.size"] for point in points]
+    assert all(isinstance(size, int) and 100 <= size <= 1000 for size in sizes)
+    assert sum(size < 316 for size in sizes) > 15  # half of them by the logarithm
+    assert {point["retrieve.keyword_share"] for point in points} <= {0, 0.25, 0.5, 0.75, 1}
+    few = list(random_points(study("study: {search: random}\nretrieve: {top_k: [1, 2]}\n")))
+    assert sorted(point["retrieve.top_k"] for point in few) == [1, 2]
+
+
+REFUSED: list[tuple[str, type[RagwrightError], str, str]] = [
+    ("chunk: {sise: [1, 2]}", ConfigError, "unknown key 'chunk.sise'", "size"),
+    ("chunks: {size: [1, 2]}", ConfigError, "unknown key 'chunks'", "chunk"),
+    ("chunk: {size: 300}", StudyError, "sweeps nothing", "a list"),
+    ("chunk: {size: [1, 1]}", StudyError, "names 1 twice", "once"),
+    ("chunk: {size: []}", StudyError, "names no value", ""),
+    ("chunk: {size: {low: 9, high: 3}}", StudyError, "no values between", "low below high"),
+    ("chunk: {by: {low: 1, high: 3}}", StudyError, "is no number", ""),
+    ("chunk: {size: {low: 1, high: 3}}", StudyError, "is a range", "search: random"),
+    ("retrieve: {top_k: [1, 2]}\nstudy: {seach: grid}", ConfigError, "study.seach", "search"),
+    (
+        "study: {rungs: [5, 5]}\nretrieve: {top_k: [1, 2]}",
+        StudyError,
+        "the rungs must grow",
+        "rungs: [20, 60]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "what", "hint"), REFUSED)
+def test_what_is_wrong_is_said_with_its_place(
+    text: str, kind: type[RagwrightError], what: str, hint: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        study(text)
+    assert what in caught.value.what
+    assert (caught.value.where or "").startswith("s.yaml:")
+    assert hint in (caught.value.hint or "")
+
+
+def test_a_grid_of_a_billion_is_counted_not_built() -> None:
+    many = list(range(1, 1001))
+    with pytest.raises(StudyError, match=r"1,000,000,000 trials: chunk\.size 1000 x") as caught:
+        study(f"chunk: {{size: {many}, overlap: {many}}}\nretrieve: {{top_k: {many}}}\n")
+    assert "search: tpe" in (caught.value.hint or "")
+
+
+def test_the_file_is_read_with_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "sizes.yaml"
+    file.write_text("chunk: {size: [1, 2]}\n")
+    found = load_study(file, SECTIONS)
+    described: dict[str, Any] = found.described()
+    assert found.name == described["name"] == "sizes"
+    assert described["axes"] == {"chunk.size": [1, 2]}

@@ -1,0 +1,174 @@
+"""Sweeps of a small project: what is run, shared, stored and taken up again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from small_project import MakeProject
+
+from ragwright import Workbench
+from ragwright.core import ConfigError, RetrieveError, StudyError
+from ragwright.testing import ScriptedServer, ServerRequest
+from ragwright.workbench import (
+    Session,
+    Sweeping,
+    SweepResult,
+    read_study,
+    run_sweep,
+    stored_trials,
+)
+
+ROWS = [
+    {
+        "id": f"q{n}",
+        "user_input": question,
+        "reference": reference,
+        "reference_ids": [f"docs/{document}"],
+        "split": split,
+    }
+    for n, (question, reference, document, split) in enumerate(
+        [
+            ("How often must the brake fluid be changed?", "every two years", "service.md", "tune"),
+            ("How often must the coolant be changed?", "every five years", "service.md", "tune"),
+            ("When is the oil filter changed?", "every 15,000 kilometres", "service.md", "tune"),
+            ("What does APP_w304 mean?", "two different positions", "codes.md", "confirm"),
+        ]
+    )
+]
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    def reply(request: ServerRequest) -> str:
+        return f"{request.prompt[-40:]} [1]"
+
+    with ScriptedServer(reply) as scripted:
+        yield scripted
+
+
+def project(make: MakeProject, study: str, settings: str = "") -> Path:
+    folder = make(settings)
+    (folder / "set.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+    (folder / "s.yaml").write_text(
+        f"study: {{testset: '{folder / 'set.jsonl'}', measures: 'TokenF1, KPrecision'}}\n{study}"
+    )
+    return folder
+
+
+def swept(folder: Path, session: Session | None = None) -> SweepResult:
+    with Workbench.open(folder, session) as bench:
+        bench.ingest()
+        return run_sweep(bench, read_study(bench, folder / "s.yaml"))
+
+
+def test_every_combination_and_the_project_itself_on_the_tune_split(tmp_path: Path) -> None:
+    study = "chunk: {size: [12, 40], overlap: 4}\nretrieve: {top_k: [1, 2]}\n"
+    folder = project(MakeProject(tmp_path), study)
+    found = swept(folder)
+    assert [trial.number for trial in found.trials] == [0, 1, 2, 3, 4]
+    assert [dict(trial.values) for trial in found.trials[:3]] == [
+        {},
+        {"chunk.size": 12, "retrieve.top_k": 1},
+        {"chunk.size": 12, "retrieve.top_k": 2},
+    ]
+    assert all(trial.state == "done" and trial.rows == 3 for trial in found.trials)
+    assert all(trial.facts["context_tokens"] > 0 for trial in found.trials)
+    assert found.trials[1].facts["context_tokens"] < found.trials[4].facts["context_tokens"]
+    assert not (folder / "testsets" / "openings.jsonl").exists()
+    with Workbench.open(folder) as bench:
+        assert stored_trials(bench, found.run) == found.trials
+        rows = {row.id for row in bench.runs.rows(found.trials[1].run)}
+    assert rows == {"q0", "q1", "q2"}
+    best = found.board[0].value("TokenF1")
+    assert best == max(trial.value("TokenF1") for trial in found.trials)  # type: ignore[type-var]
+
+
+def test_a_second_sweep_runs_nothing_and_another_study_shares_its_trials(
+    tmp_path: Path, server: ScriptedServer
+) -> None:
+    settings = f"answer: {{model: '{server.url}#m'}}\nchunk: {{size: 12, overlap: 0}}\n"
+    study = "retrieve: {top_k: [1, 2]}\nprompt: {without: [[], [role]]}\n"
+    folder = project(MakeProject(tmp_path), study, settings)
+    first = swept(folder)
+    asked = len(server.requests)
+    assert asked == len({json.dumps(request.body) for request in server.requests})
+    again = swept(folder)
+    assert (again.run, again.trials) == (first.run, first.trials)
+    text = (folder / "s.yaml").read_text().replace("[1, 2]", "[1, 2, 3]")
+    (folder / "t.yaml").write_text(text)
+    with Workbench.open(folder) as bench:
+        wider = run_sweep(bench, read_study(bench, folder / "t.yaml"))
+    assert len(wider.trials) == 7
+    shared = {trial.run for trial in first.trials} & {trial.run for trial in wider.trials}
+    assert len(shared) == len({trial.run for trial in first.trials})
+    assert len(server.requests) > asked
+
+
+def test_values_that_do_not_go_together_are_said_and_cost_nothing(tmp_path: Path) -> None:
+    folder = project(MakeProject(tmp_path), "chunk: {size: [12, 40], overlap: [0, 20]}\n")
+    found = swept(folder)
+    wrong = [trial for trial in found.trials if trial.state == "invalid"]
+    assert [dict(trial.values) for trial in wrong] == [{"chunk.size": 12, "chunk.overlap": 20}]
+    assert "overlap" in wrong[0].reason
+    assert len(found.board) == 4
+
+
+def test_a_value_that_no_key_takes_is_refused_with_file_and_line(tmp_path: Path) -> None:
+    folder = project(MakeProject(tmp_path), "retrieve:\n  top_k: [3, none]\n")
+    with Workbench.open(folder) as bench, pytest.raises(ConfigError) as caught:
+        read_study(bench, folder / "s.yaml")
+    assert caught.value.where == f"{folder / 's.yaml'}:3"
+
+
+def test_a_budget_stops_a_sweep_and_the_next_one_goes_on(
+    tmp_path: Path, server: ScriptedServer
+) -> None:
+    model = f"{server.url}#m"
+    settings = (
+        f"answer: {{model: '{model}', max_tokens: 10}}\n"
+        f"models: {{'{model}': {{price_in: 0, price_out: 100000, concurrency: 1}}}}\n"
+    )
+    folder = project(MakeProject(tmp_path), "retrieve: {top_k: [1, 2, 3]}\n", settings)
+    part = swept(folder, Session(max_cost=4.0))
+    assert part.stopped is not None
+    assert {trial.state for trial in part.trials} >= {"skipped"}
+    whole = swept(folder)
+    assert whole.run == part.run
+    assert whole.stopped is None
+    assert all(trial.state == "done" for trial in whole.trials)
+    with Workbench.open(folder) as bench:
+        assert stored_trials(bench, whole.run) == whole.trials
+
+
+def test_two_families_of_models_share_the_store(tmp_path: Path, server: ScriptedServer) -> None:
+    embed = "embed: {query_prefix: ['', 'query: ']}\n"
+    folder = project(
+        MakeProject(tmp_path), embed, f"embed: {{model: '{server.url}#e', dimensions: 8}}\n"
+    )
+    found = swept(folder)
+    assert [trial.state for trial in found.trials] == ["done"] * 3
+
+
+def test_without_an_index_or_with_an_unknown_objective_nothing_is_run(tmp_path: Path) -> None:
+    folder = project(MakeProject(tmp_path), "retrieve: {top_k: [1, 2]}\n")
+    with Workbench.open(folder) as bench:
+        study = read_study(bench, folder / "s.yaml")
+        with pytest.raises(RetrieveError):
+            run_sweep(bench, study)
+    text = (folder / "s.yaml").read_text().replace("KPrecision'", "KPrecision', objective: nDCG@3")
+    (folder / "s.yaml").write_text(text)
+    with pytest.raises(StudyError, match="'nDCG@3' is not measured"):
+        swept(folder)
+
+
+def test_trials_are_told_as_they_end(tmp_path: Path) -> None:
+    folder = project(MakeProject(tmp_path), "retrieve: {top_k: [1, 2]}\n")
+    ended: list[int] = []
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+        study = read_study(bench, folder / "s.yaml")
+        run_sweep(bench, study, Sweeping(on_trial=lambda trial: ended.append(trial.number)))
+    assert sorted(ended) == [0, 1, 2]
