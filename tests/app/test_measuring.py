@@ -147,3 +147,46 @@ def test_what_cannot_be_scored_says_why(tmp_path: Path) -> None:
     run(tmp_path, "score", "rows.jsonl", code=1)
     run(tmp_path, "score", code=1)
     run(tmp_path, "score", "rows.jsonl", "--measures", "Faithfulness", code=1)
+
+
+def test_measures_are_chosen_by_what_the_project_has(project: Path) -> None:
+    told = json.loads(run(project, "eval", "--testset", "set.jsonl", "--json"))
+    assert list(told["measures"]) == [
+        "nDCG@2",  # as deep as the passages of an answer
+        "Recall@2",
+        "KPrecision(content)",
+        "Contains",
+        "TokenF1",
+    ]
+    assert any("Pairwise (no chat model judges" in note for note in told["notes"])
+    ranked = json.loads(
+        run(project, "eval", "--testset", "set.jsonl", "--retrieval-only", "--json")
+    )
+    assert list(ranked["measures"]) == ["nDCG@10", "Recall@100", "MRR@10"]
+    shown = run(project, "eval", "--testset", "set.jsonl")
+    assert max(map(len, shown.splitlines())) <= 100
+
+
+def test_rankings_are_sliced_by_the_fields_of_the_testset(project: Path) -> None:
+    words = ("eval", "--testset", "set.jsonl", "--retrieval-only", "--by", "topic", "--json")
+    told = json.loads(run(project, *words))
+    assert set(told["slices"]["topic"]) == set(TEXTS)
+    assert told["slices"]["topic"]["pump.md"]["MRR@10"]["n"] == 1
+
+
+def test_a_dry_run_of_scoring_calls_and_stores_nothing(project: Path, tmp_path: Path) -> None:
+    row = {"question": "Who?", "contexts": ["Ada did."], "answer": "Ada", "ground_truth": "Ada"}
+    for folder in (project, tmp_path):
+        (folder / "ragas.jsonl").write_text(json.dumps(row))
+        told = json.loads(run(folder, "score", "ragas.jsonl", "--dry-run", "--json"))
+        assert told["calls"] == {"low": 0, "expected": 0, "high": 0}
+    run(tmp_path, "score", "ragas.jsonl", "--dry-run", "--measures", "Faithfulness", code=1)
+    run(tmp_path, "score", "ragas.jsonl", "--set", "judge.model=x", code=1)
+
+
+def test_an_empty_answer_is_scored(tmp_path: Path) -> None:
+    row = {"question": "Who?", "contexts": ["Ada did."], "answer": "", "ground_truth": "Ada"}
+    (tmp_path / "ragas.jsonl").write_text(json.dumps(row))
+    told = json.loads(run(tmp_path, "score", "ragas.jsonl", "--json"))["measures"]
+    assert (told["TokenF1"]["mean"], told["TokenF1"]["n"]) == (0.0, 1)
+    assert told["KPrecision(content)"]["coverage"] == 0.0

@@ -210,3 +210,8 @@ def test_rows_without_gold_stand_apart() -> None:
     lines = summary_table([aggregate(scores)]).splitlines()
     missing = "without a score: not_applicable 1; mean 0.5000 to 0.8333 whatever they hold"
     assert lines[-2:] == [f"MRR: {missing}", "MRR: 1 rows without gold for it, not counted"]
+
+
+def test_where_less_is_better_the_table_says_so() -> None:
+    shown = summary_table([aggregate([Score("EditDistance", "scored", 0.5)])])
+    assert "EditDistance (0-1, less is better)" in shown

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from small_project import MakeProject
 
-from ragwright import Evaluating, Workbench
+from ragwright import Evaluating, Session, Workbench
 from ragwright.core import ConfigError, MeasureError
 from ragwright.testing import ScriptedServer
 
@@ -99,3 +99,55 @@ def test_a_missing_judge_or_rubric_is_said_before_the_run(tmp_path: Path) -> Non
             bench.evaluate(str(folder / "set.jsonl"), "Faithfulness", how)
         with pytest.raises((MeasureError, ConfigError)):
             bench.evaluate(str(folder / "set.jsonl"), "Rubric(none)", how)
+
+
+def test_a_forecast_of_scoring_is_what_it_then_costs(tmp_path: Path) -> None:
+    with ScriptedServer(GOOD) as server:
+        folder = judged_project(MakeProject(tmp_path), server)
+        rows = [row | {"response": f"Every {row['id']} years."} for row in ROWS]
+        (folder / "answers.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        address = str(folder / "answers.jsonl")
+        with Workbench.open(folder) as bench:
+            ahead = bench.forecast_score(address, "AnswerRelevance")
+            assert not server.requests
+            assert (ahead.calls.low, ahead.calls.expected, ahead.calls.high) == (2, 2, 4)
+            bench.score(address, "AnswerRelevance")
+            assert len(server.requests) == ahead.calls.expected
+            again = bench.forecast_score(address, "AnswerRelevance")
+            assert (again.calls.high, again.reused) == (0, 2)
+            free = bench.forecast_score(address, "RejectionRate")
+    assert free.calls.exact
+    assert free.calls.expected == 0
+
+
+def test_the_judges_window_is_that_of_its_model(tmp_path: Path) -> None:
+    with ScriptedServer(GOOD) as server:
+        name = f"{server.url}#judge"
+        folder = MakeProject(tmp_path)(
+            f"judge: {{model: '{name}', max_tokens: 50}}\n"
+            f"models: {{'{name}': {{context_window: 200}}}}\n"
+        )
+        row = ROWS[0] | {"response": "Every two years."}
+        (folder / "answers.jsonl").write_text(json.dumps(row))
+        address = str(folder / "answers.jsonl")
+        with Workbench.open(folder) as bench:
+            found, _ = bench.score(address, "AnswerRelevance")
+        assert not server.requests
+        assert "window of 200" in found.results[0].scores[0].reason
+        with Workbench.open(folder, Session(("judge.window=20000",))) as bench:
+            found, _ = bench.score(address, "AnswerRelevance")
+    assert found["AnswerRelevance"].mean == 5.0
+
+
+def test_a_judge_that_is_set_judges_where_no_measure_is_named(tmp_path: Path) -> None:
+    with ScriptedServer(GOOD) as server:
+        folder = judged_project(MakeProject(tmp_path), server)
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+            how = Evaluating(answers=True)
+            found, _ = bench.evaluate(str(folder / "set.jsonl"), "", how)
+    names = [summary.measure for summary in found.summaries]
+    assert names == ["Faithfulness", "AnswerRelevance", "ContextRelevance"]
+    (note,) = found.notes
+    assert "KPrecision(content) (Faithfulness asks the judge)" in note
+    assert "(no row has reference)" in note

@@ -207,8 +207,13 @@ def calibration_table(found: Calibration) -> str:
 
 
 def with_scale(measure: str, scale: MeasureScale | None) -> str:
-    """A measure with its scale: others use some of its names for another one."""
-    return measure if scale is None else f"{measure} ({scale})"
+    """A measure with its scale: others use some of its names for another one.
+
+    Where less is better, that is said too.
+    """
+    if scale is None:
+        return measure
+    return f"{measure} ({scale}{'' if scale.higher_is_better else ', less is better'})"
 
 
 def number(value: float | None) -> str:
