@@ -17,6 +17,7 @@ from flow_fakes import FakeChat, ask, prompt
 from ragwright.core import BudgetStopped, FlowError, ModelRefusedError, ModelTimeoutError
 from ragwright.flow import (
     Chat,
+    ChatReply,
     Flow,
     Job,
     Replies,
@@ -270,7 +271,7 @@ def test_rows_of_the_next_job_begin_before_the_slowest_of_the_last_has_ended(run
         return f"row {text}", make
 
     class Held(FakeChat):
-        async def send(self, request: Chat, on_delta: Any) -> Any:
+        async def send(self, request: Chat, on_delta: Any = None) -> ChatReply:
             if prompt(request) == "last":
                 while not release.is_set():
                     if "next" in begun:
@@ -298,7 +299,8 @@ def test_a_stop_ends_the_jobs_that_were_begun_and_begins_no_other(runs: Runs) ->
     with Runner({Chat: chat}, options) as runner:
         summaries = list(run_jobs(runner, runs, jobs))
     assert summaries[0].complete
-    assert summaries[-1].skipped and isinstance(summaries[-1].reason, BudgetStopped)
+    assert summaries[-1].skipped
+    assert isinstance(summaries[-1].reason, BudgetStopped)
     assert len(summaries) < 4
     assert len(runs.list("trial")) == len(summaries)
     assert sum(s.done for s in summaries) == 4
@@ -314,6 +316,7 @@ def test_a_complete_run_is_taken_as_it_stands_where_that_is_asked_for(runs: Runs
         first = run_job(runner, runs, job("a", "b"))
         again = run_job(runner, runs, job("a", "b", reuse=True))
         other = run_job(runner, runs, job("a", "b"))
-    assert again.run == first.run and again.kept == again.done == 2
+    assert again.run == first.run
+    assert again.kept == again.done == 2
     assert other.run != first.run
     assert len(chat.asked) == 4
