@@ -35,7 +35,7 @@ from ragwright.index import (
     Views,
     open_store,
 )
-from ragwright.models import Analyzer
+from ragwright.models import Analyzer, WordTokenizer
 from ragwright.retrieve import (
     ExpandOptions,
     Glossary,
@@ -260,3 +260,15 @@ def test_a_meaning_does_not_beat_who_holds_the_code(ask: Ask) -> None:
     dense = ask("1974", search="dense", query=glossary, glossary_of=said)
     assert "Liverpool" in dense.hits[0].text
     assert set(dense.hits[0].channels) == {"dense"}
+
+
+@pytest.mark.parametrize("tokens", [1, 12, 25, 60, 10_000])
+def test_as_many_chunks_as_fit_into_the_tokens(ask: Ask, tokens: int) -> None:
+    every = ask(QUESTION, top_k=100).hits
+    found = ask(QUESTION, top_k=1, context_tokens=tokens).hits
+    counter = WordTokenizer()
+    sizes = [counter.count(hit.text) for hit in every]
+    fit = sum(sum(sizes[: at + 1]) <= tokens for at in range(len(sizes)))
+    assert [hit.chunk_id for hit in found] == [hit.chunk_id for hit in every[: max(fit, 1)]]
+    grown = ask(QUESTION, context_tokens=tokens, expand=ExpandOptions("neighbours")).hits
+    assert len(grown) == 1 or sum(counter.count(hit.text) for hit in grown) <= tokens

@@ -64,6 +64,12 @@ class RetrieveOptions:
     """How a query is answered with chunks; every key applies at query time."""
 
     top_k: int = option(5, "Number of chunks to return.", ge=1)
+    context_tokens: int | None = option(
+        None,
+        "Tokens of chunks to return in place of top_k: as many of the best as fit, at least one, "
+        "so that chunk sizes compare at equal length.",
+        ge=1,
+    )
     search: SearchKind = option(
         "auto", "Channels to search; auto is hybrid where the index has vectors, else keyword."
     )
@@ -116,9 +122,9 @@ class RetrieveOptions:
             raise ConfigError(f"unknown fusion {self.fusion!r}", hint=f"one of {kinds}")
         if not 0 <= self.keyword_share <= 1:
             raise ConfigError(f"keyword_share must be 0 to 1, not {self.keyword_share}")
-        for name in ("top_k", "pool", "max_query_chars"):
+        for name in ("top_k", "context_tokens", "pool", "max_query_chars"):
             value = getattr(self, name)
-            if value < 1:
+            if value is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, not {value}")
 
     def relaxation(self) -> Relaxation | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ..core import ChannelScore, Hit, PluginError, RagwrightError, RetrieveError, load_object
 from ..flow import Flow, lookup
+from ..models import WordTokenizer
 from ._between import Between
 from ._channels import candidates, prepared
 from ._expand import expand_hits
@@ -39,10 +40,17 @@ def retrieve(
         PluginError: The own retriever fails, or is not a flow that returns ``Retrieved``.
     """
     through = between or Between()
+    if options.context_tokens is not None:  # as many as fit: nobody knows yet how many those are
+        options = replace(options, top_k=options.pool)
     if options.retriever:
         found = yield from _own(query, target, options)
         hits = through.ordered(through.pooled(found.hits))
-        return found if between is None else replace(found, hits=through.kept(hits))
+        hits = _fitting(hits, target, options.context_tokens)
+        return (
+            found
+            if hits is found.hits and between is None
+            else replace(found, hits=through.kept(hits))
+        )
     if options.iterate.method == "none":
         found = yield from _round(query, target, options, through)
     else:
@@ -98,13 +106,28 @@ def _finished(
         hits, more = yield from diversify(hits, options.top_k, target, options.select)
         notes = _once_each(notes, more)
     hits = hits if len(hits) <= options.top_k else hits[: options.top_k]
+    hits = _fitting(hits, target, options.context_tokens)
     hits = through.kept(hits)
     if options.expand.by:
         hits, more = yield from expand_hits(hits, target, options.expand, options.filters)
+        hits = _fitting(hits, target, options.context_tokens)
         notes = _once_each(notes, more)
     if hits is found.hits and notes is found.notes:
         return found
     return replace(found, hits=hits, notes=notes)
+
+
+def _fitting(hits: tuple[Hit, ...], target: Target, tokens: int | None) -> tuple[Hit, ...]:
+    """The first hits that together have no more than so many tokens, at least one."""
+    if tokens is None:
+        return hits
+    counter = target.tokenizer or WordTokenizer()
+    left = tokens
+    for at, hit in enumerate(hits):
+        left -= counter.count(hit.text)
+        if left < 0:
+            return hits[: max(at, 1)]
+    return hits
 
 
 def _once_each(notes: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
