@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -15,9 +14,7 @@ from ..flow import Flow, lookup
 from ..retrieve import ExpandOptions, RetrieveOptions, Target, retrieve
 from ._falsify import Kind, entities, falsify
 from ._gold_answers import GoldAnswer, LeakCheck, gold_answer
-from ._suites import Evidence, checked_distractors
-
-Distractors: TypeAlias = Literal["hard", "random", "mixed"]
+from ._suites import Evidence, SuiteOptions, checked_distractors
 
 _SAMPLE = 1000
 """Chunks that false answers are drawn from."""
@@ -35,20 +32,14 @@ class Corpus:
         retrieve: How it is searched for hard distractors.
         ids: Chunks that random distractors are drawn from.
         known: Dates, numbers, names, … that a true one can be replaced by.
-        passages: Passages of a context.
-        distractors: ``hard``: what a search for the question finds beside the gold; ``random``:
-            chunks from anywhere; ``mixed``: both in turn. Where hard ones run out, random
-            ones follow.
-        seed: Of what is drawn.
+        options: How many passages, which distractors, and the seed of what is drawn.
     """
 
     target: Target
     retrieve: RetrieveOptions
     ids: Sequence[str]
     known: Mapping[Kind, Sequence[str]] = field(default_factory=dict)
-    passages: int = 5
-    distractors: Distractors = "hard"
-    seed: int = 0
+    options: SuiteOptions = SuiteOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +51,19 @@ class Gathered:
     dropped: Mapping[str, int] = field(default_factory=dict)
 
 
-def open_corpus(target: Target, options: RetrieveOptions, seed: int = 0) -> Flow[Corpus]:
+def open_corpus(
+    target: Target, searching: RetrieveOptions, options: SuiteOptions | None = None
+) -> Flow[Corpus]:
     """The corpus behind an index, as far as hard filters leave it, with what can be falsified."""
-    ids, _ = yield from corpus_ids(target, options.filters)
-    sample = sorted(_drawn(ids, _SAMPLE, str(seed)))
+    chosen = options or SuiteOptions()
+    ids, _ = yield from corpus_ids(target, searching.filters)
+    sample = sorted(_drawn(ids, _SAMPLE, str(chosen.seed)))
     texts: list[str] = []
     for at in range(0, len(sample), 100):
         texts += [
             hit.text for hit in (yield from lookup(target.snapshot, sample[at : at + 100])).hits
         ]
-    return Corpus(target, options, ids, entities(texts), seed=seed)
+    return Corpus(target, searching, ids, entities(texts), chosen)
 
 
 def corpus_evidence(row: Row, corpus: Corpus) -> Flow[Gathered]:
@@ -99,7 +93,7 @@ def corpus_evidence(row: Row, corpus: Corpus) -> Flow[Gathered]:
     kept = []
     for one in checked_distractors(noise, relevant, answer, dropped):
         kept.append(one)
-        if len(kept) == 2 * corpus.passages:  # joined questions need some to spare
+        if len(kept) == 2 * corpus.options.passages:  # joined questions need some to spare
             break
     false = _falsified(row, answer, relevant[: len(gold)], corpus)
     evidence = Evidence(
@@ -141,7 +135,7 @@ def _gold(
                 break
     if not gold:
         return "no passage that is known to hold the answer"
-    near = _near(gold, chunks, corpus.passages - 1)
+    near = _near(gold, chunks, corpus.options.passages - 1)
     more = (yield from lookup(snapshot, near)).hits if near else ()
     return tuple(gold.values()), more
 
@@ -189,18 +183,18 @@ def _near(gold: Mapping[str, Hit], chunks: Mapping[str, list[str]], most: int) -
 
 def _noise(row: Row, corpus: Corpus) -> Flow[tuple[list[GoldSpan], frozenset[str]]]:
     """Candidates for distractors in the order in which they are tried, and the hard ones' texts."""
-    depth = _TRIED * corpus.passages
+    depth = _TRIED * corpus.options.passages
     hard: tuple[Hit, ...] = ()
-    if corpus.distractors != "random":
+    if corpus.options.distractors != "random":
         options = corpus.retrieve
         wide = replace(options, top_k=depth, pool=max(options.pool, depth), expand=ExpandOptions())
         hard = (yield from retrieve(row.user_input, corpus.target, wide)).hits
-    ids = _drawn(corpus.ids, depth, f"{corpus.seed}\x00{row.id}")
+    ids = _drawn(corpus.ids, depth, f"{corpus.options.seed}\x00{row.id}")
     found = (yield from lookup(corpus.target.snapshot, ids)).hits if ids else ()
     far = [_span(hit) for hit in found]
     near = [_span(hit) for hit in hard]
     texts = frozenset(span.text for span in near)
-    if corpus.distractors != "mixed":
+    if corpus.options.distractors != "mixed":
         return near + far, texts
     turns = [side[at] for at in range(depth) for side in (near, far) if at < len(side)]
     return turns, texts
@@ -219,7 +213,7 @@ def _falsified(
     """Gold passages, what they say when falsified, and the false answer."""
     found = []
     for span in gold:
-        made = falsify(answer, span.text, corpus.known, f"{corpus.seed}\x00{row.id}")
+        made = falsify(answer, span.text, corpus.known, f"{corpus.options.seed}\x00{row.id}")
         if made is not None:
             fake, text = made
             found.append((span, replace(span, text=text), fake))

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from ..core import GoldSpan, MetaValue, Row, TestsetError, near, text_hash
 from ._gold_answers import GoldAnswer, LeakCheck
 
 Suite: TypeAlias = Literal["noise", "rejection", "integration", "counterfactual", "sources"]
+
+Distractors: TypeAlias = Literal["hard", "random", "mixed"]
 
 SUITES: tuple[Suite, ...] = ("noise", "rejection", "integration", "counterfactual", "sources")
 CLOSED_BOOK = "closed_book"
@@ -48,6 +50,9 @@ class SuiteOptions:
         doses: Shares of irrelevant passages of ``noise`` and ``integration``, 0 to 1.
         falsified: Shares of falsified passages of ``counterfactual``; 0 is the control.
         sources: Most questions joined into one in ``sources``.
+        distractors: ``hard``: what a search for the question finds beside the gold; ``random``:
+            passages from anywhere; ``mixed``: both in turn. Where hard ones run out, random ones
+            follow.
         closed_book: Also ask every question without passages.
         report_errors: Ask for errors to be reported where passages are falsified; else the
             prompt stays as it is configured.
@@ -59,6 +64,7 @@ class SuiteOptions:
     doses: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
     falsified: tuple[float, ...] = (0.0, 1.0)
     sources: int = 3
+    distractors: Distractors = "hard"
     closed_book: bool = True
     report_errors: bool = True
     seed: int = 0
@@ -67,8 +73,13 @@ class SuiteOptions:
         """Refuse what no suite can be made of.
 
         Raises:
-            TestsetError: An unknown suite, a dose outside 0 to 1, too few passages or sources.
+            TestsetError: An unknown suite or kind of distractors, a dose outside 0 to 1, too few
+                passages or sources.
         """
+        if self.distractors not in get_args(Distractors):
+            raise TestsetError(
+                f"unknown distractors {self.distractors!r}", hint="write hard, random or mixed"
+            )
         for name in self.suites:
             if name not in SUITES:
                 raise TestsetError(f"unknown suite {name!r}", hint=near(name, SUITES))

@@ -46,9 +46,10 @@ from ..retrieve import (
     retrieve,
 )
 from ._ahead import FetchAhead
+from ._capabilities import evaluate_testset, forecast_testset
 from ._glossaries import forget_glossaries, project_glossary
 from ._ingest import Feed, Ingest, IngestForecast, IngestProgress, IngestReport, reading, web_pages
-from ._measuring import evaluate_project, forecast_project, forecast_stored, score_stored
+from ._measuring import forecast_stored, score_stored
 from ._opened import Opened
 from ._runs import Evaluating, stored_evaluation
 from ._settings import SourceEntry
@@ -308,9 +309,10 @@ class Workbench(Opened):
 
         Retrieves for every row and, with ``how.answers``, also answers it for its persona. Rows
         are stored as they end; ``how.resume`` continues an unfinished run of the same testset,
-        settings and index snapshot.
+        settings and index snapshot. Rows of capability suites are answered from the passages
+        that they carry, and need no index.
         """
-        return evaluate_project(self, testset, measures, how or Evaluating(seed=self.session.seed))
+        return evaluate_testset(self, testset, measures, how or Evaluating(seed=self.session.seed))
 
     def score(
         self,
@@ -332,7 +334,7 @@ class Workbench(Opened):
         self, testset: str | Testset, measures: str, how: Evaluating | None = None
     ) -> Forecast:
         """What an evaluation would call and cost, without calling any model."""
-        return forecast_project(self, testset, measures, how or Evaluating())
+        return forecast_testset(self, testset, measures, how or Evaluating())
 
     def forecast_score(self, rows: str | Testset, measures: str) -> Forecast:
         """What scoring rows would call and cost, without calling any model."""
