@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._curves import curves_json, curves_table
 from ._data import (
     ScoredRow,
     calibration_json,
@@ -33,6 +34,8 @@ __all__ = [
     "calibration_table",
     "comparison_json",
     "comparison_table",
+    "curves_json",
+    "curves_table",
     "gate_json",
     "gate_junit",
     "gate_table",

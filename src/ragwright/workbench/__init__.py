@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._calibrations import judge_checks, record_calibration
+from ._capabilities import make_suite
 from ._doctor import Check, doctor
 from ._gold import project_testset
 from ._ingest import IngestForecast, IngestProgress, IngestReport
@@ -54,6 +55,7 @@ __all__ = [
     "judge_checks",
     "list_runs",
     "load_settings",
+    "make_suite",
     "open_results",
     "project_keys",
     "project_testset",
