@@ -24,6 +24,7 @@ COMMANDS = {
     "compare": "Compare two runs row by row: difference, interval, test, and what it would take to "
     "know.",
     "gate": "Say whether a run may go out: exit code 0 passed, 100 failed, 101 cannot be trusted.",
+    "synth": "Make a testset from the indexed documents: by a model, offline, or from given rows.",
     "review": "Write a sheet on which people score answers blind; `calibrate` reads what they "
     "wrote.",
     "calibrate": "Hold a judge's scores against people: agreement, kappa, bias, and the corrected "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._asked import Asking, answered_by, asked_row
+from ._candidates import Candidate, context_fault, language_fault, located, without_near_duplicates
 from ._capabilities import Curve, CurvePoint, capability_curves
 from ._diagnosis import (
     Diagnosis,
@@ -40,6 +41,7 @@ from ._leaderboard import (
     trial_of,
     trial_result,
 )
+from ._offline_questions import cloze_questions, heading_questions, plain_text, spread
 from ._openings import Opening, Openings
 from ._oracles import (
     DiagnosedRow,
@@ -101,6 +103,17 @@ from ._study import (
 )
 from ._suite_corpus import Corpus, Gathered, corpus_evidence, open_corpus
 from ._suites import Evidence, SuiteOptions, SuiteRows, suite_rows
+from ._survey import Survey, Vocabulary
+from ._synth import Synthesis, planned_splits, row_record, synthesis_of, write_rows
+from ._synth_import import imported_rows
+from ._synth_model import (
+    Passage,
+    Writing,
+    candidate_body,
+    candidates_of,
+    level_lines,
+    write_questions,
+)
 from ._systems import (
     Answered,
     System,
@@ -120,6 +133,7 @@ __all__ = [
     "Answered",
     "Asking",
     "Axis",
+    "Candidate",
     "Corpus",
     "Curve",
     "CurvePoint",
@@ -139,6 +153,7 @@ __all__ = [
     "Objective",
     "Opening",
     "Openings",
+    "Passage",
     "Range",
     "ReviewKey",
     "RgbQuestion",
@@ -154,11 +169,15 @@ __all__ = [
     "StudyOptions",
     "SuiteOptions",
     "SuiteRows",
+    "Survey",
+    "Synthesis",
     "System",
     "SystemReply",
     "Testset",
     "Trial",
     "TrialResult",
+    "Vocabulary",
+    "Writing",
     "agreed_labels",
     "all_given",
     "answer_flows",
@@ -170,11 +189,15 @@ __all__ = [
     "asked_row",
     "assign_splits",
     "blind_sheet",
+    "candidate_body",
+    "candidates_of",
     "capability_curves",
     "chat_row",
+    "cloze_questions",
     "cluster_of",
     "compare_evaluations",
     "computed_results",
+    "context_fault",
     "corpus_evidence",
     "current_gold",
     "declared_splits",
@@ -194,19 +217,26 @@ __all__ = [
     "grid_points",
     "has_gold",
     "haystack_system",
+    "heading_questions",
     "http_system",
+    "imported_rows",
     "is_right",
     "iter_rows",
     "langchain_system",
+    "language_fault",
     "leaderboard",
+    "level_lines",
     "llamaindex_system",
     "load_study",
     "load_testset",
+    "located",
     "moved_row",
     "names_splits",
     "objectives_of",
     "open_corpus",
     "pareto_front",
+    "plain_text",
+    "planned_splits",
     "pool_depth",
     "random_points",
     "ranking_search",
@@ -224,20 +254,26 @@ __all__ = [
     "retrieval_flows",
     "retrieval_row",
     "rgb_rows",
+    "row_record",
     "rows_fingerprint",
     "rows_of",
     "score_run",
     "slices",
     "split_clusters",
     "split_of",
+    "spread",
     "stage_names",
     "stale_rows",
     "study_of",
     "suite_rows",
     "summarise",
+    "synthesis_of",
     "trial_body",
     "trial_of",
     "trial_result",
+    "without_near_duplicates",
     "write_key",
+    "write_questions",
+    "write_rows",
     "write_sheet",
 ]

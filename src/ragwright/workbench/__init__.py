@@ -28,6 +28,7 @@ from ._sweeping import (
     stored_trials,
     variant_of,
 )
+from ._synthesis import Synthesizing, forecast_synthesis, import_testset, synthesize
 from ._workbench import Asking, Workbench
 
 __all__ = [
@@ -46,11 +47,14 @@ __all__ = [
     "SourceEntry",
     "SweepResult",
     "Sweeping",
+    "Synthesizing",
     "Workbench",
     "changed_settings",
     "doctor",
     "evaluate",
     "forecast_rows",
+    "forecast_synthesis",
+    "import_testset",
     "init_project",
     "judge_checks",
     "list_runs",
@@ -65,5 +69,6 @@ __all__ = [
     "rows_to_score",
     "run_sweep",
     "stored_trials",
+    "synthesize",
     "variant_of",
 ]

@@ -1,0 +1,159 @@
+"""`ragwright synth`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..core import ConfigError
+from ..experiment import Synthesis, write_rows
+from ..flow import RunSummary
+from ..workbench import (
+    Session,
+    Synthesizing,
+    Workbench,
+    forecast_synthesis,
+    import_testset,
+    synthesize,
+)
+from ._console import EXIT_UNTRUSTED, Console, fail, reported
+from ._options import (
+    HERE,
+    DryRun,
+    Jobs,
+    Json,
+    MaxCost,
+    NoCache,
+    Overrides,
+    Project,
+    Quiet,
+    Resume,
+    Seed,
+)
+from ._show import runner_line, show_forecast
+
+
+@reported
+def command(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="The testset to write (JSONL).")
+    ] = Path("testsets/synth.jsonl"),
+    questions: Annotated[int, typer.Option("-n", "--questions", min=1, help="How many.")] = 50,
+    kinds: Annotated[
+        str,
+        typer.Option(
+            "--kinds",
+            help="model, cloze, heading, separated by commas; without a model: cloze,heading.",
+        ),
+    ] = "",
+    per_chunk: Annotated[
+        int, typer.Option("--per-chunk", min=1, help="Most questions a model writes on a chunk.")
+    ] = 3,
+    levels: Annotated[
+        str, typer.Option("--levels", help="fact,extraction,style,idea; all where left out.")
+    ] = "",
+    personas: Annotated[
+        str, typer.Option("--personas", help="Readers with a gold answer of their own.")
+    ] = "",
+    model: Annotated[
+        str, typer.Option("--model", help="Chat model that writes; answer.model where left out.")
+    ] = "",
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", help="Take the rows of this file: locate gold, label, split."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
+    project: Project = HERE,
+    overrides: Overrides = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    resume: Resume = False,
+    no_cache: NoCache = False,
+    jobs: Jobs = None,
+    max_cost: MaxCost = None,
+    seed: Seed = 0,
+    dry_run: DryRun = False,
+) -> int:
+    """Make a testset from the indexed documents: by a model, offline, or from given rows."""
+    console = Console(quiet)
+    if output.exists() and not (force or dry_run or resume):
+        raise ConfigError(
+            "the testset is there already; nothing was changed",
+            where=str(output),
+            hint="choose another name, or --force to overwrite it, reviews included",
+        )
+    how = Synthesizing(
+        questions=questions,
+        kinds=_listed(kinds),
+        model=model,
+        levels=_listed(levels),
+        personas=_listed(personas),
+        per_chunk=per_chunk,
+        seed=seed,
+        resume=resume,
+    )
+    session = Session(
+        tuple(overrides or ()), jobs=jobs, reuse=not no_cache, max_cost=max_cost, seed=seed
+    )
+    with Workbench.open(project, session) as bench:
+        if dry_run:
+            forecast = forecast_synthesis(bench, how)
+            show_forecast(console, forecast, as_json)
+            console.remark("rejected questions are replaced from further chunks, which adds calls")
+            return 0
+        with console.progress(lambda: runner_line(bench.runner.progress)):
+            if source is not None:
+                made, run = import_testset(bench, source), None
+            else:
+                made, run = synthesize(bench, how)
+    if made.rows:
+        write_rows(made.rows, output)
+    _show(console, made, output, run, as_json)
+    if run is not None and run.reason is not None:
+        fail(run.reason)
+        console.remark("run it again with --resume to go on")
+        return EXIT_UNTRUSTED
+    return 0
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _show(
+    console: Console, made: Synthesis, output: Path, run: RunSummary | None, as_json: bool
+) -> None:
+    splits = dict.fromkeys(("tune", "confirm"), 0)
+    for row in made.rows:
+        name = str(row.metadata.get("split", ""))
+        splits[name] = splits.get(name, 0) + 1
+    if as_json:
+        told: dict[str, Any] = {
+            "testset": str(output),
+            "rows": len(made.rows),
+            "questions": made.questions,
+            "made": dict(made.made),
+            "rejected": dict(made.rejected),
+            "splits": splits,
+            "leak": list(made.leak_quartiles()),
+            "notes": list(made.notes),
+            "run": None if run is None else run.run,
+        }
+        console.json(told)
+        return
+    lines = [f"{made.questions} questions, {len(made.rows)} rows on {output}", "", "made"]
+    lines += [f"  {count:5}  {kind}" for kind, count in made.made.items()]
+    lines += ["rejected" if made.rejected else "rejected: none"]
+    lines += [f"  {count:5}  {reason}" for reason, count in made.rejected.items()]
+    lines.append("splits: " + ", ".join(f"{name} {count}" for name, count in splits.items()))
+    if quartiles := made.leak_quartiles():
+        least, first, middle, third, most = quartiles
+        lines.append(
+            "lexical leak (share of the chunk's rare words that the question repeats): "
+            f"least {least:.2f}, quarters {first:.2f} {middle:.2f} {third:.2f}, most {most:.2f}"
+        )
+    lines += [f"note: {note}" for note in made.notes]
+    console.result("\n".join(lines))
+    console.remark(f"look at the questions before you trust them: ragwright review {output}")
