@@ -8,24 +8,29 @@ from typing import Annotated
 import typer
 
 from ..core import ConfigError, TestsetError
-from ..experiment import Evaluation, agreed_labels, iter_rows, read_key, read_labels
+from ..experiment import Evaluation, ReviewKey, agreed_labels, iter_rows, read_key, read_labels
 from ..measure import calibrate
 from ..report import calibration_json, calibration_table
-from ..workbench import Session, Workbench
+from ..workbench import open_results, record_calibration
+from ._compare import RUN_HELP
 from ._console import Console, reported
 from ._options import HERE, Json, Output, Project, Seed
 
 
 @reported
 def command(
-    run: Annotated[str, typer.Argument(help="A run: its name, the beginning of it, or latest.")],
+    run: Annotated[str, typer.Argument(help=RUN_HELP)],
     labels: Annotated[
         list[Path],
         typer.Option("--labels", help="A filled sheet of `review`, one a person; or rows."),
     ],
-    key: Annotated[Path | None, typer.Option("--key", help="The key of the sheet.")] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option("--key", help="The key of the sheet; SHEET.key.json where it lies there."),
+    ] = None,
     system: Annotated[
-        str, typer.Option("--system", help="Name under which `review` was given the run.")
+        str,
+        typer.Option("--system", help="Which reviewed answers, where the run does not say it."),
     ] = "",
     measure: Annotated[
         str, typer.Option("--measure", help="Measure of the run; its only one where empty.")
@@ -33,6 +38,10 @@ def command(
     column: Annotated[
         str, typer.Option("--column", help="Column of the labels, in rows instead of a sheet.")
     ] = "",
+    record: Annotated[
+        bool,
+        typer.Option("--record/--no-record", help="Keep the outcome in calibrations/, for gates."),
+    ] = True,
     project: Project = HERE,
     as_json: Json = False,
     output: Output = None,
@@ -40,26 +49,39 @@ def command(
 ) -> None:
     """Hold a judge's scores against people: agreement, kappa, bias, and the corrected mean."""
     console = Console(output=output)
-    with Workbench.open(project, Session(seed=seed)) as bench:
-        evaluation = bench.results(run)
+    (evaluation,) = open_results(project, (run,), seed)
     name = measure or _only(evaluation)
+    scale = next((s.scale for s in evaluation.summaries if s.measure == name), None)
     scores = {
         result.row_id: score
         for result in evaluation.results
         for score in result.scores
         if score.measure == name
     }
-    if key is not None:
-        known = read_key(key)
-        marks = [mark for path in labels for mark in read_labels(path, known, path.stem)]
-        given = agreed_labels(marks, system or run, name)
-    else:
+    if not scores:
+        raise ConfigError(
+            f"the run did not take {name}",
+            where="--measure",
+            hint=f"name one of: {', '.join(s.measure for s in evaluation.summaries)}",
+        )
+    if column:
         given = _of_rows(labels, column)
-    found = calibrate(scores, given, seed=seed)
+    else:
+        known = read_key(key or _key_beside(labels))
+        marks = [mark for path in labels for mark in read_labels(path, known, path.stem)]
+        given = agreed_labels(marks, system or _system(run, evaluation, known), name)
+    found = calibrate(scores, given, seed=seed, scale=scale)
     if as_json:
         console.json({"run": evaluation.name, **calibration_json(found)})
     else:
         console.result(calibration_table(found))
+    if record:
+        path = record_calibration(project, evaluation, found, [str(path) for path in labels])
+        console.remark(
+            f"kept in {path}: put it under version control; `gate --calibrated` reads it"
+            if path
+            else "not kept: the file does not say which judge scored it"
+        )
 
 
 def _only(evaluation: Evaluation) -> str:
@@ -73,12 +95,39 @@ def _only(evaluation: Evaluation) -> str:
     return names[0]
 
 
+def _key_beside(labels: list[Path]) -> Path:
+    """The key of a sheet that nobody renamed; else an error that names the keys in sight."""
+    for path in labels:
+        own = path.with_suffix(".key.json")
+        if own.is_file():
+            return own
+    near = sorted({str(key) for path in labels for key in path.parent.glob("*.key.json")})
+    hint = f"--key {' or '.join(near)}" if near else "--key SHEET.key.json, which `review` wrote"
+    raise ConfigError(
+        "whose answers the sheet holds stands in its key, and none is named",
+        where="--labels",
+        hint=f"give {hint}; labels in a column of rows need no key: --column NAME",
+    )
+
+
+def _system(run: str, evaluation: Evaluation, key: ReviewKey) -> str:
+    """The reviewed answers that a run is about: its own, or those it judged again."""
+    known = list(dict.fromkeys(system for system, _ in key.answers.values()))
+    testset = str(evaluation.manifest.get("testset", ""))
+    for name in (evaluation.name, testset.removeprefix("run "), run):
+        if name in known:
+            return name
+    if len(known) == 1:
+        return known[0]
+    raise ConfigError(
+        f"the sheet holds answers of {len(known)} systems, and {evaluation.name} is none of them",
+        where="--system",
+        hint=f"name one of: {', '.join(known)}",
+    )
+
+
 def _of_rows(paths: list[Path], column: str) -> dict[str, float]:
     """Row id -> number in a column of rows."""
-    if not column:
-        raise ConfigError(
-            "labels without a key are rows", where="--labels", hint="name their --column"
-        )
     found: dict[str, float] = {}
     for path in paths:
         for row in iter_rows(path):

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Annotated
+import json
+from collections.abc import Hashable, Sequence
+from dataclasses import asdict
+from typing import Annotated, Any
 
 import typer
 
 from ..experiment import Evaluation, cluster_of, compare_evaluations
-from ..report import comparison_json, comparison_table
-from ..workbench import Session, Workbench
+from ..report import comparison_json, comparison_table, text_table
+from ..workbench import KnownRun, SettingChange, changed_settings, list_runs, open_results
 from ._console import Console, reported
 from ._options import HERE, Json, Output, Project, Seed
+
+RUN_HELP = "A run (latest, latest~1, a name, the beginning of an id), or a file of scores."
+"""How a run can be named wherever one is asked for."""
 
 
 @reported
 def command(
-    a: Annotated[str, typer.Argument(help="A run: its name, the beginning of it, or latest.")],
-    b: Annotated[str, typer.Argument(help="The run that the verdicts are about.")],
+    a: Annotated[str, typer.Argument(help=f"{RUN_HELP} Without any, runs are listed.")] = "",
+    b: Annotated[str, typer.Argument(help="Likewise; the verdicts are about this one.")] = "latest",
     cluster: Annotated[
         str,
         typer.Option("--cluster", help="Rows that share it are not independent: document, …"),
@@ -29,14 +34,23 @@ def command(
 ) -> None:
     """Compare two runs row by row: difference, interval, test, and what it would take to know."""
     console = Console(output=output)
-    with Workbench.open(project, Session(seed=seed)) as bench:
-        first, second = bench.results(a), bench.results(b)
+    if not a:
+        _show_runs(console, list_runs(project), as_json)
+        return
+    first, second = open_results(project, (a, b), seed)
     clusters = clusters_of((first, second), cluster) if cluster else None
     found = compare_evaluations(first, second, seed=seed, clusters=clusters)
+    changes = changed_settings(first, second)
     if as_json:
-        console.json({"a": first.name, "b": second.name, **comparison_json(found)})
-    else:
-        console.result(comparison_table(found, names=(first.name, second.name)))
+        told = {"a": first.name, "b": second.name, **comparison_json(found)}
+        console.json({**told, "settings": [asdict(change) for change in changes]})
+        return
+    lines = [comparison_table(found, names=(first.name, second.name))]
+    if changes:
+        lines.append(_changes_table(changes, (first.name, second.name)))
+    elif first.manifest and second.manifest:
+        lines.append("the settings of the two runs are the same")
+    console.result("\n\n".join(lines))
 
 
 def clusters_of(evaluations: tuple[Evaluation, ...], by: str) -> dict[str, Hashable]:
@@ -46,3 +60,31 @@ def clusters_of(evaluations: tuple[Evaluation, ...], by: str) -> dict[str, Hasha
         for evaluation in evaluations
         for result in evaluation.results
     }
+
+
+def _changes_table(changes: Sequence[SettingChange], names: tuple[str, str]) -> str:
+    rows = [["setting", *names]]
+    rows += [[change.key, _value(change.a), _value(change.b)] for change in changes]
+    return text_table(rows)
+
+
+def _value(value: Any, most: int = 40) -> str:
+    """A setting on one line; hashes and long texts by their beginning."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if len(text) >= 32 and set(text) <= set("0123456789abcdef"):
+        return text[:12]
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _show_runs(console: Console, runs: Sequence[KnownRun], as_json: bool) -> None:
+    if as_json:
+        console.json({"runs": [asdict(run) for run in runs]})
+    elif not runs:
+        console.result("no runs yet: run `ragwright eval` or `ragwright score`")
+    else:
+        rows = [["run", "name", "started", "testset", "measures", "state"]]
+        rows += [
+            [run.id, run.name, run.started, run.testset, ", ".join(run.measures), run.state]
+            for run in runs
+        ]
+        console.result(text_table(rows))

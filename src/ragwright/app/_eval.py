@@ -43,7 +43,11 @@ def command(
     folder = ProjectFolder(flags.project).require()
     rows = project_testset(folder, testset, split, rehearsal=flags.dry_run)
     how = Evaluating(
-        flags.resume or retry_errors, retry_errors, flags.seed, answers=not retrieval_only
+        flags.resume or retry_errors,
+        retry_errors,
+        flags.seed,
+        answers=not retrieval_only,
+        name=flags.name,
     )
     with Workbench.open(flags.project, flags.session(int(retry_errors))) as bench:
         if flags.dry_run:

@@ -25,6 +25,7 @@ from ._options import (
     Quiet,
     Repeat,
     Resume,
+    RunName,
     Seed,
 )
 
@@ -51,6 +52,7 @@ class MeasuringFlags:
     seed: Seed = 0
     repeat: Repeat = None
     dry_run: DryRun = False
+    name: RunName = ""
 
     @property
     def console(self) -> Console:

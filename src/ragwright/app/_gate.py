@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..experiment import compare_evaluations
-from ..measure import GateOptions, gate
+from ..experiment import Evaluation, compare_evaluations
+from ..measure import GateOptions, GateOutcome, gate
 from ..report import gate_json, gate_junit, gate_table
-from ..workbench import Session, Workbench
+from ..workbench import judge_checks, open_results
+from ._compare import RUN_HELP
 from ._console import EXIT_UNTRUSTED, Console, reported
 from ._options import HERE, Json, Output, Project, Seed
 
@@ -18,19 +20,40 @@ EXIT_FAILED = 100
 
 @reported
 def command(
-    run: Annotated[str, typer.Argument(help="A run: its name, the beginning of it, or latest.")],
+    run: Annotated[str, typer.Argument(help=RUN_HELP)],
     rules: Annotated[
         list[str],
         typer.Option(
             "--rule", help="nDCG@10>=0.7, or nDCG@10>=baseline-0.02 with --baseline; repeatable."
         ),
     ],
-    baseline: Annotated[str, typer.Option("--baseline", help="The run to be not worse than.")] = "",
+    baseline: Annotated[
+        str, typer.Option("--baseline", help="The run, or the file, to be not worse than.")
+    ] = "",
     floor: Annotated[
-        float, typer.Option("--floor", min=0, max=1, help="Least share of rows with a score.")
+        float,
+        typer.Option(
+            "--floor", min=0, max=1, help="Least share of rows with gold that has a score."
+        ),
     ] = 0.95,
     sure: Annotated[
         bool, typer.Option("--sure", help="The whole 95 % interval must clear a threshold.")
+    ] = False,
+    calibrated: Annotated[
+        bool,
+        typer.Option(
+            "--calibrated", help="Judged measures count only if people checked the judge."
+        ),
+    ] = False,
+    min_kappa: Annotated[
+        float | None,
+        typer.Option(
+            "--min-kappa", min=0, max=1, help="And agreed with it so far beyond chance (0.6)."
+        ),
+    ] = None,
+    corrected: Annotated[
+        bool,
+        typer.Option("--corrected", help="Thresholds are for the mean less the judge's bias."),
     ] = False,
     project: Project = HERE,
     as_json: Json = False,
@@ -38,16 +61,27 @@ def command(
     seed: Seed = 0,
 ) -> int:
     """Say whether a run may go out: exit code 0 passed, 100 failed, 101 cannot be trusted."""
-    console = Console(output=output)
-    with Workbench.open(project, Session(seed=seed)) as bench:
-        evaluation = bench.results(run)
-        other = bench.results(baseline) if baseline else None
-    against = None if other is None else compare_evaluations(other, evaluation, seed=seed)
-    outcome = gate(evaluation.summaries, rules, GateOptions(floor, sure), against=against)
+    options = GateOptions(floor, sure, calibrated, min_kappa, corrected)
+    evaluation, *others = open_results(project, [run, *([baseline] if baseline else [])], seed)
+    against = compare_evaluations(others[0], evaluation, seed=seed) if others else None
+    checked = None
+    if options.needs_people:
+        checked = judge_checks(project, evaluation, _measures(evaluation))
+    outcome = gate(evaluation.summaries, rules, options, against=against, checked=checked)
+    _show(Console(output=output), output, evaluation.name, outcome, as_json)
+    return {"passed": 0, "failed": EXIT_FAILED}.get(outcome.state, EXIT_UNTRUSTED)
+
+
+def _measures(evaluation: Evaluation) -> list[str]:
+    return [summary.measure for summary in evaluation.summaries]
+
+
+def _show(
+    console: Console, output: Path | None, run: str, outcome: GateOutcome, as_json: bool
+) -> None:
     if output is not None and output.suffix.lower() == ".xml":
         console.result(gate_junit(outcome).rstrip("\n"))
     elif as_json:
-        console.json({"run": evaluation.name, **gate_json(outcome)})
+        console.json({"run": run, **gate_json(outcome)})
     else:
         console.result(gate_table(outcome))
-    return {"passed": 0, "failed": EXIT_FAILED}.get(outcome.state, EXIT_UNTRUSTED)

@@ -21,6 +21,12 @@ Repeat = Annotated[
     int | None,
     typer.Option("--repeat", min=1, help="Independent judgments of each row (judge.repeat)."),
 ]
+RunName = Annotated[
+    str,
+    typer.Option(
+        "--name", help="Call the run so; several may have one name, the newest answers to it."
+    ),
+]
 Filters = Annotated[
     list[str] | None,
     typer.Option(

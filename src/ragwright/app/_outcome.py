@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core import Row
-from ..experiment import Evaluation, slices
-from ..measure import Summary, parse_measures
+from ..experiment import Evaluation, results_jsonl, slices
+from ..measure import Summary, on_scale, parse_measure
 from ..report import (
     rows_csv,
     rows_junit,
@@ -34,14 +34,17 @@ def show_evaluation(
 ) -> None:
     """An evaluation as a table, or as the suffix of the output file says.
 
-    ``.csv`` holds every row's scores, ``.summary.csv`` the means, ``.xml`` JUnit, ``.json`` the
+    ``.jsonl`` holds all that is known of every row, for `compare`, `gate` and `calibrate`;
+    ``.csv`` every row's scores, ``.summary.csv`` the means, ``.xml`` JUnit, ``.json`` the
     document that ``--json`` prints. Fields to slice by are read from ``rows``, else from the rows
     that the results keep.
     """
     rows = rows or [result.row for result in evaluation.results if result.row is not None]
     sliced = {field: _sliced(evaluation, rows, field) for field in by}
     name = "" if output is None else output.name.lower()
-    if name.endswith(".summary.csv"):
+    if name.endswith(".jsonl"):
+        console.result(results_jsonl(evaluation).rstrip("\n"))
+    elif name.endswith(".summary.csv"):
         console.result(summary_csv(evaluation.summaries).rstrip("\n"))
     elif name.endswith(".csv"):
         console.result(rows_csv(evaluation.results).rstrip("\n"))
@@ -63,7 +66,7 @@ def _sliced(
     evaluation: Evaluation, rows: Sequence[Row], field: str
 ) -> dict[str, Sequence[Summary]]:
     """Summaries of the rows that share a value of a field."""
-    measures = parse_measures(summary.measure for summary in evaluation.summaries)
+    measures = [on_scale(parse_measure(s.measure), s.scale) for s in evaluation.summaries]
     found = slices(evaluation.results, rows, field, measures)
     return {part.value: part.summaries for part in found}
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from ..core import TestsetError
 from ..experiment import blind_sheet, write_key, write_sheet
-from ..measure import parse_measures
-from ..workbench import Session, Workbench, rows_to_score
+from ..workbench import rows_to_review
 from ._console import Console, reported
 from ._options import HERE, Project, Quiet, Seed
 
@@ -28,15 +28,19 @@ def command(
     seed: Seed = 0,
 ) -> None:
     """Write a sheet on which people score answers blind; `calibrate` reads what they wrote."""
-    with Workbench.open(project, Session(seed=seed)) as bench:
-        systems = {name: rows_to_score(bench, name).rows for name in runs}
-    sheet, key = blind_sheet(systems, parse_measures(measures), seed=seed)
     secret = output.with_suffix(".key.json")
-    write_sheet(sheet, output)
+    for path in (output, secret):  # before anything is read: somebody's work may stand there
+        if path.exists():
+            raise TestsetError(
+                "the file is there already; nothing was changed",
+                where=str(path),
+                hint="choose another name with -o, or move the file away",
+            )
+    systems, wanted, rubrics = rows_to_review(project, runs, measures)
+    sheet, key = blind_sheet(systems, wanted, seed=seed, rubrics=rubrics)
     write_key(key, secret)
+    write_sheet(sheet, output)
     console = Console(quiet)
     console.result(f"{len(sheet.items)} answers on {output}")
     console.remark(f"which answer is whose: {secret} (keep it from those who score)")
-    console.remark(
-        f"then: ragwright calibrate RUN --labels {output} --key {secret} --system {runs[0]}"
-    )
+    console.remark(f"then: ragwright calibrate RUN --labels {output} --key {secret}")

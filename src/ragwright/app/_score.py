@@ -66,6 +66,7 @@ def _offline(flags: MeasuringFlags) -> None:
         "--set": flags.overrides,
         "--repeat": flags.repeat is not None,
         "--resume": flags.resume,
+        "--name": flags.name,
     }
     useless = [flag for flag, said in given.items() if said]
     if useless:
@@ -96,7 +97,7 @@ def _in_project(flags: MeasuringFlags, rows: str, measures: str) -> tuple[Evalua
         Workbench.open(flags.project, flags.session()) as bench,
         console.progress(lambda: runner_line(bench.runner.progress)),
     ):
-        how = Evaluating(flags.resume, seed=flags.seed)
+        how = Evaluating(flags.resume, seed=flags.seed, name=flags.name)
         evaluation, summary = bench.score(rows, measures, how)
     if summary.reason is not None:
         fail(summary.reason)

@@ -13,10 +13,14 @@ from statistics import median_low
 from typing import Any
 
 from ..core import Row, TestsetError, text_hash
-from ..measure import Measure
+from ..measure import Measure, Rubric, on_rubric_scales, rubrics_of
 from ._records import records_of
 
 _SHOWN = ("user_input", "reference", "retrieved_contexts", "response")
+_LEVELS = "levels"
+_UNLIKE = frozenset({"JudgedPrecision"})
+"""Measures whose rubric is about a passage, and not about what people score."""
+
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _HEADER = re.compile(r"(?P<name>.+?)(?: \((?P<low>-?\d+)-(?P<high>-?\d+)\))?")
 _TABLES = {".csv": ",", ".tsv": "\t"}
@@ -27,8 +31,9 @@ class Sheet:
     """What the people see: items without system names, and what to score them by.
 
     Attributes:
-        items: One object an answer, in shuffled order: ``item``, what is shown, one empty field
-            a measure (its scale in the name), ``comment``.
+        items: One object an answer, in shuffled order: ``item``, what is shown, ``levels`` (what
+            each score of each measure stands for, a line each), one empty field a measure (its
+            scale in the name), ``comment``.
         columns: Names of the fields to fill in, ``Faithfulness (1-5)``, in order.
     """
 
@@ -57,7 +62,11 @@ class Label:
 
 
 def blind_sheet(
-    systems: Mapping[str, Iterable[Row]], measures: Sequence[Measure], *, seed: int = 0
+    systems: Mapping[str, Iterable[Row]],
+    measures: Sequence[Measure],
+    *,
+    seed: int = 0,
+    rubrics: Mapping[str, Rubric] | None = None,
 ) -> tuple[Sheet, ReviewKey]:
     """A sheet of all answers of all systems in one shuffled order, and its key.
 
@@ -68,11 +77,15 @@ def blind_sheet(
         systems: Name of a system -> rows with its answers.
         measures: What to score; each must have whole numbers at both ends of its scale.
         seed: Seed of the order.
+        rubrics: Rubrics of one's own, beside the shipped ones; people score by the levels that the
+            judge is told.
 
     Raises:
         TestsetError: No answer, a row twice in a system, or a measure without a scale.
     """
+    measures = on_rubric_scales(measures, rubrics or {})
     columns = tuple(_column(measure) for measure in measures)
+    levels = "\n\n".join(_levels(measure, rubrics or {}) for measure in measures)
     found: dict[str, tuple[str, Row]] = {}
     for system, rows in systems.items():
         for row in rows:
@@ -92,7 +105,8 @@ def blind_sheet(
         item = f"{number:0{width}}"
         answers[item] = (system, row.id)
         shown = {name: getattr(row, name) for name in _SHOWN if getattr(row, name)}
-        items.append({"item": item, **shown, **dict.fromkeys(columns, ""), "comment": ""})
+        empty = {**dict.fromkeys(columns, ""), "comment": ""}
+        items.append({"item": item, **shown, _LEVELS: levels, **empty})
     key = ReviewKey(answers, tuple(map(str, measures)), seed)
     return Sheet(tuple(items), columns), key
 
@@ -102,26 +116,33 @@ def write_sheet(sheet: Sheet, path: str | Path) -> None:
 
     In tables, passages are numbered below each other, and a text that a spreadsheet would take
     for a formula gets an apostrophe before it.
+
+    Raises:
+        TestsetError: The file is there already: a sheet that somebody filled in is never lost.
     """
     target = Path(path)
     if target.suffix.lower() not in _TABLES:
         lines = [json.dumps(item, ensure_ascii=False) for item in sheet.items]
-        target.write_text("\n".join(lines) + "\n", "utf-8")
+        _write_new(target, "\n".join(lines) + "\n")
         return
-    names = ["item", *_SHOWN, *sheet.columns, "comment"]
+    names = ["item", *_SHOWN, _LEVELS, *sheet.columns, "comment"]
     names = [name for name in names if any(name in item for item in sheet.items)]
     out = io.StringIO()
     writer = csv.writer(out, delimiter=_TABLES[target.suffix.lower()])
     writer.writerow(names)
     for item in sheet.items:
         writer.writerow([_cell(item.get(name, "")) for name in names])
-    target.write_text(out.getvalue(), "utf-8-sig", newline="")
+    _write_new(target, out.getvalue(), "utf-8-sig")
 
 
 def write_key(key: ReviewKey, path: str | Path) -> None:
-    """Write a key as JSON; do not give it to the reviewers."""
+    """Write a key as JSON; do not give it to the reviewers.
+
+    Raises:
+        TestsetError: The file is there already: without its key a sheet is worth nothing.
+    """
     body = {"seed": key.seed, "measures": list(key.measures), "answers": dict(key.answers)}
-    Path(path).write_text(json.dumps(body, ensure_ascii=False, indent=1) + "\n", "utf-8")
+    _write_new(Path(path), json.dumps(body, ensure_ascii=False, indent=1) + "\n")
 
 
 def read_key(path: str | Path) -> ReviewKey:
@@ -186,6 +207,29 @@ def agreed_labels(labels: Iterable[Label], system: str, measure: str) -> dict[st
     return {row: median_low(values) for row, values in found.items()}
 
 
+def _levels(measure: Measure, own: Mapping[str, Rubric]) -> str:
+    """What the scores of a measure stand for: the lines of its rubric, or what it measures."""
+    rubrics = () if measure.name in _UNLIKE else rubrics_of(measure, own)
+    head = _column(measure)
+    if len(rubrics) != 1:
+        return f"{head}: {measure.definition.summary}"
+    rubric = rubrics[0]
+    lines = [f"{level}: {rubric.levels[level].strip()}" for level in sorted(rubric.levels, key=int)]
+    return "\n".join([f"{head}: {' '.join(rubric.task.split())}", *lines])
+
+
+def _write_new(path: Path, text: str, encoding: str = "utf-8") -> None:
+    try:
+        with path.open("x", encoding=encoding, newline="") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise TestsetError(
+            "the file is there already; nothing was changed",
+            where=str(path),
+            hint="choose another name, or move the file away",
+        ) from error
+
+
 def _column(measure: Measure) -> str:
     low, high = measure.definition.low, measure.definition.high
     if high is None or low != round(low) or high != round(high):
@@ -212,7 +256,7 @@ def _values(record: Mapping[str, Any], key: ReviewKey, where: str) -> dict[str, 
     """The scores in one line, by measure."""
     found = {}
     for column, cell in record.items():
-        if column in {"item", "comment", "rater", *_SHOWN}:
+        if column in {"item", "comment", "rater", _LEVELS, *_SHOWN}:
             continue
         match = _HEADER.fullmatch(column)
         if match is None or match["name"] not in key.measures or match["low"] is None:

@@ -14,7 +14,7 @@ from typing import Any
 from ..core import StoreError, canonical_json, value_hash
 from ._writer import Database, Writer, one_of, scrub
 
-_VERSION = 1
+_VERSION = 2  # 2 has names; what a store of version 1 lacks is made when it is opened
 _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS runs (
         run TEXT PRIMARY KEY,
@@ -41,13 +41,17 @@ _SCHEMA = (
         row TEXT NOT NULL,
         PRIMARY KEY (source, run, row)
     ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS names (
+        run TEXT PRIMARY KEY,
+        name TEXT NOT NULL
+    ) WITHOUT ROWID""",
     "CREATE INDEX IF NOT EXISTS runs_by_hash ON runs (kind, hash, started)",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run as stored: its name, what was run, and how it ended."""
+    """A run as stored: its id, what was run, how it ended, and what a person calls it."""
 
     id: str
     kind: str
@@ -55,6 +59,7 @@ class Run:
     state: str
     started: float
     ended: float | None
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +197,21 @@ class Runs:
     def list(self, kind: str | None = None) -> Sequence[Run]:
         """Runs, oldest first."""
         rows = self._reader.execute(
-            "SELECT run, kind, manifest, state, started, ended FROM runs "
-            "WHERE ? IS NULL OR kind = ? ORDER BY started, run",
+            "SELECT run, kind, manifest, state, started, ended, coalesce(name, '') FROM runs "
+            "LEFT JOIN names USING (run) WHERE ? IS NULL OR kind = ? ORDER BY started, run",
             (kind, kind),
         )
-        return [Run(r[0], r[1], json.loads(r[2]), r[3], r[4], r[5]) for r in rows]
+        return [Run(r[0], r[1], json.loads(r[2]), *r[3:]) for r in rows]
+
+    def name(self, run: str, name: str) -> None:
+        """Call a run by a name; several may have the same one, empty takes it away."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM names WHERE run = ?", (run,))
+            if name:
+                connection.execute("INSERT INTO names (run, name) VALUES (?, ?)", (run, name))
+
+        self._writer.call(work)
 
     def rows(self, run: str) -> Iterator[RunRow]:
         """Rows of a run in the order of their input, as they stood when reading began."""
@@ -228,6 +243,10 @@ class Runs:
                     "SELECT rows.run, rows.row FROM rows JOIN runs USING (run) WHERE scope = ?",
                     (scope or "",),
                 ).fetchall()
+                connection.execute(
+                    "DELETE FROM names WHERE run IN (SELECT run FROM runs WHERE scope = ?)",
+                    (scope or "",),
+                )
                 connection.execute("DELETE FROM runs WHERE scope = ?", (scope or "",))
             connection.executemany("DELETE FROM rows WHERE run = ? AND row = ?", found)
             connection.executemany("DELETE FROM row_sources WHERE run = ? AND row = ?", found)

@@ -22,11 +22,11 @@ from ._gate import (
 )
 from ._judge import judge
 from ._judge_call import JudgeCall, Judged, asked, object_schema, schema_text
-from ._judged import on_rubric_scales, rubrics_of
+from ._judged import on_rubric_scales, rubric_names, rubrics_of
 from ._measure import Measure, on_scale, parse_measure, parse_measures
 from ._reply import ReplyForm, ordered, read_object, text_of
 from ._retrieval import retrieval_scores
-from ._rubric import Rubric, load_rubrics, shipped_rubrics
+from ._rubric import Rubric, load_rubrics, prompts_fingerprint, shipped_rubrics
 from ._score import check_setup, score_row, score_rows
 from ._setup import MeasureSetup
 from ._spread import FlipRate, JudgeSpread, flip_rate, judge_spread
@@ -83,10 +83,12 @@ __all__ = [
     "parse_measure",
     "parse_measures",
     "parse_rule",
+    "prompts_fingerprint",
     "qa_distances",
     "ranking_measures",
     "read_object",
     "retrieval_scores",
+    "rubric_names",
     "rubrics_of",
     "schema_text",
     "score_row",

@@ -106,8 +106,7 @@ def calibrate(
     ends = None if scale is None else scale.ends
     _check_labels(names[0], labels, scale)
     valued = {key: score.value for key, score in scores.items() if score.value is not None}
-    both = [key for key in valued if key in labels]
-    if not both:
+    if not (both := [key for key in valued if key in labels]):
         raise MeasureError(
             f"no labelled row has a score of {names[0]}", hint="label rows of the run itself"
         )
@@ -116,7 +115,7 @@ def calibrate(
     rest: Values = np.array([v for key, v in valued.items() if key not in labels], np.float64)
     levels = _levels(judge, human)
     same = int(np.count_nonzero(judge == human))
-    pointed = Estimate(same / len(both), *clopper_pearson(same, len(both))) if levels else None
+    equal = Estimate(same / len(both), *clopper_pearson(same, len(both)))
     kappa, weighted = _kappas(human, judge, levels, seed) if levels else (Estimate(), Estimate())
     return Calibration(
         measure=names[0],
@@ -124,7 +123,7 @@ def calibrate(
         unscored=sum(key in labels and key not in valued for key in scores),
         unlabelled=len(rest),
         unknown=sum(key not in scores for key in labels),
-        agreement=pointed or Estimate(),
+        agreement=equal if levels else Estimate(),
         kappa=kappa,
         weighted_kappa=weighted,
         bias=_mean(judge - human, seed, _width(scale)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from ..core import MeasureError, option
@@ -81,13 +81,15 @@ class JudgeCheck:
         n: Rows with both a score and a label.
         kappa: Agreement beyond chance; with quadratic weights on scales of more than two points.
         bias: Mean of judge minus people.
-        why_not: Why there is no calibration to rely on, and what to do; empty where there is one.
+        why_not: Why there is no calibration to rely on; empty where there is one.
+        hint: What to do about it.
     """
 
     n: int = 0
     kappa: Estimate = Estimate()
     bias: Estimate = Estimate()
     why_not: str = ""
+    hint: str = ""
 
 
 def judge_check(found: Calibration) -> JudgeCheck:
@@ -99,13 +101,14 @@ def judge_check(found: Calibration) -> JudgeCheck:
 
 @dataclass(frozen=True, slots=True)
 class GateCheck:
-    """What became of one rule, and why."""
+    """What became of one rule, and why; ``hint`` says what to do, where that is known."""
 
     rule: str
     measure: str
     state: GateState
     reason: str
     value: float | None = None
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +202,8 @@ def gate(
             judge = (checked or {}).get(str(rule.measure), _UNCHECKED)
         doubt = "" if judge is None else _doubt(judge, chosen)
         if doubt:
-            checks.append(_check(rule, "untrusted", doubt))
+            hint = "" if judge is None else judge.hint
+            checks.append(replace(_check(rule, "untrusted", doubt), hint=hint))
         elif rule.margin is None:
             checks.append(_threshold(rule, by_name, chosen, judge))
         else:

@@ -47,7 +47,7 @@ def check_rubric(measure: Measure, setup: MeasureSetup) -> None:
             one but not its scale.
     """
     if measure.definition.kind == "judged":
-        for name in _rubrics_of(measure):
+        for name in rubric_names(measure):
             find_rubric(name, setup.rubrics)
 
 
@@ -65,21 +65,22 @@ def on_rubric_scales(
 
 
 def rubrics_of(measure: Measure, own: Mapping[str, Rubric]) -> tuple[Rubric, ...]:
-    """The rubrics that a judged measure asks by; none for other measures, and for those of flows.
+    """The rubrics of :func:`rubric_names`; none for measures that are not judged.
 
     Raises:
         MeasureError: There is no rubric of that name.
     """
     if measure.definition.kind != "judged":
         return ()
-    return tuple(find_rubric(name, own) for name in _rubrics_of(measure))
+    return tuple(find_rubric(name, own) for name in rubric_names(measure))
 
 
 def _scale(rubric: Rubric) -> MeasureScale:
     return MeasureScale(*rubric.scale, rubric.higher_is_better)
 
 
-def _rubrics_of(measure: Measure) -> tuple[str, ...]:
+def rubric_names(measure: Measure) -> tuple[str, ...]:
+    """Names of the rubrics that a judged measure asks by; none for those made of flows."""
     if measure.name == "Comprehensive":
         return _LIKERT[:3] if measure.parameter == "nogold" else _LIKERT
     if measure.name in _NO_RUBRIC:
@@ -90,7 +91,7 @@ def _rubrics_of(measure: Measure) -> tuple[str, ...]:
 
 
 def _rubric(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
-    (name,) = _rubrics_of(measure)
+    (name,) = rubric_names(measure)
     return (yield from by_rubric(row, find_rubric(name, setup.rubrics), setup, sample))
 
 
@@ -99,7 +100,7 @@ def _comprehensive(row: Row, measure: Measure, setup: MeasureSetup, sample: int)
 
     Asked beside these measures themselves it costs nothing: equal requests are one call.
     """
-    names = _rubrics_of(measure)
+    names = rubric_names(measure)
     flows = [by_rubric(row, find_rubric(name, setup.rubrics), setup, sample) for name in names]
     outcomes = yield from gather(flows, settle=True)
     scores = [settled(outcome) for outcome in outcomes]

@@ -172,7 +172,8 @@ def gate_table(outcome: GateOutcome) -> str:
     """Each rule with what became of it, the outcome last."""
     rows = [["rule", "outcome", "because"]]
     rows += [[check.rule, check.state, check.reason] for check in outcome.checks]
-    return f"{text_table(rows)}\ngate: {outcome.state}"
+    hints = dict.fromkeys(f"to do: {check.hint}" for check in outcome.checks if check.hint)
+    return "\n".join([text_table(rows), *hints, f"gate: {outcome.state}"])
 
 
 def calibration_table(found: Calibration) -> str:

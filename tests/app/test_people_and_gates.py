@@ -1,0 +1,288 @@
+"""Judges, people, gates and runs by name, from the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragwright.testing import ScriptedServer
+
+RUBRIC = """
+name: polite
+summary: How polite the answer is.
+task: Say whether the answer is polite.
+needs: [response]
+scale: [1, 3]
+levels: {1: It is rude., 2: It is dry., 3: It is polite.}
+high_example: {response: Thank you., reasoning: It thanks., score: 3}
+low_example: {response: Go away., reasoning: It sends away., score: 1}
+"""
+ROWS = [
+    {
+        "id": f"q{at}",
+        "user_input": f"What is number {at}?",
+        "response": f"It is {'kindly ' if at % 3 else ''}{at}.",
+        "reference": f"It is {at}.",
+        "retrieved_contexts": [f"Number {at}."],
+    }
+    for at in range(12)
+]
+
+
+def ran(folder: Path, *words: str, code: int = 0) -> tuple[str, str]:
+    """Standard output and standard error of a command in a folder."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "from ragwright.app import main; main()", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "120"},
+    )
+    assert done.returncode == code, done.stderr + done.stdout
+    return done.stdout, done.stderr
+
+
+def told(folder: Path, *words: str, code: int = 0) -> Any:
+    return json.loads(ran(folder, *words, "--json", code=code)[0])
+
+
+def judged(body: dict[str, Any]) -> str:
+    """A judge that sees kindness, and is a point too kind for everything else."""
+    asked = json.dumps(body["messages"][-1])
+    return json.dumps({"reasoning": "Seen.", "score": 3 if "kindly" in asked else 2})
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer(lambda request: judged(request.body)) as scripted:
+        yield scripted
+
+
+def project_in(folder: Path, server: ScriptedServer) -> Path:
+    (folder / "rubrics").mkdir()
+    (folder / "rubrics" / "polite.yaml").write_text(RUBRIC)
+    (folder / "ragwright.yaml").write_text(
+        f"sources: [docs]\njudge: {{model: '{server.url}#judge'}}\n"
+    )
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path, server: ScriptedServer) -> Path:
+    return project_in(tmp_path, server)
+
+
+def filled_sheet(path: Path, column: str, rude: str = "1") -> None:
+    """What a person does: kind answers get 3, the others ``rude``."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({**row, column: "3" if "kindly" in row["response"] else rude})
+
+
+def test_a_rubrics_own_scale_stands_wherever_its_scores_do(project: Path) -> None:
+    shown, _ = ran(project, "score", "rows.jsonl", "--measures", "Rubric(polite)", "--name", "one")
+    assert "Rubric(polite) (1-3)" in shown
+    assert "1: 0, 2: 4, 3: 8" in shown  # the histogram has every point of the scale
+    found = told(project, "score", "rows.jsonl", "--measures", "Rubric(polite)")
+    scale = found["measures"]["Rubric(polite)"]["scale"]
+    assert scale == {"low": 1, "high": 3, "higher_is_better": True}
+    compared, _ = ran(project, "compare", "one", "latest")
+    assert "Rubric(polite) (1-3)" in compared
+    _, error = ran(project, "gate", "one", "--rule", "Rubric(polite)>=4", code=1)
+    assert "from 1 to 3" in error
+    ran(project, "gate", "one", "--rule", "Rubric(polite)>=2.5")
+    ran(project, "score", "rows.jsonl", "--measures", "Rubric(polite)", "-o", "out.jsonl")
+    read_back, _ = ran(project, "compare", "one", "out.jsonl")
+    assert "Rubric(polite) (1-3)" in read_back
+
+
+def test_a_gate_wants_a_judge_that_people_checked(project: Path) -> None:
+    measures = ("--measures", "Rubric(polite)")
+    run = told(project, "score", "rows.jsonl", *measures)["run"]
+    gate = ("gate", run, "--rule", "Rubric(polite)>=2", "--calibrated")
+    shown, _ = ran(project, *gate, code=101)
+    assert "its judge was never held" in shown
+    assert f"ragwright review {run} --measures 'Rubric(polite)'" in shown
+
+    ran(project, "review", run, *measures, "-o", "sheet.csv")
+    filled_sheet(project / "sheet.csv", "Rubric(polite) (1-3)")
+    _, remark = ran(project, "calibrate", run, "--labels", "sheet.csv")  # the key lies beside it
+    assert "calibrations/Rubric-polite-" in remark
+    (kept,) = (project / "calibrations").glob("*.json")
+    body = json.loads(kept.read_text())
+    assert body["identity"]["measure"] == "Rubric(polite)"
+    assert body["identity"]["judge"]["model"].endswith("#judge")
+    assert len(body["identity"]["rubrics"]["polite"]) == 32
+    (outcome,) = body["outcomes"]
+    assert (outcome["n"], outcome["run"]) == (12, run)
+    assert outcome["bias"][0] == pytest.approx(1 / 3, abs=1e-4)
+    ran(project, *gate)
+    ran(project, *gate, "--min-kappa", "0.5")
+    short, _ = ran(project, *gate, "--min-kappa", "0.99", code=101)
+    assert "0.99 is due" in short
+    # The judge gives 2.67, people 2.33: only the raw mean clears 2.5.
+    ran(project, "gate", run, "--rule", "Rubric(polite)>=2.5")
+    corrected, _ = ran(
+        project, "gate", run, "--rule", "Rubric(polite)>=2.5", "--corrected", code=100
+    )
+    assert "mean less the judge's bias (+0.3333 over 12 rows) 2.3333" in corrected
+
+    again = told(project, "score", run, *measures)["run"]
+    ran(project, "gate", again, "--rule", "Rubric(polite)>=2", "--calibrated")
+    ran(project, "calibrate", again, "--labels", "sheet.csv")  # the answers of `run`, it knows
+    assert len(json.loads(kept.read_text())["outcomes"]) == 2
+
+    (project / "rubrics" / "polite.yaml").write_text(RUBRIC.replace("dry", "curt"))
+    ran(project, "score", "rows.jsonl", *measures)
+    other, _ = ran(
+        project, "gate", "latest", "--rule", "Rubric(polite)>=2", "--calibrated", code=101
+    )
+    assert "rubrics.polite" in other
+
+
+def test_nobody_loses_what_he_wrote_and_everybody_sees_the_levels(project: Path) -> None:
+    words = ("review", "rows.jsonl", "--measures", "Rubric(polite),Contains,Faithfulness")
+    ran(project, *words, "-o", "sheet.csv")
+    with (project / "sheet.csv").open(encoding="utf-8-sig", newline="") as file:
+        first = next(iter(csv.DictReader(file)))
+    lines = first["levels"].splitlines()
+    assert {"1: It is rude.", "2: It is dry.", "3: It is polite."} <= set(lines)
+    assert any(line.startswith("Faithfulness (1-5): ") for line in lines)
+    assert sum(line.startswith("5: ") for line in lines) == 1
+    filled_sheet(project / "sheet.csv", "Rubric(polite) (1-3)")
+    before = (project / "sheet.csv").read_bytes()
+    _, error = ran(project, *words, "-o", "sheet.csv", code=1)
+    assert "nothing was changed" in error
+    (project / "sheet.csv").rename(project / "ada.csv")
+    _, error = ran(project, *words, "-o", "sheet.csv", code=1)  # its key is still there
+    assert "sheet.key.json" in error
+    assert (project / "ada.csv").read_bytes() == before
+    ran(project, "score", "rows.jsonl", "--measures", "Rubric(polite)")
+    _, error = ran(project, "calibrate", "latest", "--labels", "ada.csv", code=1)
+    assert "--key sheet.key.json" in error
+    filled_sheet(project / "ada.csv", "Rubric(polite) (1-3)", rude="4")
+    _, error = ran(
+        project, "calibrate", "latest", "--labels", "ada.csv", "--key", "sheet.key.json", code=1
+    )
+    assert "no whole number from 1 to 3" in error
+
+
+def test_runs_are_listed_named_and_counted_back(project: Path) -> None:
+    first = told(project, "score", "rows.jsonl", "--measures", "Contains", "--name", "main")["run"]
+    second = told(project, "score", "rows.jsonl", "--measures", "TokenF1", "--name", "main")["run"]
+    ids = [run["id"] for run in told(project, "compare")["runs"]]
+    assert ids == [second, first]
+    shown, _ = ran(project, "compare")
+    assert "main" in shown
+    assert "rows.jsonl" in shown
+    for name, run in (("main", second), ("main~1", first), ("latest~1", first), (first, first)):
+        rule = "Contains>=0.1" if run == first else "TokenF1>=0.1"
+        assert told(project, "gate", name, "--rule", rule)["run"] == run
+    _, error = ran(project, "compare", "nobody", code=1)
+    for said in (first, second, "main", "rows.jsonl", "TokenF1"):
+        assert said in error
+    _, error = ran(project, "gate", "main~2", "--rule", "Contains>=0.1", code=1)
+    assert "only 2 runs answer to 'main'" in error
+    _, error = ran(project, "score", "rows.jsonl", "--name", "latest", code=1)
+    assert "cannot be the name of a run" in error
+
+
+def test_a_comparison_says_what_moved_and_which_settings_differ(project: Path) -> None:
+    ran(project, "score", "rows.jsonl", "--measures", "Rubric(polite)", "--name", "before")
+    silent = [{**row, "abstained": row["id"] in ("q1", "q5")} for row in ROWS]
+    (project / "silent.jsonl").write_text("\n".join(map(json.dumps, silent)))
+    ran(
+        project,
+        *("score", "silent.jsonl", "--measures", "Rubric(polite)"),
+        *("--set", "judge.temperature=0.5"),
+    )
+    shown, _ = ran(project, "compare", "before", "latest")
+    assert "scored -> abstained in 2 rows: q1, q5" in shown
+    line = next(line for line in shown.splitlines() if line.startswith("judge.temperature"))
+    assert line.split()[1:] == ["0.0", "0.5"]
+    found = told(project, "compare", "before", "latest")
+    assert found["measures"]["Rubric(polite)"]["moved"] == {"scored -> abstained": ["q1", "q5"]}
+    assert {"key": "judge.temperature", "a": 0.0, "b": 0.5} in found["settings"]
+    assert "the same" in ran(project, "compare", "latest", "latest")[0]
+
+
+def test_files_are_compared_and_held_to_rules_without_a_project(tmp_path: Path) -> None:
+    (tmp_path / "old.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+    worse = [{**row, "response": "Who knows?"} for row in ROWS]
+    (tmp_path / "new.jsonl").write_text("\n".join(map(json.dumps, worse)))
+    for name in ("old", "new"):
+        for kind in ("results.jsonl", "csv"):
+            ran(
+                tmp_path,
+                *("score", f"{name}.jsonl", "--measures", "TokenF1", "-o", f"{name}.{kind}"),
+            )
+    for a, b in (("old.results.jsonl", "new.results.jsonl"), ("old.csv", "new.results.jsonl")):
+        found = told(tmp_path, "compare", a, b)
+        assert found["measures"]["TokenF1"]["verdict"] == "worse"
+        ran(tmp_path, "gate", a, "--rule", "TokenF1>=0.5")
+        ran(tmp_path, "gate", b, "--rule", "TokenF1>=baseline-0.1", "--baseline", a, code=100)
+    wide = [{"id": row["id"], "TokenF1": 0.5, "note": "x"} for row in ROWS]
+    (tmp_path / "wide.jsonl").write_text("\n".join(map(json.dumps, wide)))
+    assert told(tmp_path, "compare", "wide.jsonl", "old.csv")["measures"]["TokenF1"]["n"] == 12
+    (tmp_path / "ratio.jsonl").write_text(json.dumps({"id": "q1", "Faithfulness": 0.8}))
+    _, error = ran(tmp_path, "compare", "ratio.jsonl", "wide.jsonl", code=1)
+    assert "off the scale of Faithfulness (1-5)" in error
+    _, error = ran(tmp_path, "compare", "old.jsonl", "new.jsonl", code=1)
+    assert "holds no scores" in error
+    _, error = ran(tmp_path, "compare", "missing.jsonl", "new.jsonl", code=1)
+    assert "there is no ragwright.yaml here" in error
+    assert not (tmp_path / ".ragwright").exists()
+
+
+def test_rows_without_gold_do_not_close_a_gate_and_silence_does(tmp_path: Path) -> None:
+    rows = [dict(row) for row in ROWS * 10]
+    for at, row in enumerate(rows):
+        row |= {"id": f"r{at}", "reference": row["reference"] if at >= 10 else ""}
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    found = told(tmp_path, "score", "rows.jsonl", "--measures", "TokenF1")["measures"]["TokenF1"]
+    assert (found["n"], found["no_gold"], found["coverage"]) == (110, 10, 1.0)
+    ran(tmp_path, "score", "rows.jsonl", "--measures", "TokenF1", "-o", "out.jsonl")
+    shown, _ = ran(tmp_path, "gate", "out.jsonl", "--rule", "TokenF1>=0.5")
+    assert "over 110 rows" in shown
+    assert "10 without gold left out" in shown
+    # The same rows, with ten answers held back: they keep their gold, and count as missing.
+    quiet = [row | {"abstained": 10 <= at < 20} for at, row in enumerate(rows)]
+    (tmp_path / "quiet.jsonl").write_text("\n".join(map(json.dumps, quiet)))
+    ran(tmp_path, "score", "quiet.jsonl", "--measures", "TokenF1", "-o", "quiet.out.jsonl")
+    held, _ = ran(tmp_path, "gate", "quiet.out.jsonl", "--rule", "TokenF1>=0.5", code=101)
+    assert "(abstained 10)" in held
+
+
+def test_pairwise_shows_the_judges_spread_and_its_flips_apart(tmp_path: Path) -> None:
+    def wavers(body: dict[str, Any]) -> str:
+        """Prefers what stands first, and says 5 or 4 by turns for one and the same text."""
+        text = json.dumps(body["messages"][-1])
+        first = text.find("It is") < text.find("kindly") or "kindly" not in text
+        seen[text] = seen.get(text, 0) + 1
+        return json.dumps({"reasoning": "So.", "score": (5 if first else 3) - seen[text] % 2})
+
+    seen: dict[str, int] = {}
+    with ScriptedServer(lambda request: wavers(request.body)) as scripted:
+        folder = project_in(tmp_path, scripted)
+        shown, _ = ran(
+            folder, "score", "rows.jsonl", "--measures", "Pairwise", "--repeat", "2", "-j", "1"
+        )
+        calls = len(scripted.requests)
+    assert calls == 12 * 2 * 2  # rows, orders, repeats
+    assert "Pairwise (1-5)" in shown
+    assert "two judgments of one row differ by" in shown
+    assert "rows the score hangs on the order" in shown
