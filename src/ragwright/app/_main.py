@@ -25,6 +25,7 @@ COMMANDS = {
     "know.",
     "gate": "Say whether a run may go out: exit code 0 passed, 100 failed, 101 cannot be trusted.",
     "synth": "Make a testset from the indexed documents: by a model, offline, or from given rows.",
+    "diagnose": "Say which stage loses points: each one is done right in turn, row by row.",
     "review": "Write a sheet on which people score answers blind; `calibrate` reads what they "
     "wrote.",
     "calibrate": "Hold a judge's scores against people: agreement, kappa, bias, and the corrected "

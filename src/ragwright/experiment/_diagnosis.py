@@ -78,7 +78,7 @@ class Diagnosis:
         context: The answer against the same question without passages, where asked for.
         known: Share of rows that are right without passages.
         notes: What the reader should know.
-        parts: The same for each value of the field it was sliced by.
+        parts: ``field = value`` -> the same for the rows that have it.
     """
 
     name: str
@@ -139,10 +139,10 @@ def diagnosis_by(
         for value in _values(row, by):
             groups.setdefault(value, []).append(row)
     parts = {
-        value: diagnosis_of(groups[value], measures, stages, name=f"{by} = {value}", seed=seed)
+        f"{by} = {value}": diagnosis_of(groups[value], measures, stages, name=value, seed=seed)
         for value in sorted(groups)
     }
-    return replace(found, parts=parts)
+    return replace(found, parts={**found.parts, **parts})
 
 
 def diagnosed_body(row: DiagnosedRow) -> dict[str, Any]:

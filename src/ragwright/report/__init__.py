@@ -12,6 +12,7 @@ from ._data import (
     summary_csv,
     summary_json,
 )
+from ._diagnosis import DiagnosisLike, diagnosis_json, diagnosis_table, lost_rows_text
 from ._junit import gate_junit, rows_junit
 from ._text import (
     calibration_table,
@@ -28,6 +29,7 @@ from ._trials import (
 )
 
 __all__ = [
+    "DiagnosisLike",
     "ScoredRow",
     "TrialLike",
     "calibration_json",
@@ -36,10 +38,13 @@ __all__ = [
     "comparison_table",
     "curves_json",
     "curves_table",
+    "diagnosis_json",
+    "diagnosis_table",
     "gate_json",
     "gate_junit",
     "gate_table",
     "leaderboard_table",
+    "lost_rows_text",
     "rows_csv",
     "rows_junit",
     "slice_table",

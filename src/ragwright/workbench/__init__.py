@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._calibrations import judge_checks, record_calibration
 from ._capabilities import make_suite
+from ._diagnosing import Diagnosing, forecast_diagnosis, run_diagnosis
 from ._doctor import Check, doctor
 from ._gold import project_testset
 from ._ingest import IngestForecast, IngestProgress, IngestReport
@@ -35,6 +36,7 @@ __all__ = [
     "Asking",
     "BudgetOptions",
     "Check",
+    "Diagnosing",
     "Evaluating",
     "IngestForecast",
     "IngestProgress",
@@ -52,6 +54,7 @@ __all__ = [
     "changed_settings",
     "doctor",
     "evaluate",
+    "forecast_diagnosis",
     "forecast_rows",
     "forecast_synthesis",
     "import_testset",
@@ -67,6 +70,7 @@ __all__ = [
     "record_calibration",
     "rows_to_review",
     "rows_to_score",
+    "run_diagnosis",
     "run_sweep",
     "stored_trials",
     "synthesize",

@@ -1,0 +1,389 @@
+"""A diagnosis for people and for programs: verdict first, then the numbers, then the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Protocol
+
+from ..core import Row, Score
+from ..measure import Comparison, Comparisons, Summary
+from ._data import comparison_json
+from ._text import interval, number, text_table
+
+_SHOWN = 5
+_CHARACTERS = 300
+
+
+class PointsLike(Protocol):
+    """What one stage's oracle recovers by one measure, whoever holds it."""
+
+    @property
+    def stage(self) -> str:
+        """The stage."""
+
+    @property
+    def measure(self) -> str:
+        """Text of the measure."""
+
+    @property
+    def plain(self) -> float | None:
+        """Mean without any oracle."""
+
+    @property
+    def recovered(self) -> Comparison:
+        """The oracle against none, over all rows; differences are improvements."""
+
+    @property
+    def first(self) -> Comparison:
+        """The same, where the oracle is given only to rows that this stage loses first."""
+
+    @property
+    def rows(self) -> int:
+        """Number of these rows."""
+
+    @property
+    def proven(self) -> bool:
+        """Both are proven improvements."""
+
+
+class PlainLike(Protocol):
+    """A row as it was answered and scored."""
+
+    @property
+    def row_id(self) -> str:
+        """Name of the row."""
+
+    @property
+    def scores(self) -> Sequence[Score]:
+        """One a measure."""
+
+    @property
+    def row(self) -> Row | None:
+        """The row with its answer."""
+
+
+class PlaceLike(Protocol):
+    """How far a piece of gold came: ranks, None where it did not come so far."""
+
+    @property
+    def document_id(self) -> str:
+        """Its document."""
+
+    @property
+    def start(self) -> int | None:
+        """Its first character."""
+
+    @property
+    def end(self) -> int | None:
+        """Behind its last one."""
+
+    @property
+    def indexed(self) -> bool:
+        """A chunk holds it."""
+
+    @property
+    def reachable(self) -> bool:
+        """The hard filters leave that chunk."""
+
+    @property
+    def found(self) -> int | None:
+        """Rank among the candidates."""
+
+    @property
+    def ordered(self) -> int | None:
+        """Rank after reranking."""
+
+    @property
+    def shown(self) -> int | None:
+        """Rank in the context."""
+
+
+class DiagnosedLike(Protocol):
+    """A row with its oracles."""
+
+    @property
+    def plain(self) -> PlainLike:
+        """As it was answered."""
+
+    @property
+    def lost(self) -> str:
+        """Where it is lost first."""
+
+    @property
+    def gold(self) -> Sequence[PlaceLike]:
+        """How far its gold came."""
+
+    @property
+    def right(self) -> bool | None:
+        """Whether the answer is right."""
+
+    @property
+    def oracles(self) -> Mapping[Any, Sequence[Score]]:
+        """Stage -> scores."""
+
+    @property
+    def closed_book(self) -> Sequence[Score]:
+        """Scores without passages."""
+
+    @property
+    def known(self) -> bool | None:
+        """Whether the answer without passages is right."""
+
+
+class DiagnosisLike(Protocol):
+    """Where a pipeline loses points, whoever holds it."""
+
+    @property
+    def name(self) -> str:
+        """The testset."""
+
+    @property
+    def verdict(self) -> Sequence[str]:
+        """In plain words."""
+
+    @property
+    def stage(self) -> str | None:
+        """The stage to work on."""
+
+    @property
+    def points(self) -> Sequence[PointsLike]:
+        """A stage and a measure each."""
+
+    @property
+    def losses(self) -> Mapping[Any, int]:
+        """Where rows are lost first -> how many."""
+
+    @property
+    def rows(self) -> Sequence[DiagnosedLike]:
+        """Every row."""
+
+    @property
+    def context(self) -> Comparisons | None:
+        """With passages against without."""
+
+    @property
+    def known(self) -> Summary | None:
+        """Share that is right without passages."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the reader should know."""
+
+    @property
+    def parts(self) -> Mapping[str, DiagnosisLike]:
+        """The same for parts of the rows."""
+
+
+LOST = {
+    "index": "no chunk holds the gold",
+    "route": "not answered from the index",
+    "filter": "out of the filters' reach",
+    "retrieve": "not among the candidates",
+    "rerank": "pushed down by the reranker",
+    "truncate": "cut: top_k, selection, context",
+    "generate": "in the context, wrong answer",
+    "judge": "right answer, judged low",
+    "": "nothing lost",
+}
+"""Where a row is lost first, in words."""
+
+
+def diagnosis_table(found: DiagnosisLike, *, run: str = "") -> str:
+    """Verdict, points of every stage, where rows are lost first, what the passages add."""
+    blocks = ["\n".join(found.verdict)]
+    if found.points:
+        blocks.append(_points_table(found.points))
+    blocks.append(_losses_table(found))
+    if found.context is not None:
+        blocks.append(_context_text(found.context, found.known))
+    for value, part in found.parts.items():
+        blocks.append("\n".join([value, *part.verdict, _losses_table(part)]))
+    tail = [f"run: {run}"] if run else []
+    tail += [f"note: {note}" for note in found.notes]
+    return "\n\n".join([*blocks, *(["\n".join(tail)] if tail else [])])
+
+
+def lost_rows_text(found: DiagnosisLike, lost: str) -> str:
+    """Every row that is lost first at one place: question, gold, answer, and how far gold came."""
+    rows = [row for row in found.rows if row.lost == lost]
+    head = f"{len(rows)} of {len(found.rows)} rows: {LOST.get(lost, lost)}"
+    return "\n\n".join([head, *map(_row_text, rows)])
+
+
+def diagnosis_json(found: DiagnosisLike, *, run: str = "") -> dict[str, Any]:
+    """The document of ``diagnose --json``; every row with its oracles.
+
+    ``{"verdict", "stage", "points": […], "losses", "rows": […], "context", "known", "parts",
+    "notes", "run"}``; differences are improvements, whatever the measure's direction.
+    """
+    return {
+        "verdict": list(found.verdict),
+        "stage": found.stage,
+        "points": [_points_json(points) for points in found.points],
+        "losses": {lost or "none": count for lost, count in found.losses.items()},
+        "rows": [_row_json(row) for row in found.rows],
+        "context": None if found.context is None else comparison_json(found.context),
+        "known": None if found.known is None else asdict(found.known),
+        "parts": {
+            value: {
+                "verdict": list(part.verdict),
+                "stage": part.stage,
+                "points": [_points_json(points) for points in part.points],
+                "losses": {lost or "none": count for lost, count in part.losses.items()},
+            }
+            for value, part in found.parts.items()
+        },
+        "notes": list(found.notes),
+        "run": run,
+    }
+
+
+def _points_table(points: Iterable[PointsLike]) -> str:
+    rows = [["stage", "measure", "without", "oracle", "95 % interval", "p", "own rows", "p", ""]]
+    for one in points:
+        whole, first = one.recovered, one.first
+        rows.append(
+            [
+                one.stage,
+                one.measure,
+                number(one.plain),
+                _signed(whole.difference),
+                interval(whole.low, whole.high),
+                _p(whole.p_holm),
+                _signed(first.difference),
+                _p(first.p_holm),
+                "proven" if one.proven else "",
+            ]
+        )
+    return (
+        text_table(rows, right=(2, 3, 5, 6, 7))
+        + "\noracle: points recovered with that stage done right; own rows: the part of it on rows "
+        "that\nthis stage is the first to lose. p is corrected for all lines (Holm)."
+    )
+
+
+def _losses_table(found: DiagnosisLike) -> str:
+    rows = [["lost first", "rows", "what became of the gold", "such as"]]
+    for lost, count in found.losses.items():
+        ids = [row.plain.row_id for row in found.rows if row.lost == lost]
+        more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+        rows.append([lost or "-", str(count), LOST[lost], ", ".join(ids[:_SHOWN]) + more])
+    return text_table(rows, right=(1,))
+
+
+def _context_text(context: Comparisons, known: Summary | None) -> str:
+    rows = [["measure", "closed book", "with passages", "effect", "95 % interval", "p"]]
+    rows += [
+        [
+            c.measure,
+            number(c.mean_a),
+            number(c.mean_b),
+            _signed(c.difference),
+            interval(c.low, c.high),
+            _p(c.p_holm),
+        ]
+        for c in context.measures
+    ]
+    lines = [text_table(rows, right=(1, 2, 3, 5))]
+    if known is not None and known.mean is not None:
+        span = "" if known.low is None else f" ({interval(known.low, known.high)})"
+        lines.append(f"right without any passage: {known.mean:.1%} of {known.n} rows{span}")
+    return "\n".join(lines)
+
+
+def _row_text(row: DiagnosedLike) -> str:
+    kept = row.plain.row
+    lines = [f"{row.plain.row_id}: {'' if kept is None else kept.user_input}"]
+    if kept is not None:
+        lines.append(f"  gold: {_cut(kept.reference or '(none)')}")
+        lines.append(f"  answer: {_cut(kept.response or '')}")
+    for place in row.gold:
+        where = "" if place.start is None else f" {place.start}-{place.end}"
+        lines.append(f"  {place.document_id}{where}: {_came(place)}")
+    lines += [f"  {_scored(score)}" for score in row.plain.scores]
+    return "\n".join(lines)
+
+
+def _came(place: PlaceLike) -> str:
+    if not place.indexed:
+        return "in no chunk of the index"
+    ranks = ["" if place.reachable else "barred by a filter"]
+    for name, rank in (
+        ("found at", place.found),
+        ("after reranking at", place.ordered),
+        ("in the context at", place.shown),
+    ):
+        ranks.append(f"{name} {'-' if rank is None else rank}")
+    return ", ".join(filter(None, ranks))
+
+
+def _scored(score: Score) -> str:
+    if score.value is None:
+        return f"{score.measure}: {score.state}, {score.reason}"
+    detail = f" ({_cut(score.detail)})" if score.detail else ""
+    return f"{score.measure}: {score.value:.4g}{detail}"
+
+
+def _points_json(points: PointsLike) -> dict[str, Any]:
+    return {
+        "stage": points.stage,
+        "measure": points.measure,
+        "plain": points.plain,
+        "recovered": asdict(points.recovered),
+        "first": asdict(points.first),
+        "rows": points.rows,
+        "proven": points.proven,
+    }
+
+
+def _row_json(row: DiagnosedLike) -> dict[str, Any]:
+    kept = row.plain.row
+    told: dict[str, Any] = {"id": row.plain.row_id, "lost": row.lost or "none"}
+    if kept is not None:
+        told |= {
+            "user_input": kept.user_input,
+            "reference": kept.reference,
+            "response": kept.response,
+            "persona_name": kept.persona_name,
+            "retrieved_contexts": list(kept.retrieved_contexts),
+            "retrieved_context_ids": list(kept.retrieved_context_ids),
+        }
+    return told | {
+        "right": row.right,
+        "gold": [_place_json(place) for place in row.gold],
+        "scores": _scores_json(row.plain.scores),
+        "oracles": {stage: _scores_json(scores) for stage, scores in row.oracles.items()},
+        "closed_book": _scores_json(row.closed_book),
+        "known": row.known,
+    }
+
+
+def _place_json(place: PlaceLike) -> dict[str, Any]:
+    names = ("document_id", "start", "end", "indexed", "reachable", "found", "ordered", "shown")
+    return {name: getattr(place, name) for name in names}
+
+
+def _scores_json(scores: Iterable[Score]) -> dict[str, Any]:
+    return {
+        score.measure: {
+            "state": score.state,
+            "value": score.value,
+            "reason": score.reason,
+            "detail": score.detail,
+        }
+        for score in scores
+    }
+
+
+def _signed(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.4f}"
+
+
+def _p(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _CHARACTERS else f"{line[:_CHARACTERS]} …"
