@@ -260,7 +260,11 @@ class _Curves:
         if not a.keys() & b.keys():
             return None, None, None, None
         found = compare_rows(a, b, seed=self.seed, clusters=clusters).measures[0]
-        return found.difference, found.low, found.high, found.mean_a
+        low, high = found.low, found.high
+        scale = found.scale.ends if found.scale is not None else (None, None)
+        if low is not None and low == high and scale == (0.0, 1.0):
+            low, high = _unseen(low, found.clusters or found.n)
+        return found.difference, low, high, found.mean_a
 
     def _known(self, row: Row) -> bool:
         """True where the model answers the question right without any passage."""
@@ -295,6 +299,16 @@ class _Curves:
     def _taken(self, row: Row, measure: str) -> Score:
         [[score]] = score_rows((row,), (parse_measure(measure),), self.setup)
         return score
+
+
+def _unseen(difference: float, n: int) -> tuple[float, float]:
+    """Where a mean difference can lie although all n differences seen are equal.
+
+    As for a mean without spread: at most ``1 - 0.025 ** (1 / n)`` of all differences have another
+    value (the exact bound for none seen, Clopper and Pearson 1934), from -1 to 1.
+    """
+    other = 1 - 0.025 ** (1 / n)
+    return difference - other * (difference + 1), difference + other * (1 - difference)
 
 
 def _gold(row: Row) -> GoldAnswer:

@@ -11,7 +11,7 @@ from ..core import text_hash
 from ..models import is_code
 from ._gold_answers import GoldAnswer
 
-Kind: TypeAlias = Literal["date", "year", "code", "number", "name"]
+Kind: TypeAlias = Literal["date", "year", "code", "number", "ordinal", "name"]
 
 _MONTHS = (
     "january february march april may june july august september october november december "
@@ -31,6 +31,10 @@ _DATE = re.compile(
 )
 _YEAR = re.compile(r"(?<![\w.,-])(?:1[0-9]|20)\d\d(?![\w%]|[.,]\d)")
 _NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,\u00a0\u202f ]\d{3})*(?:[.,]\d+)?(?![\w]|[.,]\d)")
+_ORDINAL = re.compile(
+    r"(?<![\w.,])\d+(?:st|nd|rd|th|er|ers|re|ère|e|es|ème|èmes|º|ª)(?!\w)", re.IGNORECASE
+)
+_CODE = re.compile(r"[A-Za-z]\S*\d|\d\S*[A-Za-z_:]\S*")
 _NAME = re.compile(r"(?<!\w)[A-ZÀ-ÖØ-Þ][\w'’-]+(?:\s+[A-ZÀ-ÖØ-Þ][\w'’-]+){0,3}(?!\w)")
 _WORD = re.compile(r"\S+")
 _STOP = re.compile(r"(?:^|[.!?…:\n]\s*)$")
@@ -46,18 +50,29 @@ def kind_of(answer: str) -> tuple[Kind, str] | None:
     for kind, pattern in _WHOLE:
         if pattern.fullmatch(text):
             return kind, text
-    if is_code(text, written=True) and not text.isdigit():
+    if _is_code(text):
         return "code", text
-    dates = _DATE.findall(text)
-    if len(dates) == 1:
-        return "date", dates[0]
-    numbers = _NUMBER.findall(text)
-    if len(numbers) == 1 and not dates:
-        return "number", numbers[0]
-    return ("name", text) if not numbers and _NAME.fullmatch(text) else None
+    found: list[tuple[Kind, str]] = []
+    rest = text
+    for kind, pattern in _PIECES:
+        found += [(kind, piece) for piece in pattern.findall(rest)]
+        rest = pattern.sub(" ", rest)  # the numbers in a date are none of their own
+    if len(found) == 1:
+        return found[0]
+    return ("name", text) if not found and _NAME.fullmatch(text) else None
+
+
+def _is_code(word: str) -> bool:
+    return bool(_CODE.match(word) and not _ORDINAL.fullmatch(word) and is_code(word, written=True))
 
 
 _WHOLE: tuple[tuple[Kind, re.Pattern[str]], ...] = (("date", _DATE), ("year", _YEAR))
+_PIECES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    ("date", _DATE),
+    ("ordinal", _ORDINAL),
+    ("number", _NUMBER),
+)
+"""What a part of an answer can be replaced as, in the order in which they are looked for."""
 
 
 def entities(texts: Iterable[str]) -> Mapping[Kind, Sequence[str]]:
@@ -65,11 +80,11 @@ def entities(texts: Iterable[str]) -> Mapping[Kind, Sequence[str]]:
     found: dict[Kind, set[str]] = defaultdict(set)
     for text in texts:
         plain = text
-        for kind, pattern in (*_WHOLE, ("number", _NUMBER)):
+        for kind, pattern in (*_WHOLE, *_PIECES[1:]):
             found[kind].update(pattern.findall(plain))
             plain = pattern.sub(" ", plain)
         words = (word.strip("()[]{}<>\"'`,;:.!?*") for word in _WORD.findall(plain))
-        found["code"].update(w for w in words if is_code(w, written=True) and not w.isdigit())
+        found["code"].update(word for word in words if _is_code(word))
         for match in _NAME.finditer(plain):
             if not _STOP.search(plain[: match.start()]):  # a sentence's first word says nothing
                 found["name"].add(match[0])

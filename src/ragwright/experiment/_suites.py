@@ -37,7 +37,12 @@ _JOINTS = {
     "nl": "En ook:",
 }
 _SENSIBLE = 0.5
-"""Share of the questions that must be able to have a dose for the dose to be asked."""
+"""Share of the questions that must be able to have a dose that was asked for."""
+
+_MOST = 0.8
+"""Likewise of a dose that is chosen here."""
+
+_STANDARD = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,9 @@ class SuiteOptions:
     Attributes:
         suites: Which; all where empty.
         passages: Passages in a context.
-        doses: Shares of irrelevant passages of ``noise`` and ``integration``, 0 to 1.
+        doses: Shares of irrelevant passages of ``noise`` and ``integration``, 0 to 1. Where
+            empty, those of 0, 0.2, … 1 that most questions have the passages for, or if these
+            are too few, all shares that they have the passages for.
         falsified: Shares of falsified passages of ``counterfactual``; 0 is the control.
         sources: Most questions joined into one in ``sources``.
         distractors: ``hard``: what a search for the question finds beside the gold; ``random``:
@@ -61,7 +68,7 @@ class SuiteOptions:
 
     suites: tuple[str, ...] = ()
     passages: int = 5
-    doses: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    doses: tuple[float, ...] = ()
     falsified: tuple[float, ...] = (0.0, 1.0)
     sources: int = 3
     distractors: Distractors = "hard"
@@ -84,7 +91,7 @@ class SuiteOptions:
             if name not in SUITES:
                 raise TestsetError(f"unknown suite {name!r}", hint=near(name, SUITES))
         wrong = [dose for dose in (*self.doses, *self.falsified) if not 0 <= dose <= 1]
-        if wrong or not self.doses or not self.falsified:
+        if wrong or not self.falsified:
             raise TestsetError(
                 f"a dose of {wrong[0]:g}" if wrong else "no dose is named",
                 hint="doses are shares from 0 to 1: 0,0.2,0.4",
@@ -222,7 +229,7 @@ _Mixer: TypeAlias = Callable[[Evidence, int, float], _Mixture | None]
 
 
 def _noise(evidence: Sequence[Evidence], options: SuiteOptions) -> _Made:
-    return _by_dose("noise", evidence, options, options.doses)
+    return _by_dose("noise", evidence, options, _doses(evidence, options))
 
 
 def _rejection(evidence: Sequence[Evidence], options: SuiteOptions) -> _Made:
@@ -233,10 +240,11 @@ def _integration(evidence: Sequence[Evidence], options: SuiteOptions) -> _Made:
     several = [one for one in evidence if len(one.answer.parts) > 1]
     groups, notes = _groups([one for one in evidence if len(one.answer.parts) == 1], 2, options)
     joined = [_joined(group) for group in groups]
-    doses = tuple(dose for dose in options.doses if dose < 1)
-    if not doses:
-        return [], ["only a dose of 1 was asked for, which leaves nothing to integrate"]
-    rows, more = _by_dose("integration", [*several, *joined], options, doses)
+    usable = [*several, *joined]
+    doses = tuple(dose for dose in _doses(usable, options) if dose < 1)
+    if usable and not doses:
+        return [], [*notes, "no dose below 1, which leaves nothing to integrate"]
+    rows, more = _by_dose("integration", usable, options, doses)
     return rows, [*notes, *more]
 
 
@@ -297,6 +305,22 @@ def _falsified_mix(one: Evidence, passages: int, dose: float) -> _Mixture | None
         if abs(dose * total - count) <= 1e-9:
             return one.more[count:total], one.distractors[:count]
     return None
+
+
+def _doses(evidence: Sequence[Evidence], options: SuiteOptions) -> tuple[float, ...]:
+    """The doses asked for, else those that most questions have the passages for."""
+    if options.doses:
+        return options.doses
+    due = _MOST * len(evidence)
+
+    def able(dose: float) -> bool:
+        return sum(mixed(one, options.passages, dose) is not None for one in evidence) >= due
+
+    standard = tuple(dose for dose in _STANDARD if able(dose))
+    if sum(0 < dose < 1 for dose in standard) > 1:
+        return standard
+    shares = {k / total for total in range(1, options.passages + 1) for k in range(total + 1)}
+    return tuple(dose for dose in sorted(shares) if able(dose))
 
 
 def _by_dose(

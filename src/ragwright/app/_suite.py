@@ -1,0 +1,126 @@
+"""`ragwright suite`."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..core import ConfigError
+from ..experiment import SuiteOptions, capability_curves, write_rows
+from ..report import curves_json, curves_table
+from ..workbench import Session, Workbench, make_suite
+from ._console import Console, reported
+from ._options import HERE, Json, Output, Overrides, Project, Quiet, Seed
+from ._show import runner_line
+
+group = typer.Typer(
+    help="Capability suites: noise, rejection, integration, counterfactual, sources.",
+    no_args_is_help=True,
+)
+_DEFAULT = SuiteOptions()
+
+
+@group.command("make")
+@reported
+def suite_make(
+    testset: Annotated[
+        str, typer.Option("--testset", help="Questions with gold, or rgb:FILE/SUITE.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="JSONL to write.")],
+    suite: Annotated[str, typer.Option("--suite", help="noise,rejection,…; all where empty.")] = "",
+    passages: Annotated[
+        int, typer.Option("--passages", min=1, help="Passages in a context.")
+    ] = _DEFAULT.passages,
+    doses: Annotated[
+        str,
+        typer.Option(
+            "--doses",
+            help="Shares of irrelevant passages: 0,0.5,2/3; what the questions allow where empty.",
+        ),
+    ] = "",
+    falsified: Annotated[
+        str, typer.Option("--falsified", help="Shares of falsified passages.")
+    ] = ",".join(f"{dose:g}" for dose in _DEFAULT.falsified),
+    sources: Annotated[
+        int, typer.Option("--sources", min=1, help="Most questions joined into one.")
+    ] = _DEFAULT.sources,
+    distractors: Annotated[
+        str,
+        typer.Option(
+            "--distractors",
+            help="Irrelevant passages: hard (what a search finds beside the gold), random, mixed.",
+        ),
+    ] = _DEFAULT.distractors,
+    as_configured: Annotated[
+        bool,
+        typer.Option("--as-configured", help="Do not ask for errors in passages to be reported."),
+    ] = False,
+    project: Project = HERE,
+    overrides: Overrides = None,
+    quiet: Quiet = False,
+    seed: Seed = 0,
+) -> None:
+    """Make a testset whose rows carry their passages, each in an exact dose."""
+    options = SuiteOptions(
+        tuple(name.strip() for name in suite.split(",") if name.strip()),
+        passages,
+        _shares("--doses", doses),
+        _shares("--falsified", falsified),
+        sources,
+        distractors,  # type: ignore[arg-type]
+        report_errors=not as_configured,
+        seed=seed,
+    )
+    console = Console(quiet)
+    with (
+        Workbench.open(project, Session(tuple(overrides or ()), seed=seed)) as bench,
+        console.progress(lambda: runner_line(bench.runner.progress)),
+    ):
+        made = make_suite(bench, testset, options)
+    write_rows(made.rows, output)
+    for note in made.notes:
+        console.remark(f"note: {note}")
+    console.remark(f"{len(made.rows)} rows written to {output}")
+    console.remark(f"answer and measure them: ragwright eval --testset {output}")
+
+
+@group.command("curves")
+@reported
+def suite_curves(
+    run: Annotated[
+        str, typer.Argument(help="A run of a suite: its name, the beginning of it, or latest.")
+    ] = "latest",
+    accuracy: Annotated[
+        str,
+        typer.Option(
+            "--accuracy", help="A measure of the run, instead of whether the answer holds the gold."
+        ),
+    ] = "",
+    project: Project = HERE,
+    as_json: Json = False,
+    output: Output = None,
+    seed: Seed = 0,
+) -> None:
+    """Show what a run of suites came to: every quantity over its doses, with intervals."""
+    console = Console(output=output)
+    with Workbench.open(project, Session(seed=seed)) as bench:
+        evaluation = bench.results(run)
+        setup = bench.settings.judge
+    curves = capability_curves(evaluation, accuracy=accuracy, setup=setup, seed=seed)
+    if as_json or (output is not None and output.suffix.lower() == ".json"):
+        console.json(curves_json(curves, run=evaluation.name, notes=evaluation.notes))
+        return
+    console.result(f"{curves_table(curves, notes=evaluation.notes)}\n\nrun: {evaluation.name}")
+
+
+def _shares(flag: str, text: str) -> tuple[float, ...]:
+    """Numbers of a text with commas."""
+    try:
+        return tuple(float(Fraction(part.strip())) for part in text.split(",") if part.strip())
+    except (ValueError, ZeroDivisionError) as error:
+        raise ConfigError(
+            f"{text!r} are no shares", where=flag, hint="write for example 0,0.5,2/3"
+        ) from error
