@@ -32,6 +32,7 @@ COMMANDS = {
     "mean.",
     "sweep": "Run a study: every combination of settings on the tune split, ranked with intervals.",
     "measures": "List the measures: what each needs, its range, its direction and its source.",
+    "suite": "Capability suites: noise, rejection, integration, counterfactual, sources.",
     "cache": "The store of replies that were paid for.",
     "forget": "Purge a document, or a tenant, from store, replies and runs.",
     "doctor": "Say what is configured, what is missing and what would be paid for.",
