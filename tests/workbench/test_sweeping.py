@@ -172,3 +172,78 @@ def test_trials_are_told_as_they_end(tmp_path: Path) -> None:
         study = read_study(bench, folder / "s.yaml")
         run_sweep(bench, study, Sweeping(on_trial=lambda trial: ended.append(trial.number)))
     assert sorted(ended) == [0, 1, 2]
+
+
+def with_options(folder: Path, more: str) -> None:
+    text = (folder / "s.yaml").read_text()
+    (folder / "s.yaml").write_text(text.replace("KPrecision'", f"KPrecision', {more}"))
+
+
+def test_successive_halving_drops_the_weaker_trials_and_keeps_the_project(tmp_path: Path) -> None:
+    folder = project(MakeProject(tmp_path), "retrieve: {top_k: [1, 2]}\nchunk: {size: [60, 90]}\n")
+    with_options(folder, "rungs: [1, 2], keep: 0.5")
+    found = swept(folder)
+    dropped = [trial for trial in found.trials if trial.state == "dropped"]
+    assert sorted(trial.rows for trial in dropped) == [1, 1, 2]
+    assert all("not among the better 50%" in trial.reason for trial in dropped)
+    assert {trial.number: trial.rows for trial in found.trials if trial.state == "done"}[0] == 3
+    assert len(found.board) == 2
+    again = swept(folder)
+    assert (again.run, again.trials) == (found.run, found.trials)
+
+
+def test_several_judges_are_shown_and_one_of_them_ranks(tmp_path: Path) -> None:
+    def judged(request: ServerRequest) -> str:
+        score = 5 if request.body["model"] == "kind" else 2
+        return json.dumps({"reasoning": "It is as it is.", "score": score})
+
+    with ScriptedServer(judged) as server:
+        study = (
+            "retrieve: {top_k: [1, 2]}\n"
+            f"judge: {{model: ['{server.url}#strict', '{server.url}#kind']}}\n"
+        )
+        folder = project(MakeProject(tmp_path), study, "chunk: {size: 12, overlap: 0}\n")
+        text = (folder / "s.yaml").read_text().replace("TokenF1, KPrecision", "AnswerRelevance")
+        (folder / "s.yaml").write_text(text)
+        found = swept(folder)
+    assert [trial.value("AnswerRelevance") for trial in found.trials] == [2, 2, 5, 2, 5]
+    assert {trial.number for trial in found.board} == {0, 1, 3}
+
+
+def test_tpe_asks_in_batches_repeats_and_finds_what_the_grid_finds(tmp_path: Path) -> None:
+    study = "retrieve: {top_k: [1, 2, 3], keyword_share: {low: 0, high: 1}}\n"
+    folder = project(MakeProject(tmp_path), study, "chunk: {size: 12, overlap: 0}\n")
+    with_options(folder, "search: tpe, trials: 12, batch: 4, seed: 3")
+    found = swept(folder)
+    assert len(found.trials) == 13
+    assert len({json.dumps(dict(trial.values)) for trial in found.trials}) == 13
+    other = project(MakeProject(tmp_path / "b"), study, "chunk: {size: 12, overlap: 0}\n")
+    with_options(other, "search: tpe, trials: 12, batch: 4, seed: 3")
+    repeated = swept(other)
+    assert [t.values for t in repeated.trials] == [t.values for t in found.trials]
+    assert found.board[0].value("TokenF1") == max(
+        trial.value("TokenF1") or 0 for trial in found.trials
+    )
+
+
+def test_tpe_ends_where_every_point_was_run(tmp_path: Path) -> None:
+    folder = project(MakeProject(tmp_path), "retrieve: {top_k: [1, 2, 3]}\n")
+    with_options(folder, "search: tpe, trials: 30, batch: 2")
+    found = swept(folder)
+    assert sorted(dict(t.values)["retrieve.top_k"] for t in found.trials[1:]) == [1, 2, 3]
+
+
+def test_several_objectives_show_the_front(tmp_path: Path) -> None:
+    folder = project(
+        MakeProject(tmp_path), "retrieve: {top_k: [1, 2, 4]}\n", "chunk: {size: 12, overlap: 0}\n"
+    )
+    with_options(folder, "objective: [KPrecision, context_tokens]")
+    found = swept(folder)
+    cheapest = min(found.trials, key=lambda trial: trial.facts["context_tokens"])
+    assert cheapest.number in {trial.number for trial in found.front}
+    for trial in found.front:
+        for other in found.trials:
+            pair = [
+                (t.value("KPrecision") or 0, -t.facts["context_tokens"]) for t in (other, trial)
+            ]
+            assert not (pair[0] != pair[1] and all(a >= b for a, b in zip(*pair, strict=True)))

@@ -37,6 +37,7 @@ from ._leaderboard import (
     leaderboard,
     objectives_of,
     pareto_front,
+    survivors,
     trial_body,
     trial_of,
     trial_result,
@@ -126,7 +127,17 @@ from ._systems import (
     langchain_system,
     llamaindex_system,
 )
+from ._testset_review import (
+    ReviewStatus,
+    SheetOutcome,
+    TestsetReview,
+    read_review_sheet,
+    review_status,
+    reviewed,
+    write_review_sheet,
+)
 from ._testsets import Testset, declared_splits, load_testset, rows_fingerprint
+from ._tpe import TpeSampler
 from ._trec import read_qrels, read_run
 
 __all__ = [
@@ -156,10 +167,12 @@ __all__ = [
     "Passage",
     "Range",
     "ReviewKey",
+    "ReviewStatus",
     "RgbQuestion",
     "RowResult",
     "Sampler",
     "Sheet",
+    "SheetOutcome",
     "Slice",
     "Split",
     "Stage",
@@ -174,6 +187,8 @@ __all__ = [
     "System",
     "SystemReply",
     "Testset",
+    "TestsetReview",
+    "TpeSampler",
     "Trial",
     "TrialResult",
     "Vocabulary",
@@ -244,6 +259,7 @@ __all__ = [
     "read_labels",
     "read_qrels",
     "read_results",
+    "read_review_sheet",
     "read_rgb",
     "read_rows",
     "read_run",
@@ -253,6 +269,8 @@ __all__ = [
     "results_jsonl",
     "retrieval_flows",
     "retrieval_row",
+    "review_status",
+    "reviewed",
     "rgb_rows",
     "row_record",
     "rows_fingerprint",
@@ -267,6 +285,7 @@ __all__ = [
     "study_of",
     "suite_rows",
     "summarise",
+    "survivors",
     "synthesis_of",
     "trial_body",
     "trial_of",
@@ -274,6 +293,7 @@ __all__ = [
     "without_near_duplicates",
     "write_key",
     "write_questions",
+    "write_review_sheet",
     "write_rows",
     "write_sheet",
 ]

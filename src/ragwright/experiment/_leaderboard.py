@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean
@@ -159,6 +160,24 @@ def pareto_front(
             for _, other in known
         )
     )
+
+
+def survivors(
+    trials: Sequence[TrialResult], objectives: Sequence[Objective], keep: float
+) -> tuple[TrialResult, ...]:
+    """The share of trials that goes on after a rung of successive halving, at least one.
+
+    With several objectives whole fronts go on, the best first; the last of them is filled up in
+    the order of the leaderboard (Jamieson and Talwalkar 2016; fronts as in NSGA-II, Deb 2002).
+    """
+    left = list(leaderboard(trials, objectives))
+    wanted = max(1, math.ceil(keep * len(left)))
+    kept: list[TrialResult] = []
+    while left and len(kept) < wanted:
+        front = {trial.number for trial in pareto_front(left, objectives)} or {left[0].number}
+        kept += [trial for trial in left if trial.number in front][: wanted - len(kept)]
+        left = [trial for trial in left if trial.number not in front]
+    return tuple(kept)
 
 
 def trial_body(trial: TrialResult) -> dict[str, Any]:

@@ -1,6 +1,4 @@
-"""Which trials of a study are run: every point of a grid, random points, or points that earlier
-results suggest.
-"""
+"""Which trials of a study are run: every point of a grid, or random points."""
 
 from __future__ import annotations
 

@@ -104,6 +104,11 @@ class Study:
             return None
         return math.prod(len(axis.values) for axis in self.axes)
 
+    @property
+    def judging(self) -> tuple[Axis, ...]:
+        """Swept keys of the section ``judge``: they show how much a ranking hangs on the judge."""
+        return tuple(axis for axis in self.axes if axis.path[0] == "judge")
+
     def settings_of(self, values: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
         """Key paths to lay over the project file for a trial's values."""
         return {**self.fixed, **{axis.path: values[axis.key] for axis in self.axes}}
@@ -189,6 +194,13 @@ def _check(study: Study, placed: Placed) -> None:
             where=placed.where(),
             hint=f"sweep fewer keys or values (at most {options.most:,}: study.most), or search "
             "among them: study: {search: tpe, trials: 60}",
+        )
+    judged = next((axis for axis in study.axes if axis.path[0] == "judge"), None)
+    if judged is not None and (options.search == "tpe" or options.rungs):
+        raise StudyError(
+            f"{judged.key} is swept, and several judges are not ranked against each other",
+            where=judged.where,
+            hint="let one judge pick; then sweep the judge over the best few in a grid",
         )
     rungs = options.rungs
     if any(a >= b for a, b in itertools.pairwise(rungs)) or any(r < 1 for r in rungs):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..core import ConfigError, RagwrightError, StudyError, changed_options, value_hash
 from ..experiment import (
@@ -18,13 +18,16 @@ from ..experiment import (
     Sampler,
     Study,
     Testset,
+    TpeSampler,
     Trial,
     TrialResult,
     grid_points,
     leaderboard,
     load_study,
     objectives_of,
+    pareto_front,
     random_points,
+    survivors,
     trial_body,
     trial_of,
     trial_result,
@@ -37,6 +40,8 @@ from ._measuring import planned
 from ._runs import Evaluating, run_evaluation
 from ._settings import SECTIONS, Laid, Settings, load_settings
 from ._workbench import Workbench
+
+Take: TypeAlias = Callable[[TrialResult], None]
 
 KIND = "sweep"
 TRIAL = "trial"
@@ -84,8 +89,23 @@ class SweepResult:
 
     @property
     def board(self) -> tuple[TrialResult, ...]:
-        """Trials with a value, best first."""
-        return leaderboard(self.trials, self.objectives)
+        """Trials with a value, best first; of several judges those of the first."""
+        return leaderboard(self.judged_by_first, self.objectives)
+
+    @property
+    def front(self) -> tuple[TrialResult, ...]:
+        """Trials that no other is better than on every objective, by number."""
+        return pareto_front(self.judged_by_first, self.objectives)
+
+    @property
+    def judged_by_first(self) -> tuple[TrialResult, ...]:
+        """Trials of the first judge, where several are swept: only those are ranked."""
+        first = {axis.key: axis.values[0] for axis in self.study.judging if axis.values}
+        return tuple(
+            trial
+            for trial in self.trials
+            if all(trial.values.get(key, value) == value for key, value in first.items())
+        )
 
 
 def read_study(bench: Workbench, file: Path) -> Study:
@@ -124,10 +144,13 @@ def _try(bench: Workbench, study: Study, axis: Axis, value: Any) -> None:
 def variant_of(bench: Workbench, study: Study, trial: Trial) -> Workbench:
     """The project under a trial's settings; trial 0 is the project as it stands.
 
+    Where judges are swept, it is judged by the first of them: what is ranked has one judge.
+
     Raises:
         ConfigError: The values do not go together.
     """
-    laid = study.settings_of(trial.values) if trial.number else {}
+    judge = {axis.path: axis.values[0] for axis in study.judging if axis.values}
+    laid = study.settings_of(trial.values) if trial.number else judge
     return bench.variant(_settings(bench, study, laid))
 
 
@@ -150,8 +173,10 @@ def run_sweep(bench: Workbench, study: Study, how: Sweeping | None = None) -> Sw
     return _Sweep(bench, study, how or Sweeping()).run()
 
 
-def sampler_of(study: Study) -> Sampler:
+def sampler_of(study: Study, objectives: Sequence[Objective]) -> Sampler:
     """The search that a study asks for."""
+    if study.options.search == "tpe":
+        return TpeSampler(study, objectives)
     if study.options.search == "random":
         return ListSampler(random_points(study))
     return ListSampler(grid_points(study))
@@ -185,18 +210,15 @@ class _Sweep:
         if options.limit is not None:
             testset = testset.subset(options.limit, options.seed)
         how = Evaluating(answers=not options.retrieval_only)
-        testset, measures, _ = planned(bench, testset, options.measures, how)
+        base = variant_of(bench, self.study, Trial(0, {}))
+        testset, measures, _ = planned(base, testset, options.measures, how)
         self.measures = tuple(measures)
         self.objectives = objectives_of(options.objective, self.measures)
         self._open(testset)
-        self._batch([Trial(0, {})], testset)
-        sampler = sampler_of(self.study)
-        while self.stopped is None and (batch := sampler.ask()):
-            self._batch(batch, testset)
-            for trial in batch:
-                values = [self.results[trial.number].value(o.name) for o in self.objectives]
-                known = [value for value in values if value is not None]
-                sampler.tell(trial, known if len(known) == len(values) else None)
+        if options.rungs:
+            self._halve(testset)
+        else:
+            self._search(testset)
         bench.runs.finish(self.run_id, "stopped" if self.stopped else "complete")
         return SweepResult(
             self.run_id,
@@ -209,6 +231,40 @@ class _Sweep:
             testset.notes,
         )
 
+    def _search(self, testset: Testset) -> None:
+        """Every batch that the search asks for, on all rows."""
+        self._batch([Trial(0, {})], testset, self._keep)
+        sampler = sampler_of(self.study, self.objectives)
+        while self.stopped is None and (batch := sampler.ask()):
+            self._batch(batch, testset, self._keep)
+            for trial in batch:
+                values = [self.results[trial.number].value(o.name) for o in self.objectives]
+                known = [value for value in values if value is not None]
+                sampler.tell(trial, known if len(known) == len(values) else None)
+
+    def _halve(self, testset: Testset) -> None:
+        """Successive halving: all trials on few rows, the better share of them on more."""
+        options = self.study.options
+        trials = [Trial(0, {}), *sampler_of(self.study, self.objectives).ask()]
+        rungs = [rung for rung in options.rungs if rung < len(testset.rows)]
+        for rung in rungs:
+            results: list[TrialResult] = []
+            self._batch(trials, testset.subset(rung, options.seed), results.append)
+            if self.stopped is not None:
+                for result in results:
+                    self._keep(replace(result, state="skipped", reason=self.stopped.what))
+                return
+            going = [result for result in results if result.number]
+            best = {r.number for r in survivors(going, self.objectives, options.keep)}
+            for result in going:
+                if result.state != "done":
+                    self._keep(result)
+                elif result.number not in best:
+                    reason = f"not among the better {options.keep:.0%} after {rung} rows"
+                    self._keep(replace(result, state="dropped", reason=reason))
+            trials = [trial for trial in trials if trial.number in best or not trial.number]
+        self._batch(trials, testset, self._keep)
+
     def _open(self, testset: Testset) -> None:
         manifest = {
             "study": self.study.described(),
@@ -220,27 +276,37 @@ class _Sweep:
             "version": version("ragwright"),
         }
         runs, reuse = self.bench.runs, self.bench.session.reuse
-        found = runs.unfinished(KIND, manifest) or (reuse and runs.complete(KIND, manifest))
+        found = None
+        if not self.how.retry_errors:
+            found = runs.unfinished(KIND, manifest) or (reuse and runs.complete(KIND, manifest))
         self.run_id = found or runs.start(KIND, manifest)
 
-    def _batch(self, trials: Sequence[Trial], testset: Testset) -> None:
+    def _batch(self, trials: Sequence[Trial], testset: Testset, take: Take) -> None:
         """Run trials as one stream of rows, family by family of those that share a runner."""
         families: dict[int, list[tuple[Trial, Workbench]]] = {}
+        ended: set[int] = set()
+
+        def end(result: TrialResult) -> None:
+            ended.add(result.number)
+            take(result)
+
         for trial in trials:
             try:
                 variant = variant_of(self.bench, self.study, trial)
                 families.setdefault(id(variant.runner), []).append((trial, variant))
             except ConfigError as error:
-                self._keep(TrialResult(trial.number, trial.values, "invalid", reason=error.what))
+                end(TrialResult(trial.number, trial.values, "invalid", reason=error.what))
         for family in families.values():
             family.sort(key=lambda member: (member[1].pair.key, member[0].number))
-            self._stream(family, testset)
+            self._stream(family, testset, end)
         for trial in trials:
-            if trial.number not in self.results:
+            if trial.number not in ended:
                 reason = "" if self.stopped is None else self.stopped.what
-                self._keep(TrialResult(trial.number, trial.values, "skipped", reason=reason))
+                end(TrialResult(trial.number, trial.values, "skipped", reason=reason))
 
-    def _stream(self, family: Sequence[tuple[Trial, Workbench]], testset: Testset) -> None:
+    def _stream(
+        self, family: Sequence[tuple[Trial, Workbench]], testset: Testset, take: Take
+    ) -> None:
         if self.stopped is not None or not family:
             return
         for bench in {bench.pair.key: bench for _, bench in family}.values():
@@ -251,12 +317,12 @@ class _Sweep:
             alike.setdefault(value_hash(one.job.manifest), []).append(one)
         groups = list(alike.values())
         jobs = (group[0].job for group in groups)
-        ended = run_jobs(family[0][1].runner, self.bench.runs, jobs)
-        for group, summary in zip(groups, ended, strict=False):
+        summaries = run_jobs(family[0][1].runner, self.bench.runs, jobs)
+        for group, summary in zip(groups, summaries, strict=False):
             if summary.skipped:
                 self.stopped = self.stopped or summary.reason
             for one in group:
-                self._keep(self._result(one, summary))
+                take(self._result(one, summary))
 
     def _planned(self, trial: Trial, bench: Workbench, testset: Testset) -> _Planned:
         options = self.study.options
@@ -289,7 +355,7 @@ class _Sweep:
 
     def _keep(self, trial: TrialResult) -> None:
         self.results[trial.number] = trial
-        state = trial.state if trial.state in ("done", "skipped") else "errored"
+        state = "skipped" if trial.state == "skipped" else "done"  # a skipped one is run again
         self.bench.runs.append(
             self.run_id, RunRow(trial.number, trial.id, state, trial_body(trial))
         )
