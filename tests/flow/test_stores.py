@@ -97,6 +97,23 @@ def test_a_newer_or_damaged_file_is_refused_with_a_way_out(tmp_path: Path) -> No
         Runs(damaged)
 
 
+def test_runs_of_an_older_file_stay_and_can_be_named(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    store = Runs(path)
+    run = store.start("eval", {"rows": 1})
+    store.close()
+    connection = sqlite3.connect(path)
+    connection.executescript("DROP TABLE names; PRAGMA user_version = 1;")
+    connection.close()
+    store = Runs(path)
+    assert [(found.id, found.name) for found in store.list()] == [(run, "")]
+    store.name(run, "main")
+    assert store.get(run).name == "main"
+    store.name(run, "")
+    assert store.get(run).name == ""
+    store.close()
+
+
 def test_a_closed_store_says_so_instead_of_waiting(tmp_path: Path) -> None:
     store = Runs(tmp_path / "runs.db")
     store.close()

@@ -9,8 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragwright.core import MeasureError, Score
-from ragwright.measure import calibrate
-from ragwright.measure._agreement import cohen_kappa, corrected_mean, pearson, spearman
+from ragwright.measure import Estimate, MeasureScale, calibrate
+from ragwright.measure._agreement import (
+    cohen_kappa,
+    corrected_mean,
+    pearson,
+    shifted_mean,
+    spearman,
+)
 
 PAIRS = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=3, max_size=40)
 
@@ -124,6 +130,40 @@ def test_without_further_scores_the_corrected_mean_is_that_of_people() -> None:
     found = corrected_mean(np.array([5.0, 5.0, 5.0]), human, np.array([]))
     assert found.value == pytest.approx(human.mean())
     assert corrected_mean(human[:1], human[:1], human).value is None
+
+
+def test_the_corrected_mean_stays_on_its_scale_and_admits_what_it_has_not_seen() -> None:
+    scale = MeasureScale(1, 5)
+    rest = np.array([5.0] * 30 + [4.0])
+    kind = corrected_mean(np.full(10, 4.0), np.full(10, 5.0), rest, scale)  # people are kinder
+    assert (kind.value, kind.high) == (5.0, 5.0)
+    assert kind.low is not None
+    assert kind.low < 4.5  # ten labels of one kind prove little
+    loose = corrected_mean(np.full(10, 4.0), np.full(10, 5.0), rest)
+    assert loose.high is not None
+    assert loose.high > 5
+
+
+def test_the_bounded_interval_still_covers_95_times_in_100() -> None:
+    generator = np.random.default_rng(3)
+    inside = 0
+    for _ in range(400):
+        truth = generator.choice([3.0, 4.0, 5.0], 240, p=[0.03, 0.07, 0.9])
+        judged = np.minimum(5.0, truth + (generator.uniform(size=240) < 0.2))
+        found = corrected_mean(judged[:40], truth[:40], judged[40:], MeasureScale(1, 5))
+        assert found.low is not None
+        assert found.high is not None
+        assert 1 <= found.low <= found.high <= 5
+        inside += found.low <= 4.87 <= found.high
+    assert inside >= 366
+
+
+def test_a_bias_found_elsewhere_widens_the_interval() -> None:
+    mean, bias = Estimate(4.0, 3.8, 4.2), Estimate(0.5, 0.2, 0.8)
+    found = shifted_mean(mean, bias, MeasureScale(1, 5))
+    assert found.value == pytest.approx(3.5)
+    assert found.low == pytest.approx(3.5 - np.hypot(0.2, 0.3))
+    assert found.high == pytest.approx(3.5 + np.hypot(0.2, 0.3))
 
 
 def test_a_continuum_has_no_kappa() -> None:

@@ -5,7 +5,20 @@ from __future__ import annotations
 import pytest
 
 from ragwright.core import MeasureError, Score
-from ragwright.measure import GateOptions, Summary, aggregate, compare_rows, gate, parse_rule
+from ragwright.measure import (
+    Estimate,
+    GateOptions,
+    JudgeCheck,
+    MeasureScale,
+    Summary,
+    Tally,
+    aggregate,
+    compare_rows,
+    gate,
+    on_scale,
+    parse_measure,
+    parse_rule,
+)
 
 
 def summary(*values: float, lost: int = 0, measure: str = "nDCG@10") -> Summary:
@@ -91,6 +104,54 @@ def test_what_is_missed_even_at_best_has_failed() -> None:
 
 def test_a_failure_is_not_hidden_by_what_is_unknown() -> None:
     assert gate([GOOD], ["nDCG@10>=0.9", "MRR>=0.5"]).state == "failed"
+
+
+def rubric_summary(*values: float) -> Summary:
+    tally = Tally(on_scale(parse_measure("Rubric(tone)"), MeasureScale(0, 2)))
+    for value in values:
+        tally.add(Score("Rubric(tone)", "scored", value))
+    return tally.summary()
+
+
+def test_a_judge_that_nobody_checked_is_not_believed() -> None:
+    good, rule = rubric_summary(*[2, 1] * 20), ["Rubric(tone)>=1.4"]
+    assert gate([good], rule).state == "passed"
+    for options in (GateOptions(calibrated=True), GateOptions(min_kappa=0.1)):
+        assert gate([good], rule, options).state == "untrusted"
+    known = {"Rubric(tone)": JudgeCheck(40, Estimate(0.7, 0.5, 0.9), Estimate(0.3, 0.2, 0.4))}
+    assert gate([good], rule, GateOptions(calibrated=True), checked=known).state == "passed"
+    for least, sure, state in (
+        (0.6, False, "passed"),
+        (0.6, True, "untrusted"),
+        (0.4, True, "failed"),
+    ):
+        found = gate([good], rule, GateOptions(sure=sure, min_kappa=least), checked=known)
+        assert found.state == state
+    assert gate([good], rule, GateOptions(corrected=True), checked=known).state == "failed"
+    assert gate([GOOD], ["nDCG@10>=0.7"], GateOptions(calibrated=True)).state == "passed"
+
+
+def test_a_rule_knows_the_scale_of_a_rubric() -> None:
+    with pytest.raises(MeasureError, match="off the scale"):
+        gate([rubric_summary(2, 1)], ["Rubric(tone)>=3"])
+    with pytest.raises(MeasureError, match="every run meets"):
+        gate([rubric_summary(2, 1)], ["Rubric(tone)>=0"])
+
+
+def test_rows_without_gold_are_no_lack_of_coverage() -> None:
+    scores = [Score("nDCG@10", "scored", at % 2 / 4 + 0.7) for at in range(40)]
+    bare = Score("nDCG@10", "not_applicable", reason="no relevant document", no_gold=True)
+    found = aggregate([*scores, *[bare] * 10])
+    assert (found.n, found.no_gold, found.coverage) == (40, 10, 1.0)
+    assert found.worst == found.best == pytest.approx(found.mean)
+    passed = gate([found], ["nDCG@10>=0.7"])
+    assert passed.state == "passed"
+    assert "10 without gold left out" in passed.checks[0].reason
+    silent = [Score("nDCG@10", "not_applicable", reason="the row has no response")] * 10
+    assert gate([aggregate([*scores, *silent])], ["nDCG@10>=0.7"]).state == "untrusted"
+    assert gate([aggregate([bare] * 3)], ["nDCG@10>=0.7"]).state == "untrusted"
+    with pytest.raises(ValueError, match="missing gold"):
+        Score("nDCG@10", "abstained", no_gold=True)
 
 
 def side(*values: float | None) -> dict[str, list[Score]]:
