@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 from ..measure import (
@@ -74,9 +74,8 @@ def summary_table(summaries: Iterable[Summary], *, notes: Iterable[str] = (), ru
     Below: the states of rows without a score, with the bounds that the mean would have with
     them at the ends of the scale, and the histograms of judged measures.
     """
-    summaries = tuple(summaries)
     rows = [["measure", "mean", "95 % interval", "median", "sd", "n", "coverage"]]
-    below = []
+    below: dict[str, list[str]] = {}
     for s in summaries:
         rows.append(
             [
@@ -89,23 +88,29 @@ def summary_table(summaries: Iterable[Summary], *, notes: Iterable[str] = (), ru
                 f"{s.coverage:.1%}",
             ]
         )
-        missing = _without_score(s)
-        if missing:
-            bounds = ""
-            if s.n and s.worst is not None and s.best is not None:
-                low, high = sorted((s.worst, s.best))
-                bounds = f"; mean {low:.4f} to {high:.4f} whatever they hold"
-            below.append(f"{s.measure}: without a score: {', '.join(missing)}{bounds}")
-        if s.no_gold:
-            below.append(f"{s.measure}: {s.no_gold} rows without gold for it, not counted")
-        if s.histogram:
-            counts = ", ".join(f"{value}: {count}" for value, count in s.histogram.items())
-            below.append(f"{s.measure}: {counts}")
-        if s.clusters is not None:
-            below.append(f"{s.measure}: {s.n} rows in {s.clusters} clusters")
-    lines = [text_table(rows, right=(1, 3, 4, 5, 6)), *map(_line, below)]
+        for sentence in _beside_the_mean(s):
+            below.setdefault(sentence, []).append(s.measure)
+    lines = [text_table(rows, right=(1, 3, 4, 5, 6))]
+    lines += [_line(f"{', '.join(measures)}: {said}") for said, measures in below.items()]
     lines += [f"run: {run}"] if run else []
     return "\n".join([*lines, *(_line(f"note: {note}") for note in notes)])
+
+
+def _beside_the_mean(s: Summary) -> Iterator[str]:
+    """Sentences on what a mean does not say: rows without a score, the histogram, clusters."""
+    missing = _without_score(s)
+    if missing:
+        bounds = ""
+        if s.n and s.worst is not None and s.best is not None:
+            low, high = sorted((s.worst, s.best))
+            bounds = f"; mean {low:.4f} to {high:.4f} whatever they hold"
+        yield f"without a score: {', '.join(missing)}{bounds}"
+    if s.no_gold:
+        yield f"without gold for it, not counted: {s.no_gold} of {sum(s.states.values())} rows"
+    if s.histogram:
+        yield ", ".join(f"{value}: {count}" for value, count in s.histogram.items())
+    if s.clusters is not None:
+        yield f"{s.n} rows in {s.clusters} clusters"
 
 
 def _without_score(s: Summary) -> list[str]:
