@@ -1,4 +1,4 @@
-"""What `eval` and `score` have in common: one record of flags, spread over the command line."""
+"""Flags as a record, spread over the command line: what `eval` and `score` have in common."""
 
 from __future__ import annotations
 
@@ -78,20 +78,21 @@ class MeasuringFlags:
 
 
 def with_flags(command: Callable[..., int]) -> Callable[..., int]:
-    """A command whose parameter ``flags`` is spelt on the command line, an option a field."""
-    hints = get_type_hints(MeasuringFlags, include_extras=True)
+    """A command whose parameter ``flags``, a record, is an option of the command line per field."""
+    given = signature(command, eval_str=True).parameters
+    record = given["flags"].annotation
+    hints = get_type_hints(record, include_extras=True)
     shared = [
         Parameter(
             field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
         )
-        for field in fields(MeasuringFlags)
+        for field in fields(record)
     ]
-    given = signature(command, eval_str=True).parameters.values()
-    own = [parameter for parameter in given if parameter.name != "flags"]
+    own = [parameter for parameter in given.values() if parameter.name != "flags"]
 
     @functools.wraps(command)
     def called(**words: Any) -> int:
-        flags = MeasuringFlags(**{field.name: words.pop(field.name) for field in shared})
+        flags = record(**{field.name: words.pop(field.name) for field in shared})
         return command(**words, flags=flags)
 
     called.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]

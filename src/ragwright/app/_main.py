@@ -26,8 +26,7 @@ COMMANDS = {
     "gate": "Say whether a run may go out: exit code 0 passed, 100 failed, 101 cannot be trusted.",
     "synth": "Make a testset from the indexed documents: by a model, offline, or from given rows.",
     "diagnose": "Say which stage loses points: each one is done right in turn, row by row.",
-    "review": "Write a sheet on which people score answers blind; `calibrate` reads what they "
-    "wrote.",
+    "review": "Review a testset row by row, or write a sheet on which people score answers blind.",
     "calibrate": "Hold a judge's scores against people: agreement, kappa, bias, and the corrected "
     "mean.",
     "sweep": "Run a study: every combination of settings on the tune split, ranked with intervals.",

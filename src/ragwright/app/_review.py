@@ -12,22 +12,36 @@ from ..experiment import blind_sheet, write_key, write_sheet
 from ..workbench import rows_to_review
 from ._console import Console, reported
 from ._options import HERE, Project, Quiet, Seed
+from ._review_testset import only_testset, review_testset
 
 
 @reported
 def command(
-    runs: Annotated[list[str], typer.Argument(help="Runs of the project, or files of rows.")],
+    runs: Annotated[
+        list[str],
+        typer.Argument(help="Runs of the project, or files of rows; without --measures a testset."),
+    ],
     measures: Annotated[
         str, typer.Option("--measures", help="What people score by, separated by commas.")
-    ],
+    ] = "",
     output: Annotated[
         Path, typer.Option("-o", "--output", help="The sheet: .csv, .tsv or .jsonl.")
     ] = Path("review.csv"),
     project: Project = HERE,
+    table: Annotated[
+        Path | None, typer.Option("--csv", help="Of a testset: write a table to fill in.")
+    ] = None,
+    filled: Annotated[
+        Path | None, typer.Option("--read", help="Of a testset: read the table that was filled in.")
+    ] = None,
+    by: Annotated[str, typer.Option("--by", help="Of a testset: who reviews it.")] = "",
     quiet: Quiet = False,
     seed: Seed = 0,
-) -> None:
-    """Write a sheet on which people score answers blind; `calibrate` reads what they wrote."""
+) -> int:
+    """Review a testset row by row, or write a sheet on which people score answers blind."""
+    if not measures:
+        path = only_testset(runs)
+        return review_testset(Console(quiet), path, sheet=table, filled=filled, by=by)
     secret = output.with_suffix(".key.json")
     for path in (output, secret):  # before anything is read: somebody's work may stand there
         if path.exists():
@@ -44,3 +58,4 @@ def command(
     console.result(f"{len(sheet.items)} answers on {output}")
     console.remark(f"which answer is whose: {secret} (keep it from those who score)")
     console.remark(f"then: ragwright calibrate RUN --labels {output} --key {secret}")
+    return 0

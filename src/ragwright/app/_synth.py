@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from ..workbench import (
     synthesize,
 )
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
+from ._flags import with_flags
 from ._options import (
     HERE,
     DryRun,
@@ -35,82 +37,95 @@ from ._options import (
 from ._show import runner_line, show_forecast
 
 
+@dataclass(frozen=True, slots=True)
+class SynthFlags:
+    """The flags of `synth`, each an option of the command line."""
+
+    kinds: Annotated[
+        str,
+        typer.Option(help="model, cloze, heading, by commas; without a model: cloze,heading."),
+    ] = ""
+    per_chunk: Annotated[
+        int, typer.Option(min=1, help="Most questions a model writes on a chunk.")
+    ] = 3
+    levels: Annotated[str, typer.Option(help="fact,extraction,style,idea; all where left out.")] = (
+        ""
+    )
+    personas: Annotated[str, typer.Option(help="Readers with a gold answer of their own.")] = ""
+    model: Annotated[
+        str, typer.Option(help="Chat model that writes; answer.model where left out.")
+    ] = ""
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False
+    project: Project = HERE
+    overrides: Overrides = None
+    as_json: Json = False
+    quiet: Quiet = False
+    resume: Resume = False
+    no_cache: NoCache = False
+    jobs: Jobs = None
+    max_cost: MaxCost = None
+    seed: Seed = 0
+    dry_run: DryRun = False
+
+    def session(self) -> Session:
+        """What the flags ask of the project."""
+        return Session(
+            tuple(self.overrides or ()),
+            jobs=self.jobs,
+            reuse=not self.no_cache,
+            max_cost=self.max_cost,
+            seed=self.seed,
+        )
+
+    def how(self, questions: int) -> Synthesizing:
+        """How the testset is made."""
+        return Synthesizing(
+            questions=questions,
+            kinds=_listed(self.kinds),
+            model=self.model,
+            levels=_listed(self.levels),
+            personas=_listed(self.personas),
+            per_chunk=self.per_chunk,
+            seed=self.seed,
+            resume=self.resume,
+        )
+
+
 @reported
+@with_flags
 def command(
+    flags: SynthFlags,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="The testset to write (JSONL).")
     ] = Path("testsets/synth.jsonl"),
     questions: Annotated[int, typer.Option("-n", "--questions", min=1, help="How many.")] = 50,
-    kinds: Annotated[
-        str,
-        typer.Option(
-            "--kinds",
-            help="model, cloze, heading, separated by commas; without a model: cloze,heading.",
-        ),
-    ] = "",
-    per_chunk: Annotated[
-        int, typer.Option("--per-chunk", min=1, help="Most questions a model writes on a chunk.")
-    ] = 3,
-    levels: Annotated[
-        str, typer.Option("--levels", help="fact,extraction,style,idea; all where left out.")
-    ] = "",
-    personas: Annotated[
-        str, typer.Option("--personas", help="Readers with a gold answer of their own.")
-    ] = "",
-    model: Annotated[
-        str, typer.Option("--model", help="Chat model that writes; answer.model where left out.")
-    ] = "",
     source: Annotated[
         Path | None,
         typer.Option("--from", help="Take the rows of this file: locate gold, label, split."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
-    project: Project = HERE,
-    overrides: Overrides = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    resume: Resume = False,
-    no_cache: NoCache = False,
-    jobs: Jobs = None,
-    max_cost: MaxCost = None,
-    seed: Seed = 0,
-    dry_run: DryRun = False,
 ) -> int:
     """Make a testset from the indexed documents: by a model, offline, or from given rows."""
-    console = Console(quiet)
-    if output.exists() and not (force or dry_run or resume):
+    console = Console(flags.quiet)
+    if output.exists() and not (flags.force or flags.dry_run or flags.resume):
         raise ConfigError(
             "the testset is there already; nothing was changed",
             where=str(output),
             hint="choose another name, or --force to overwrite it, reviews included",
         )
-    how = Synthesizing(
-        questions=questions,
-        kinds=_listed(kinds),
-        model=model,
-        levels=_listed(levels),
-        personas=_listed(personas),
-        per_chunk=per_chunk,
-        seed=seed,
-        resume=resume,
-    )
-    session = Session(
-        tuple(overrides or ()), jobs=jobs, reuse=not no_cache, max_cost=max_cost, seed=seed
-    )
-    with Workbench.open(project, session) as bench:
-        if dry_run:
-            forecast = forecast_synthesis(bench, how)
-            show_forecast(console, forecast, as_json)
+    run: RunSummary | None = None
+    with Workbench.open(flags.project, flags.session()) as bench:
+        if flags.dry_run and source is None:
+            show_forecast(console, forecast_synthesis(bench, flags.how(questions)), flags.as_json)
             console.remark("rejected questions are replaced from further chunks, which adds calls")
             return 0
         with console.progress(lambda: runner_line(bench.runner.progress)):
             if source is not None:
-                made, run = import_testset(bench, source), None
+                made = import_testset(bench, source)
             else:
-                made, run = synthesize(bench, how)
-    if made.rows:
+                made, run = synthesize(bench, flags.how(questions))
+    if made.rows and not flags.dry_run:
         write_rows(made.rows, output)
-    _show(console, made, output, run, as_json)
+    _show(console, made, output, run, flags.as_json)
     if run is not None and run.reason is not None:
         fail(run.reason)
         console.remark("run it again with --resume to go on")

@@ -1,0 +1,174 @@
+"""`ragwright review` of a testset: one row at a time, or by a sheet."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from ..core import ConfigError, Row
+from ..experiment import (
+    TestsetReview,
+    read_review_sheet,
+    review_status,
+    write_review_sheet,
+    write_rows,
+)
+from ._console import EXIT_ERROR, Console, write
+
+_KEYS = "[a]ccept  [e]dit  [r]eject  [s]kip  [u]ndo  [q]uit"
+
+Ask: TypeAlias = Callable[[str], str]
+"""Asks a person, and gives the line they type; EOFError where there are no more."""
+
+
+def only_testset(names: Sequence[str]) -> Path:
+    """The one testset file that is named.
+
+    Raises:
+        ConfigError: Something else is: runs are reviewed by measures.
+    """
+    path = Path(names[0])
+    if len(names) == 1 and path.is_file():
+        return path
+    raise ConfigError(
+        f"there is no testset {names[0]!r}" if len(names) == 1 else "one testset at a time",
+        where="ragwright review",
+        hint="name one testset file; to score the answers of runs, say by which --measures",
+    )
+
+
+def review_testset(
+    console: Console,
+    path: Path,
+    *,
+    sheet: Path | None = None,
+    filled: Path | None = None,
+    by: str = "",
+    ask: Ask | None = None,
+) -> int:
+    """Review a testset.
+
+    Args:
+        console: Where results go.
+        path: The testset.
+        sheet: Write a sheet there instead of asking.
+        filled: Read a sheet that was filled in instead of asking.
+        by: Who reviews; the user of this machine where left out.
+        ask: Asks the person; standard input where left out.
+
+    Returns:
+        The exit code: 1 where lines of a sheet could not be applied.
+    """
+    who = by or _user()
+    review = TestsetReview(path, who)
+    if sheet is not None:
+        write_review_sheet(review.rows, sheet)
+        console.result(f"{len(review.rows)} rows on {sheet}")
+        console.remark(f"fill in `review`, then: ragwright review {path} --read {sheet}")
+        return 0
+    if filled is not None:
+        outcome = read_review_sheet(filled, review.rows, who)
+        write_rows(outcome.rows, path)
+        lines = [_counts(outcome.counts)]
+        lines += [f"not applied: {conflict}" for conflict in outcome.conflicts]
+        console.result("\n".join(lines))
+        return EXIT_ERROR if outcome.conflicts else 0
+    _one_by_one(review, ask or _asked)
+    console.result(_counts(review.counts()))
+    return 0
+
+
+def _one_by_one(review: TestsetReview, ask: Ask) -> None:
+    """Ask on every open row until none is left, or the person leaves."""
+    skipped: set[str] = set()
+    again: Row | None = None
+    try:
+        while True:
+            waiting = [row for row in review.open if row.id not in skipped]
+            row = again or next(iter(waiting), None)
+            again = None
+            if row is None:
+                return
+            total = len(review.rows)
+            _say(_shown(row, total - len(review.open) + 1, total))
+            key = ask(f"{_KEYS} > ").strip().casefold()[:1]
+            if key == "q":
+                return
+            if key == "u":
+                again = _undone(review, skipped) or row
+            elif key == "s":
+                skipped.add(row.id)
+            elif not _decided(review, row, key, ask):
+                _say("a, e, r, s, u or q")
+                again = row
+    except EOFError:
+        return
+
+
+def _decided(review: TestsetReview, row: Row, key: str, ask: Ask) -> bool:
+    if key == "a":
+        review.decide(row, "accepted")
+    elif key == "r":
+        review.decide(row, "rejected")
+    elif key == "e":
+        _say("an empty line keeps what is there")
+        question = ask("question > ")
+        review.decide(row, "accepted", question=question, answer=ask("answer   > "))
+    else:
+        return False
+    return True
+
+
+def _undone(review: TestsetReview, skipped: set[str]) -> Row | None:
+    row = review.undo()
+    if row is None:
+        _say("nothing was decided in this session")
+        return None
+    skipped.discard(row.id)
+    return row
+
+
+def _shown(row: Row, number: int, total: int) -> str:
+    told = [
+        str(row.metadata[name]) for name in ("kind", "level", "split") if row.metadata.get(name)
+    ]
+    if "leak" in row.metadata:
+        told.append(f"leak {row.metadata['leak']}")
+    lines = [f"\n{number}/{total}  {row.id}  {', '.join(told)}", f"question: {row.user_input}"]
+    if row.reference:
+        persona = f" for {row.persona_name}" if row.persona_name else ""
+        lines.append(f"answer{persona}: {row.reference}")
+    lines += [
+        f"evidence: {span.document_id} {span.start}-{span.end}\n  "
+        + "\n  ".join(span.text.splitlines())
+        for span in row.reference_spans
+    ]
+    if status := review_status(row):
+        lines.append(f"so far: {status}")
+    return "\n".join(lines)
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+def _say(text: str) -> None:
+    write(sys.stderr, text + "\n")
+
+
+def _asked(prompt: str) -> str:
+    write(sys.stderr, prompt)
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.rstrip("\r\n")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a container without a user entry
+        return "unknown"
