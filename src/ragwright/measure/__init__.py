@@ -28,6 +28,7 @@ from ._reply import ReplyForm, ordered, read_object, text_of
 from ._retrieval import retrieval_scores
 from ._rubric import Rubric, load_rubrics, prompts_fingerprint, shipped_rubrics
 from ._score import check_setup, score_row, score_rows
+from ._selection import Selection, best_of
 from ._setup import MeasureSetup
 from ._spread import FlipRate, JudgeSpread, flip_rate, judge_spread
 from ._statistics import Summary, Tally, aggregate
@@ -59,11 +60,13 @@ __all__ = [
     "QADistances",
     "ReplyForm",
     "Rubric",
+    "Selection",
     "Summary",
     "Tally",
     "aggregate",
     "answer_words",
     "asked",
+    "best_of",
     "calibrate",
     "check_setup",
     "compare_rows",

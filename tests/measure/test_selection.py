@@ -1,0 +1,92 @@
+"""The best of many candidates: what choosing it adds, and how often it is taken for a winner."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from ragwright.core import MeasureError, Score
+from ragwright.measure import best_of
+
+
+def scores(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> dict[str, Score]:
+    return {f"r{at}": Score("M", "scored", float(value)) for at, value in enumerate(values)}
+
+
+def null_study(
+    draw: np.random.Generator, candidates: int, rows: int
+) -> tuple[dict[str, Score], dict[str, dict[str, Score]]]:
+    """Candidates that are no better than the incumbent: rows differ, systems only by noise."""
+    hard = draw.normal(0, 1, rows)
+    made = {f"T{n}": scores(hard + draw.normal(0, 0.5, rows)) for n in range(candidates)}
+    return scores(hard + draw.normal(0, 0.5, rows)), made
+
+
+def test_with_nothing_to_find_the_best_mean_always_wins_and_the_corrected_one_seldom() -> None:
+    draw = np.random.default_rng(7)
+    studies = 80
+    ahead = proven = 0
+    optimism, lead = [], []
+    for _ in range(studies):
+        incumbent, candidates = null_study(draw, 20, 40)
+        found = best_of(incumbent, candidates)
+        ahead += found.difference > 0
+        proven += found.p <= 0.05
+        optimism.append(found.optimism)
+        lead.append(found.difference)
+    assert ahead / studies > 0.85  # "best mean wins" calls nearly every study won
+    assert proven / studies <= 0.08  # nominal 0.025 in this direction, and room for 80 studies
+    # Most of the lead is what choosing adds.
+    assert 0.5 < np.mean(optimism) / np.mean(lead) < 1.3
+
+
+def test_a_real_winner_is_found() -> None:
+    draw = np.random.default_rng(1)
+    found = 0
+    for _ in range(20):
+        incumbent, candidates = null_study(draw, 20, 60)
+        better = {row: Score("M", "scored", (s.value or 0) + 0.8) for row, s in incumbent.items()}
+        shaken = scores(np.array([s.value for s in better.values()]) + draw.normal(0, 0.5, 60))
+        chosen = best_of(incumbent, {**candidates, "good": shaken})
+        found += chosen.best == "good" and chosen.p <= 0.05
+    assert found >= 19
+
+
+def test_the_p_value_of_one_candidate_is_that_of_every_way_of_flipping() -> None:
+    differences = np.array([0.4, -0.1, 0.3, 0.2, 0.5, -0.2, 0.1, 0.6])
+    found = best_of(scores(np.zeros(8)), {"only": scores(differences)})
+    signs = np.array(list(itertools.product((-1, 1), repeat=8)))
+    exact = 2 * np.mean((signs * differences).sum(axis=1) >= differences.sum() - 1e-12)
+    assert found.p == pytest.approx(exact, abs=0.01)
+    assert found.difference == pytest.approx(differences.mean())
+    assert abs(found.optimism) < 0.01  # one candidate: nothing is chosen
+
+
+def test_less_is_better_where_the_measure_says_so() -> None:
+    incumbent = scores(np.full(10, 3.0))
+    found = best_of(
+        incumbent,
+        {"worse": scores(np.full(10, 4.0)), "better": scores(np.full(10, 2.0))},
+        higher_is_better=False,
+    )
+    assert (found.best, found.difference) == ("better", 1.0)
+
+
+def test_rows_without_a_score_count_for_nothing_and_clusters_move_together() -> None:
+    incumbent = scores(np.arange(12.0))
+    gaps = scores(np.arange(12.0) + 1)
+    gaps["r0"] = Score("M", "judge_invalid", reason="no number")
+    del gaps["r1"]
+    found = best_of(incumbent, {"gaps": gaps})
+    assert (found.n, found.difference) == (10, 1.0)
+    alone = best_of(incumbent, {"gaps": gaps}).p
+    together = best_of(incumbent, {"gaps": gaps}, clusters={f"r{n}": n // 6 for n in range(12)}).p
+    assert alone < 0.01
+    assert together >= 0.4
+
+
+def test_without_a_row_in_common_nothing_is_chosen() -> None:
+    with pytest.raises(MeasureError, match="no candidate has a scored row in common"):
+        best_of({"a": Score("M", "scored", 1.0)}, {"x": {"b": Score("M", "scored", 1.0)}})
