@@ -6,17 +6,30 @@ from typing import Annotated, cast
 
 import typer
 
-from ..experiment import Stage
-from ..report import diagnosis_json, diagnosis_table, lost_rows_text
+from ..core import ConfigError
+from ..experiment import Readers, Stage, Testset
+from ..flow import RunSummary
+from ..report import (
+    diagnosis_json,
+    diagnosis_table,
+    lost_rows_text,
+    readers_json,
+    readers_table,
+)
 from ..workbench import (
     Diagnosing,
     ProjectFolder,
+    Readership,
     Workbench,
     forecast_diagnosis,
+    forecast_readers,
+    persona_change,
     project_testset,
     run_diagnosis,
+    run_readers,
+    write_persona,
 )
-from ._console import EXIT_UNTRUSTED, fail, reported
+from ._console import EXIT_UNTRUSTED, Console, fail, reported
 from ._flags import MeasuringFlags, with_flags
 from ._options import RetryErrors
 from ._show import runner_line, show_forecast
@@ -45,24 +58,46 @@ def command(
         str,
         typer.Option("--rows", help="Show the rows that are lost first there: retrieve, index, …"),
     ] = "",
+    models: Annotated[
+        str,
+        typer.Option(
+            "--compare-models",
+            help="Instead of stages: which of these generators serves which persona best.",
+        ),
+    ] = "",
+    personas: Annotated[
+        str,
+        typer.Option("--personas", help="Instead of stages: do facts drop from one to another?"),
+    ] = "",
+    write: Annotated[
+        bool,
+        typer.Option("--write", help="Write the generator that is proven best into personas/."),
+    ] = False,
     split: Annotated[
         str, typer.Option("--split", help="tune, confirm or all; where rows name splits: tune.")
     ] = "",
     retry_errors: RetryErrors = False,
 ) -> int:
     """Say which stage loses points: each one is done right in turn, row by row."""
-    console = flags.console
     folder = ProjectFolder(flags.project).require()
     given = project_testset(folder, testset, split, purpose="diagnose", rehearsal=flags.dry_run)
+    resume = flags.resume or retry_errors
+    if models or personas or write:
+        _refuse({"--stages": stages, "--closed-book": closed_book, "--rows": rows}, models, write)
+        who = Readership(
+            _names(personas), _names(models), resume, retry_errors, flags.seed, flags.name
+        )
+        return _read(flags, given, measures, who, write)
     how = Diagnosing(
         cast("tuple[Stage, ...]", _names(stages)),
         flags.by or (),
         closed_book,
-        flags.resume or retry_errors,
+        resume,
         retry_errors,
         flags.seed,
         flags.name,
     )
+    console = flags.console
     with Workbench.open(flags.project, flags.session(int(retry_errors))) as bench:
         if flags.dry_run:
             forecast = forecast_diagnosis(bench, given, measures, how)
@@ -70,15 +105,75 @@ def command(
             return 0
         with console.progress(lambda: runner_line(bench.runner.progress)):
             found, run = run_diagnosis(bench, given, measures, how)
-    if flags.as_json or (flags.output is not None and flags.output.suffix == ".json"):
+    if _as_json(flags):
         console.json(diagnosis_json(found, run=run.run))
     else:
         text = diagnosis_table(found, run=run.run)
         console.result(f"{text}\n\n{lost_rows_text(found, rows)}" if rows else text)
+    return _ended(console, run, bool(found.rows))
+
+
+def _read(
+    flags: MeasuringFlags, given: Testset, measures: str, who: Readership, write: bool
+) -> int:
+    """Personas by generators, and what is proven of them written where that is asked for."""
+    console = flags.console
+    with Workbench.open(flags.project, flags.session(int(who.retry_errors))) as bench:
+        if flags.dry_run:
+            forecast = forecast_readers(bench, given, measures, who)
+            show_forecast(console, forecast, flags.as_json)
+            return 0
+        with console.progress(lambda: runner_line(bench.runner.progress)):
+            found, run = run_readers(bench, given, measures, who)
+    if _as_json(flags):
+        console.json(readers_json(found, run=run.run))
+    else:
+        console.result(readers_table(found, run=run.run))
+    if write and run.complete:
+        _write(console, ProjectFolder(flags.project), found)
+    return _ended(console, run, True)
+
+
+def _write(console: Console, folder: ProjectFolder, found: Readers) -> None:
+    """Put the generators that are proven best into the personas' files; say what changed."""
+    for persona in found.personas:
+        best = found.best.get(persona, "")
+        if not best or not persona:
+            why = "nothing is proven" if persona else "it has no file: name --personas"
+            console.remark(f"{persona or 'no persona'}: left as it is, {why}")
+            continue
+        change = persona_change(folder, persona, best)
+        kept = write_persona(change)
+        console.remark(change.diff or f"{persona}: {best} is written there already")
+        if kept is not None:
+            console.remark(f"what was there is kept in {kept}")
+
+
+def _refuse(given: dict[str, str | bool], models: str, write: bool) -> None:
+    useless = [flag for flag, said in given.items() if said]
+    if useless:
+        raise ConfigError(
+            f"{', '.join(useless)}: personas and generators are compared as wholes",
+            where="ragwright diagnose",
+            hint="diagnose the stages in a run of their own",
+        )
+    if write and not models:
+        raise ConfigError(
+            "--write has nothing to write",
+            where="ragwright diagnose",
+            hint="name the generators to choose from: --compare-models a,b",
+        )
+
+
+def _as_json(flags: MeasuringFlags) -> bool:
+    return flags.as_json or (flags.output is not None and flags.output.suffix == ".json")
+
+
+def _ended(console: Console, run: RunSummary, any_row: bool) -> int:
     if run.reason is not None:
         fail(run.reason)
         console.remark("run it again with --resume to go on")
-    return 0 if run.complete and found.rows else EXIT_UNTRUSTED
+    return 0 if run.complete and any_row else EXIT_UNTRUSTED
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -27,6 +27,17 @@ from ._evaluate import (
 )
 from ._facts import facts_kept, is_right
 from ._falsify import entities, falsify
+from ._generators import (
+    PairOf,
+    Readers,
+    Reading,
+    ReadRow,
+    read_body,
+    read_of,
+    read_row,
+    readers_of,
+    readings_of,
+)
 from ._given import all_given, given_answer
 from ._gold_answers import GoldAnswer, LeakCheck, gold_answer
 from ._gold_places import GoldPlace, has_gold
@@ -164,8 +175,12 @@ __all__ = [
     "Objective",
     "Opening",
     "Openings",
+    "PairOf",
     "Passage",
     "Range",
+    "ReadRow",
+    "Readers",
+    "Reading",
     "ReviewKey",
     "ReviewStatus",
     "RgbQuestion",
@@ -255,14 +270,19 @@ __all__ = [
     "pool_depth",
     "random_points",
     "ranking_search",
+    "read_body",
     "read_key",
     "read_labels",
+    "read_of",
     "read_qrels",
     "read_results",
     "read_review_sheet",
     "read_rgb",
+    "read_row",
     "read_rows",
     "read_run",
+    "readers_of",
+    "readings_of",
     "rescore_flows",
     "result_body",
     "result_of",

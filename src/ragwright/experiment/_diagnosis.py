@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from statistics import median
 from typing import Any
 
 from ..core import MetaValue, Score
@@ -118,7 +119,7 @@ def diagnosis_of(
     points = _points(rows, measures, stages, seed)
     losses = Counter(row.lost for row in rows)
     counted: dict[Lost, int] = {lost: losses[lost] for lost in (*LOSSES, "") if losses[lost]}
-    stage, verdict = _verdict(points, counted, len(rows))
+    stage, verdict = _verdict(points, counted, rows)
     context, known = _closed_book(rows, measures, seed)
     silent = sum(row.plain.row is not None and _abstained(row) for row in rows)
     notes = (f"{silent} answers abstain: they count as the worst value",) if silent else ()
@@ -256,7 +257,7 @@ def _good(score: Score, measure: Measure, name: str) -> Score:
 
 
 def _verdict(
-    points: Sequence[StagePoints], losses: Mapping[Lost, int], rows: int
+    points: Sequence[StagePoints], losses: Mapping[Lost, int], rows: Sequence[DiagnosedRow]
 ) -> tuple[Stage | None, tuple[str, ...]]:
     """The stage to work on, and what is said of it."""
     proven = [one for one in points if one.proven and one.weight > 0]
@@ -266,34 +267,50 @@ def _verdict(
         best.setdefault(one.stage, one)
     order = list(best.values())
     if order:
-        said.append(f"Work on {order[0].stage} first: {_told(order[0], rows)}.")
-        said += [f"Then {one.stage}: {_told(one, rows)}." for one in order[1:]]
+        said.append(f"Work on {order[0].stage} first: {_told(order[0], rows)}")
+        said += [f"Then {one.stage}: {_told(one, rows)}" for one in order[1:]]
     else:
         said.append("No stage loses points that this many rows can show.")
         least = [one.first.smallest for one in points if one.first.smallest]
         if least:
-            said.append(f"{rows} rows show differences from about {min(least):.3f} on.")
-    for lost, why in (
-        ("index", "their gold is in no chunk of the index: no stage can find it"),
-        ("route", "they were not answered from the index, and their gold was not read"),
-    ):
-        count = losses.get(lost, 0)  # type: ignore[call-overload]
-        if count:
-            said.append(f"{count} of {rows} rows are lost before any stage: {why}.")
+            said.append(f"{len(rows)} rows show differences from about {min(least):.3f} on.")
+    for lost, count in losses.items():
+        if lost in _BEFORE:
+            said.append(f"{count} of {len(rows)} rows are lost before any stage: {_BEFORE[lost]}.")
     return (order[0].stage if order else None), tuple(said)
 
 
-def _told(one: StagePoints, rows: int) -> str:
+def _told(one: StagePoints, rows: Sequence[DiagnosedRow]) -> str:
     """What a proven stage loses, in words."""
     c = one.first
-    points = f"{c.difference:+.3f}" if c.difference is not None else "?"
-    span = f" ({c.low:+.3f} to {c.high:+.3f})" if c.low is not None and c.high is not None else ""
+    points = f"{c.difference:.3f}" if c.difference is not None else "?"
+    span = f" ({c.low:.3f} to {c.high:.3f})" if c.low is not None and c.high is not None else ""
     p = f", p = {c.p_holm:.2g}" if c.p_holm is not None else ""
     return (
-        f"{REASONS[one.stage]} on {c.wins} of {rows} rows; done right there, {one.measure} "
-        f"changes by {points}{span}{p}, proven"
+        f"{REASONS[one.stage]}{_from_where(one.stage, rows)}. Done right where it is the first "
+        f"to lose, it brings {points}{span} points of {one.measure}, on {c.wins} of {len(rows)} "
+        f"rows: proven{p}."
     )
 
+
+def _from_where(stage: Stage, rows: Sequence[DiagnosedRow]) -> str:
+    """At which ranks the gold stood that a cut or a reranker lost."""
+    if stage not in ("rerank", "truncate"):
+        return ""
+    places = [place for row in rows if row.lost == stage for place in row.gold if not place.shown]
+    found = [place.found for place in places if place.found]
+    after = [place.ordered for place in places if place.ordered]
+    if not found or not after:
+        return ""
+    if stage == "truncate":
+        return f" (in the median at rank {median(after):g} of the candidates)"
+    return f" (in the median from rank {median(found):g} to rank {median(after):g})"
+
+
+_BEFORE: Mapping[Lost, str] = {
+    "index": "their gold is in no chunk of the index, so no stage can find it",
+    "route": "they were not answered from the index, and their gold was not read",
+}
 
 REASONS: Mapping[Stage, str] = {
     "filter": "hard filters bar gold",

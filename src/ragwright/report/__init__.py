@@ -14,6 +14,7 @@ from ._data import (
 )
 from ._diagnosis import DiagnosisLike, diagnosis_json, diagnosis_table, lost_rows_text
 from ._junit import gate_junit, rows_junit
+from ._readers import ReadersLike, readers_json, readers_table
 from ._text import (
     calibration_table,
     comparison_table,
@@ -30,6 +31,7 @@ from ._trials import (
 
 __all__ = [
     "DiagnosisLike",
+    "ReadersLike",
     "ScoredRow",
     "TrialLike",
     "calibration_json",
@@ -45,6 +47,8 @@ __all__ = [
     "gate_table",
     "leaderboard_table",
     "lost_rows_text",
+    "readers_json",
+    "readers_table",
     "rows_csv",
     "rows_junit",
     "slice_table",

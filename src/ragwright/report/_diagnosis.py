@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from textwrap import fill
 from typing import Any, Protocol
 
 from ..core import Row, Score
 from ..measure import Comparison, Comparisons, Summary
 from ._data import comparison_json
-from ._text import interval, number, text_table
+from ._text import WIDTH, interval, number, text_table
 
 _SHOWN = 5
 _CHARACTERS = 300
@@ -191,7 +192,7 @@ LOST = {
 
 def diagnosis_table(found: DiagnosisLike, *, run: str = "") -> str:
     """Verdict, points of every stage, where rows are lost first, what the passages add."""
-    blocks = ["\n".join(found.verdict)]
+    blocks = ["\n".join(fill(line, WIDTH) for line in found.verdict)]
     if found.points:
         blocks.append(_points_table(found.points))
     blocks.append(_losses_table(found))
@@ -200,7 +201,7 @@ def diagnosis_table(found: DiagnosisLike, *, run: str = "") -> str:
     for value, part in found.parts.items():
         blocks.append("\n".join([value, *part.verdict, _losses_table(part)]))
     tail = [f"run: {run}"] if run else []
-    tail += [f"note: {note}" for note in found.notes]
+    tail += [fill(f"note: {note}", WIDTH) for note in found.notes]
     return "\n\n".join([*blocks, *(["\n".join(tail)] if tail else [])])
 
 
@@ -239,9 +240,11 @@ def diagnosis_json(found: DiagnosisLike, *, run: str = "") -> dict[str, Any]:
     }
 
 
-def _points_table(points: Iterable[PointsLike]) -> str:
+def _points_table(points: Sequence[PointsLike]) -> str:
+    """A line for every stage and measure of which the oracle changes anything."""
     rows = [["stage", "measure", "without", "oracle", "95 % interval", "p", "own rows", "p", ""]]
-    for one in points:
+    moving = [one for one in points if one.recovered.wins or one.recovered.losses]
+    for one in moving:
         whole, first = one.recovered, one.first
         rows.append(
             [
@@ -256,11 +259,22 @@ def _points_table(points: Iterable[PointsLike]) -> str:
                 "proven" if one.proven else "",
             ]
         )
-    return (
-        text_table(rows, right=(2, 3, 5, 6, 7))
-        + "\noracle: points recovered with that stage done right; own rows: the part of it on rows "
-        "that\nthis stage is the first to lose. p is corrected for all lines (Holm)."
-    )
+    lines = []
+    if moving:
+        lines = [
+            text_table(rows, right=(2, 3, 5, 6, 7)),
+            "oracle: points recovered with that stage done right; own rows: the part of it on rows "
+            "that",
+            "this stage is the first to lose. p is corrected for all stages and measures (Holm).",
+        ]
+    still = [s for s in dict.fromkeys(one.stage for one in points) if s not in _stages(moving)]
+    if still:
+        lines.append(f"done right, nothing changes: {', '.join(still)}")
+    return "\n".join(lines)
+
+
+def _stages(points: Iterable[PointsLike]) -> set[str]:
+    return {one.stage for one in points}
 
 
 def _losses_table(found: DiagnosisLike) -> str:

@@ -10,7 +10,9 @@ from ._gold import project_testset
 from ._ingest import IngestForecast, IngestProgress, IngestReport
 from ._measuring import evaluate, forecast_rows, rows_to_score
 from ._opened import Session
+from ._persona_files import PersonaChange, persona_change, write_persona
 from ._project import ProjectFolder, init_project
+from ._readership import Readership, forecast_readers, run_readers
 from ._results import (
     SettingChange,
     changed_settings,
@@ -42,7 +44,9 @@ __all__ = [
     "IngestProgress",
     "IngestReport",
     "KnownRun",
+    "PersonaChange",
     "ProjectFolder",
+    "Readership",
     "Session",
     "SettingChange",
     "Settings",
@@ -55,6 +59,7 @@ __all__ = [
     "doctor",
     "evaluate",
     "forecast_diagnosis",
+    "forecast_readers",
     "forecast_rows",
     "forecast_synthesis",
     "import_testset",
@@ -64,6 +69,7 @@ __all__ = [
     "load_settings",
     "make_suite",
     "open_results",
+    "persona_change",
     "project_keys",
     "project_testset",
     "read_study",
@@ -71,8 +77,10 @@ __all__ = [
     "rows_to_review",
     "rows_to_score",
     "run_diagnosis",
+    "run_readers",
     "run_sweep",
     "stored_trials",
     "synthesize",
     "variant_of",
+    "write_persona",
 ]

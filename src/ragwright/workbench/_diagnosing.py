@@ -28,6 +28,7 @@ from ..flow import Flow, Forecast, Job, Runs, RunSummary, run_job
 from ..index import Views
 from ..measure import Measure
 from ..models import ExtractiveReranker
+from ..retrieve import RetrieveOptions
 from ._measuring import Bench, judging, planned
 from ._run_names import check_run_name
 from ._runs import Evaluating
@@ -116,8 +117,9 @@ def run_diagnosis(
     found = diagnosis_of(rows, work.measures, work.stages, name=testset.name, seed=how.seed)
     for field in how.by:
         found = diagnosis_by(found, field, work.measures, work.stages, seed=how.seed)
-    notes = (*work.testset.notes, *found.notes, *_notes(bench, work, errors))
-    return replace(found, notes=notes), summary
+    notes = [*work.testset.notes, *found.notes, *_notes(bench, work, errors)]
+    notes += _unseen(found, work, bench.settings.retrieve)
+    return replace(found, notes=tuple(notes)), summary
 
 
 def forecast_diagnosis(
@@ -214,3 +216,16 @@ def _notes(bench: AskingBench, work: _Work, errors: Sequence[str]) -> list[str]:
     if not options.rerank.model:
         notes.append("no reranker is set: `rerank` is what the best one could bring")
     return notes
+
+
+def _unseen(found: Diagnosis, work: _Work, options: RetrieveOptions) -> list[str]:
+    """A note where rows are lost to the cut, and measures cannot show what would be behind it."""
+    lost, top_k, depth = found.losses.get("truncate", 0), options.top_k, pool_depth(options)
+    shallow = [str(m) for m in work.measures if m.cutoff is not None and m.cutoff <= top_k]
+    if not lost or not shallow:
+        return []
+    return [
+        f"{lost} rows are lost to the cut: {', '.join(shallow)} look no deeper than top_k "
+        f"({top_k}) and cannot show what it would bring to keep more; take a deeper one, such as "
+        f"Recall@{depth}"
+    ]

@@ -1,0 +1,184 @@
+"""Personas by generators, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from textwrap import fill
+from typing import Any, Protocol
+
+from ..measure import Comparison, Summary
+from ._text import WIDTH, interval, number, text_table
+
+_OWN = "(as configured)"
+
+
+class PairLike(Protocol):
+    """Two of a kind compared, b against a."""
+
+    @property
+    def within(self) -> str:
+        """The persona, or the generator, that both share."""
+
+    @property
+    def a(self) -> str:
+        """The first one."""
+
+    @property
+    def b(self) -> str:
+        """The second one, which the verdict is about."""
+
+    @property
+    def comparison(self) -> Comparison:
+        """Row by row; differences are improvements."""
+
+
+class ReadersLike(Protocol):
+    """Personas by generators, whoever holds them."""
+
+    @property
+    def personas(self) -> Sequence[str]:
+        """In order."""
+
+    @property
+    def generators(self) -> Sequence[str]:
+        """In order."""
+
+    @property
+    def measures(self) -> Sequence[str]:
+        """The first one decides."""
+
+    @property
+    def cells(self) -> Mapping[tuple[str, str, str], Summary]:
+        """(persona, generator, measure) -> mean."""
+
+    @property
+    def pairs(self) -> Sequence[PairLike]:
+        """Generators in pairs."""
+
+    @property
+    def best(self) -> Mapping[str, str]:
+        """Persona -> the generator that is proven best."""
+
+    @property
+    def facts(self) -> Sequence[PairLike]:
+        """Personas in pairs."""
+
+    @property
+    def kept(self) -> Mapping[tuple[str, str, str], Summary]:
+        """Mean share of facts kept."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the reader should know."""
+
+
+def readers_table(found: ReadersLike, *, run: str = "") -> str:
+    """Verdicts first, then persona by generator for each measure, pairs, and facts kept."""
+    blocks = ["\n".join(fill(line, WIDTH) for line in reader_verdicts(found))]
+    blocks += [_grid(found, measure) for measure in found.measures]
+    if found.pairs:
+        blocks.append(_pairs("persona", found.pairs))
+    for name in dict.fromkeys(key[2] for key in found.kept):
+        blocks.append(_kept(found, name))
+    if found.facts:
+        blocks.append(_pairs("generator", found.facts))
+    tail = [f"run: {run}"] if run else []
+    tail += [fill(f"note: {note}", WIDTH) for note in found.notes]
+    return "\n\n".join([*blocks, *(["\n".join(tail)] if tail else [])])
+
+
+def reader_verdicts(found: ReadersLike) -> list[str]:
+    """In plain words: who is best served by whom, and whether facts drop."""
+    said = []
+    if len(found.generators) > 1:
+        for persona in found.personas:
+            best = found.best.get(persona)
+            who = persona or _OWN
+            said.append(
+                f"{who}: {best} is proven best by {found.measures[0]}."
+                if best
+                else f"{who}: no generator is proven better than all others by {found.measures[0]}."
+            )
+    for pair in found.facts:
+        c = pair.comparison
+        if c.verdict == "no change proven" or c.difference is None:
+            continue
+        fewer = pair.b if c.difference < 0 else pair.a
+        other = pair.a if c.difference < 0 else pair.b
+        said.append(
+            f"Facts drop for {fewer}: {abs(c.difference):.3f} of the gold facts fewer than for "
+            f"{other}, on the same questions ({pair.within or _OWN}): proven."
+        )
+    if found.facts and not any(line.startswith("Facts") for line in said):
+        least = [p.comparison.smallest for p in found.facts if p.comparison.smallest]
+        from_ = f"; differences from about {max(least):.3f} on would show" if least else ""
+        said.append(f"That facts drop for any persona is not proven{from_}.")
+    return said
+
+
+def readers_json(found: ReadersLike, *, run: str = "") -> dict[str, Any]:
+    """The document of ``diagnose --compare-models`` and ``--personas`` with ``--json``."""
+
+    def table(cells: Mapping[tuple[str, str, str], Summary]) -> list[dict[str, Any]]:
+        return [
+            {"persona": who, "generator": model, **asdict(summary)}
+            for (who, model, _), summary in cells.items()
+        ]
+
+    def pairs(of: Sequence[PairLike]) -> list[dict[str, Any]]:
+        return [{"within": p.within, "a": p.a, "b": p.b, **asdict(p.comparison)} for p in of]
+
+    return {
+        "verdict": reader_verdicts(found),
+        "best": dict(found.best),
+        "cells": table(found.cells),
+        "pairs": pairs(found.pairs),
+        "kept": table(found.kept),
+        "facts": pairs(found.facts),
+        "notes": list(found.notes),
+        "run": run,
+    }
+
+
+def _grid(found: ReadersLike, measure: str) -> str:
+    return _table(found, measure, found.cells)
+
+
+def _kept(found: ReadersLike, name: str) -> str:
+    return _table(found, name, found.kept)
+
+
+def _table(found: ReadersLike, name: str, cells: Mapping[tuple[str, str, str], Summary]) -> str:
+    rows = [[name, *(model or _OWN for model in found.generators)]]
+    for persona in found.personas:
+        cells_of = [cells.get((persona, model, name)) for model in found.generators]
+        rows.append([persona or _OWN, *map(_cell, cells_of)])
+    return text_table(rows)
+
+
+def _cell(summary: Summary | None) -> str:
+    if summary is None or summary.mean is None:
+        return "-"
+    return f"{number(summary.mean)} ({interval(summary.low, summary.high)}), n {summary.n}"
+
+
+def _pairs(within: str, pairs: Sequence[PairLike]) -> str:
+    rows = [[within, "a", "b", "b - a", "95 % interval", "p", "n", ""]]
+    for pair in pairs:
+        c = pair.comparison
+        rows.append(
+            [
+                pair.within or _OWN,
+                pair.a,
+                pair.b,
+                "-" if c.difference is None else f"{c.difference:+.4f}",
+                interval(c.low, c.high),
+                number(c.p_holm),
+                str(c.n),
+                "" if c.verdict == "no change proven" else f"b {c.verdict}",
+            ]
+        )
+    return f"{pairs[0].comparison.measure}, paired, p corrected for all pairs (Holm)\n" + (
+        text_table(rows, right=(3, 5, 6))
+    )
