@@ -32,8 +32,8 @@ from ._measuring import (
     evaluate_project,
     forecast_project,
     judging,
-    with_judge_notes,
 )
+from ._notes import with_notes
 from ._runs import Evaluating, Work, run_work, scoring_work
 
 _TESTED = {
@@ -120,7 +120,7 @@ def evaluate_testset(
         return evaluate_project(bench, rows, measures, how)
     rows, wanted, work = _planned(bench, rows, measures, how)
     evaluation, summary = run_work(bench.runner, bench.runs, work, rows, wanted, how)
-    return with_judge_notes(evaluation), summary
+    return with_notes(evaluation), summary
 
 
 def forecast_testset(

@@ -26,8 +26,6 @@ from ..measure import (
     MeasureSetup,
     check_setup,
     default_measures,
-    flip_rate,
-    judge_spread,
     load_rubrics,
     on_rubric_scales,
     parse_measures,
@@ -36,6 +34,7 @@ from ..measure import (
 from ..models import EmbedOptions, Models, Tokenizer, model_handlers
 from ..retrieve import Target
 from ._gold import project_testset, with_current_gold
+from ._notes import with_notes
 from ._project import ProjectFolder
 from ._runs import (
     Evaluating,
@@ -105,7 +104,7 @@ def evaluate_project(
     """Run a testset through a project and score it; see ``Workbench.evaluate``."""
     rows, wanted, work = planned(bench, testset, measures, how)
     evaluation, summary = run_work(bench.runner, bench.runs, work, rows, wanted, how)
-    return with_judge_notes(evaluation), summary
+    return with_notes(evaluation), summary
 
 
 def forecast_project(
@@ -182,7 +181,7 @@ def score_stored(
     """Score rows of a file, or of a stored run; see ``Workbench.score``."""
     given, wanted, work = _to_score(bench, rows, measures)
     evaluation, summary = run_work(bench.runner, bench.runs, work, given, wanted, how)
-    return with_judge_notes(evaluation), summary
+    return with_notes(evaluation), summary
 
 
 def forecast_stored(
@@ -215,25 +214,6 @@ def judging(bench: Bench) -> MeasureSetup:
         window = bench.models.settings_of(setup.model).context_window
     rubrics = {**load_rubrics(bench.folder.root), **setup.rubrics}
     return replace(setup, rubrics=rubrics, window=window)
-
-
-def with_judge_notes(evaluation: Evaluation) -> Evaluation:
-    """The evaluation, with how steady its judge was where that was asked for."""
-    notes = []
-    for at, summary in enumerate(evaluation.summaries):
-        scores = [result.scores[at] for result in evaluation.results]
-        spread, flips = judge_spread(scores), flip_rate(scores)
-        if spread.sd is not None:
-            notes.append(
-                f"{summary.measure}: two judgments of one row differ by {spread.difference:.2f} on "
-                f"average (sd {spread.sd:.2f}, {spread.rows} rows); the interval is over rows"
-            )
-        if flips.rate is not None:
-            notes.append(
-                f"{summary.measure}: in {flips.flipped} of {flips.rows} rows the score hangs on "
-                f"the order ({flips.rate:.0%})"
-            )
-    return replace(evaluation, notes=(*evaluation.notes, *notes))
 
 
 def rows_to_score(bench: Bench, name: str) -> Testset:
@@ -285,7 +265,7 @@ def evaluate(
     with Runner(model_handlers(known), RunnerOptions(seed=seed)) as runner:
         results = runner.map(answer_flows(given, taken.measures, chosen))
         found = evaluation_of(results, taken.measures, name=name, seed=seed)
-    return with_judge_notes(replace(found, notes=(taken.note,) if taken.note else ()))
+    return with_notes(replace(found, notes=(taken.note,) if taken.note else ()))
 
 
 def forecast_rows(
