@@ -151,3 +151,52 @@ def test_a_judge_that_is_set_judges_where_no_measure_is_named(tmp_path: Path) ->
     (note,) = found.notes
     assert "KPrecision(content) (Faithfulness asks the judge)" in note
     assert "(no row has reference)" in note
+
+
+@pytest.mark.parametrize("measure", ["QADistance", "ChunkScore"])
+def test_where_nothing_branches_a_forecast_of_scoring_is_exact(
+    tmp_path: Path, measure: str
+) -> None:
+    with ScriptedServer("-") as server:
+        folder = MakeProject(tmp_path)(f"judge: {{embedder: '{server.url}#vectors'}}\n")
+        rows = [
+            row | {"response": f"Every {at} years.", "retrieved_contexts": [f"Passage {at}.", "x"]}
+            for at, row in enumerate(ROWS)
+        ]
+        (folder / "answers.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        address = str(folder / "answers.jsonl")
+        for _ in range(2):  # the second time, vectors of questions are known
+            before = len(server.requests)
+            with Workbench.open(folder) as bench:
+                ahead = bench.forecast_score(address, measure).calls
+                assert len(server.requests) == before
+                found, _ = bench.score(address, measure)
+            assert ahead.exact
+            assert len(server.requests) - before == ahead.expected
+            assert found[measure].n == 2
+
+
+def test_rows_that_failed_stay_among_the_others_when_answers_are_judged_again(
+    tmp_path: Path,
+) -> None:
+    def script(request: ServerRequest) -> ServerReply | str:
+        asked = json.dumps(request.body)
+        failing = "coolant be changed?" in asked and "reasoning" not in asked
+        return ServerReply(status=400) if failing else GOOD
+
+    with ScriptedServer(script) as server:
+        more = f"answer: {{model: '{server.url}#writer'}}\n"
+        folder = MakeProject(tmp_path)(f"judge: {{model: '{server.url}#judge'}}\n{more}")
+        (folder / "set.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+            first, run = bench.evaluate(
+                str(folder / "set.jsonl"), "Faithfulness", Evaluating(answers=True)
+            )
+            again, second = bench.score(run.run, "Faithfulness")
+            third, _ = bench.score(second.run, "AnswerRelevance")
+            stored = bench.results(second.run)
+    assert first["Faithfulness"].coverage == 0.5
+    for found in (again["Faithfulness"], stored["Faithfulness"], third["AnswerRelevance"]):
+        assert (found.coverage, found.states) == (0.5, {"scored": 1, "errored": 1})
+    assert any("stay without a score" in note for note in again.notes)
