@@ -35,7 +35,9 @@ _ORDINAL = re.compile(
     r"(?<![\w.,])\d+(?:st|nd|rd|th|er|ers|re|ère|e|es|ème|èmes|º|ª)(?!\w)", re.IGNORECASE
 )
 _CODE = re.compile(r"[A-Za-z]\S*\d|\d\S*[A-Za-z_:]\S*")
-_NAME = re.compile(r"(?<!\w)[A-ZÀ-ÖØ-Þ][\w'’-]+(?:\s+[A-ZÀ-ÖØ-Þ][\w'’-]+){0,3}(?!\w)")
+_NAME = re.compile(
+    r"(?<!\w)[A-ZÀ-ÖØ-Þ](?:[^\W\d_]|['’-])+(?:\s+[A-ZÀ-ÖØ-Þ](?:[^\W\d_]|['’-])+){0,3}(?!\w)"
+)
 _WORD = re.compile(r"\S+")
 _STOP = re.compile(r"(?:^|[.!?…:\n]\s*)$")
 
@@ -63,7 +65,13 @@ def kind_of(answer: str) -> tuple[Kind, str] | None:
 
 
 def _is_code(word: str) -> bool:
-    return bool(_CODE.match(word) and not _ORDINAL.fullmatch(word) and is_code(word, written=True))
+    """True for one word with letters and digits that names something, ordinals apart."""
+    return (
+        len(word.split()) == 1
+        and _CODE.match(word) is not None
+        and _ORDINAL.fullmatch(word) is None
+        and is_code(word, written=True)
+    )
 
 
 _WHOLE: tuple[tuple[Kind, re.Pattern[str]], ...] = (("date", _DATE), ("year", _YEAR))

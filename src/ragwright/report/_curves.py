@@ -140,7 +140,10 @@ def _block(curve: DoseCurve) -> str:
         rows.append(cells)
     known = ", questions known without passages" if curve.among == "known" else ""
     title = f"{curve.suite}: {curve.quantity} ({curve.measure}) over {curve.dose_name}{known}"
-    lines = [*textwrap.wrap(title, 100, subsequent_indent="  "), text_table(rows, right=(0, 1, 3, 4, 5, 6))]
+    lines = [
+        *textwrap.wrap(title, 100, subsequent_indent="  "),
+        text_table(rows, right=(0, 1, 3, 4, 5, 6)),
+    ]
     if curve.change is not None:
         ends = f"{interval(curve.change_low, curve.change_high)}"
         lines.append(f"from the first dose to the last: {curve.change:+.4f} ({ends})")
