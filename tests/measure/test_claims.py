@@ -63,6 +63,8 @@ def test_a_response_that_claims_nothing_is_not_applicable() -> None:
         '{"statements": ["a"]}',
         '{"claims": ["a"], "note": "b"}',
         '["a"]',
+        '{"claims": ["...", "…"]}',
+        '{"claims": ["Ravel Oudry was born in Lyon."]}',
     ],
 )
 def test_a_list_of_claims_is_read_strictly(listing: str) -> None:
@@ -89,12 +91,41 @@ ENTRY = {"claim": 1, "reasoning": "r", "supported": True}
         verdicts(True, True, True).replace('"claim": 1', '"claim": 1.0'),
         verdicts(True, True, True).replace('"supported"', '"verdict"'),
         "yes, yes, no",
+        verdicts(True, True, True).replace('"reason 2"', '"..."'),
+        verdicts(True, True, True).replace('"reason 2"', '"Passage 1 gives 1846, not 1848."'),
     ],
 )
 def test_verdicts_are_read_strictly(reply: str) -> None:
     found = score("Claims", Says(json.dumps({"claims": CLAIMS}), reply))
     assert found.state == "judge_invalid"
     assert found.reason.startswith("checking the claims")
+
+
+@pytest.mark.parametrize(
+    ("measure", "replies"),
+    [
+        ("Claims", ['{"claims": null}']),
+        ("Claims", [json.dumps({"claims": CLAIMS}), '{"verdicts": null}']),
+        ("Claims", ['{"claims": ["a"]}', verdicts(True).replace("true", "null")]),
+        ("JudgedRecall", ['{"needed": null}']),
+    ],
+)
+def test_a_judge_that_declines_is_not_asked_again(measure: str, replies: list[str]) -> None:
+    says = Says(*replies)
+    found = score(measure, says)
+    assert (found.state, len(says.seen)) == ("judge_invalid", len(replies))
+    assert "declined" in found.reason
+
+
+def test_the_forms_and_examples_of_the_prompts_are_no_pieces() -> None:
+    template = {"piece": "...", "reasoning": "...", "held": True}
+    for entry in (
+        template,
+        {**template, "piece": "the age of the mill"},
+        {"piece": "the height", "reasoning": "Passage 1 gives 61 metres.", "held": True},
+    ):
+        found = score("JudgedRecall", Says(json.dumps({"needed": [entry]})))
+        assert found.state == "judge_invalid"
 
 
 def test_a_claim_that_one_passage_supports_is_supported() -> None:

@@ -101,6 +101,8 @@ def test_q2_without_spans_is_not_applicable() -> None:
     [
         [{"span": "1791", "question": "When?"}],
         [{"span": "1790", "question": ""}],
+        [{"span": "1790", "question": "..."}],
+        [{"span": "1790", "question": "In which year was the harbour dredged?"}],
         [{"span": "1790"}],
         [{"question": "When?", "span": "1790"}],
         [{"span": "1790", "question": "When?"}] * 2,
@@ -122,6 +124,7 @@ def test_spans_are_read_strictly(spans: object) -> None:
         '{"found": "yes", "answer": "1790"}',
         '{"answer": "1790"}',
         "1790",
+        '{"found": true, "answer": "..."}',
     ],
 )
 def test_answers_are_read_strictly(reply: str) -> None:
@@ -143,6 +146,40 @@ def test_relations_are_read_strictly(relation: object) -> None:
     found = score("Q2", Says(by=by), response=RESPONSE)
     assert found.state == "judge_invalid"
     assert found.reason.startswith("comparing")
+
+
+def test_dots_are_no_reasoning_over_a_relation() -> None:
+    def by(request: Chat) -> Said:
+        if "claimed answer" in shown(request):
+            return '{"reasoning": "...", "relation": "entailed"}'
+        return by_hand(request)
+
+    assert score("Q2", Says(by=by), response=RESPONSE).state == "judge_invalid"
+
+
+@pytest.mark.parametrize(
+    ("measure", "name", "reply"),
+    [
+        ("QuestionSimilarity", "answer", '{"questions": null}'),
+        ("Q2", "answer", '{"spans": null}'),
+        ("Q2", "question", '{"found": null, "answer": ""}'),
+        ("Q2", "claimed answer", '{"reasoning": "no", "relation": null}'),
+    ],
+)
+def test_a_judge_that_declines_is_not_asked_again(measure: str, name: str, reply: str) -> None:
+    asked: list[Chat] = []
+
+    def by(request: Chat) -> Said:
+        texts = shown(request)
+        if name in texts and not (name == "question" and "claimed answer" in texts):
+            asked.append(request)
+            assert len(request.messages) == 2
+            return reply
+        return by_hand(request)
+
+    found = score(measure, Says(by=by), response=RESPONSE)
+    assert (found.state, bool(asked)) == ("judge_invalid", True)
+    assert "declined" in found.reason
 
 
 def test_forecasts() -> None:

@@ -104,3 +104,24 @@ def test_an_object_has_its_keys_in_order_and_nothing_else(text: str, said: str) 
     with pytest.raises(ValueError, match=said):
         read_object(text, ("a", "b"))
     assert read_object('{"a": 1, "b": [2]}', ("a", "b")) == {"a": 1, "b": [2]}
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "declined"),
+    [
+        ('{"reasoning": "It asks for harm.", "score": null}', "json", True),
+        ('{"reasoning": "", "score": null}', "json", True),
+        ('<think>no</think>{"reasoning": "It asks for harm.", "score": null}', "json", True),
+        ('{"reasoning": "It asks for harm.", "score": "null"}', "json", False),
+        ("null", "json", False),
+        ("It asks for harm.\nFINAL SCORE: none", "text", True),
+        ("It asks for harm.\n**Final score:** none.", "text", True),
+        ("It asks for harm.\nFINAL SCORE: nothing", "text", False),
+        ("I must decline.", "text", False),
+    ],
+)
+def test_a_judge_declines_only_in_the_form_it_was_given(
+    text: str, form: ReplyForm, declined: bool
+) -> None:
+    found = read_verdict(text, LIKERT, form)
+    assert (found.score, found.declined) == (None, declined)

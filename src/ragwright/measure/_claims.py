@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from ._judge_call import (
     texts_of,
 )
 from ._measure import Measure
-from ._reply import ReplyForm, ordered, read_object, text_of
+from ._reply import ReplyForm, answered, ordered, read_object, text_of
 from ._setup import MeasureSetup
 
 
@@ -44,7 +44,7 @@ def claims(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow
         prompt="claims",
         texts=texts_of(row, ("user_input", "response")),
         read=_read_claims,
-        schema=schema_text({"claims": {"type": "array", "items": {"type": "string"}}}),
+        schema=schema_text({"claims": {"type": ["array", "null"], "items": {"type": "string"}}}),
         stand_in=("forecast",),
         values={},
         sample=sample,
@@ -79,7 +79,8 @@ def judged_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) 
         texts=texts_of(row, ("user_input", "retrieved_contexts")),
         read=_read_needed,
         schema=_list_schema(
-            "needed", {"piece": "string", "reasoning": "string", "held": "boolean"}
+            "needed",
+            {"piece": "string", "reasoning": "string", "held": ["boolean", "null"]},
         ),
         stand_in=(Checked("forecast", "forecast", False),),
         values={},
@@ -126,7 +127,8 @@ def _verdicts(
             texts=shown,
             read=lambda text, form, finish: _read_verdicts(text, finish, found),
             schema=_list_schema(
-                "verdicts", {"claim": "integer", "reasoning": "string", "supported": "boolean"}
+                "verdicts",
+                {"claim": "integer", "reasoning": "string", "supported": ["boolean", "null"]},
             ),
             stand_in=tuple(Checked(claim, "forecast", False) for claim in found),
             values={"count": len(found)},
@@ -147,7 +149,7 @@ def _best(verdicts: Sequence[Checked]) -> Checked:
 
 
 def _read_claims(text: str, form: ReplyForm, finish: str) -> tuple[str, ...]:
-    found = read_object(text, ("claims",), finish)["claims"]
+    found = answered(read_object(text, ("claims",), finish)["claims"])
     if not isinstance(found, list):
         raise ValueError('"claims" must be a list of texts')
     said = tuple(" ".join(text_of(claim, "a claim").split()) for claim in found)
@@ -157,7 +159,7 @@ def _read_claims(text: str, form: ReplyForm, finish: str) -> tuple[str, ...]:
 
 
 def _read_verdicts(text: str, finish: str, found: Sequence[str]) -> tuple[Checked, ...]:
-    entries = read_object(text, ("verdicts",), finish)["verdicts"]
+    entries = answered(read_object(text, ("verdicts",), finish)["verdicts"])
     if not isinstance(entries, list) or len(entries) != len(found):
         raise ValueError(f'"verdicts" must be a list of {len(found)} entries, one for each claim')
     checked = []
@@ -170,7 +172,7 @@ def _read_verdicts(text: str, finish: str, found: Sequence[str]) -> tuple[Checke
 
 
 def _read_needed(text: str, form: ReplyForm, finish: str) -> tuple[Checked, ...]:
-    entries = read_object(text, ("needed",), finish)["needed"]
+    entries = answered(read_object(text, ("needed",), finish)["needed"])
     if not isinstance(entries, list) or not entries:
         raise ValueError('"needed" must be a list of at least one entry')
     checked = []
@@ -181,11 +183,11 @@ def _read_needed(text: str, form: ReplyForm, finish: str) -> tuple[Checked, ...]
 
 
 def _checked(text: str, entry: dict[str, Any], key: str) -> Checked:
-    if not isinstance(entry[key], bool):
+    if not isinstance(answered(entry[key]), bool):
         raise ValueError(f'"{key}" must be true or false')
     return Checked(text, text_of(entry["reasoning"], "a reasoning"), entry[key])
 
 
-def _list_schema(name: str, kinds: dict[str, str]) -> str:
+def _list_schema(name: str, kinds: Mapping[str, str | list[str]]) -> str:
     entry = object_schema({key: {"type": kind} for key, kind in kinds.items()})
-    return schema_text({name: {"type": "array", "items": entry}})
+    return schema_text({name: {"type": ["array", "null"], "items": entry}})

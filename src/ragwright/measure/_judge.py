@@ -23,7 +23,7 @@ from ._judge_call import (
     system_turn,
     texts_of,
 )
-from ._reply import CUE, ReplyForm, Verdict, read_verdict
+from ._reply import CUE, Declined, ReplyForm, Verdict, read_verdict
 from ._rubric import Example, Rubric, shipped_rubrics
 from ._setup import MeasureSetup
 from ._silence import NOTHING
@@ -160,7 +160,7 @@ def _calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[Verdict]]:
     def read(text: str, form: ReplyForm, finish: str) -> Verdict:
         found = read_verdict(text, rubric.scale, form, finish)
         if found.score is None:
-            raise ValueError(found.fault)
+            raise (Declined if found.declined else ValueError)(found.fault)
         if " ".join(found.reasoning.split()) in copies:
             raise ValueError("the reasoning is that of a worked example")
         return found
@@ -173,7 +173,10 @@ def _calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[Verdict]]:
             schema=schema_text(
                 {
                     "reasoning": {"type": "string"},
-                    "score": {"type": "integer", "enum": list(range(low, high + 1))},
+                    "score": {
+                        "type": ["integer", "null"],
+                        "enum": [*range(low, high + 1), None],
+                    },
                 }
             ),
             stand_in=Verdict(low, "forecast"),

@@ -2,8 +2,8 @@
 
 What is judged is material. Each text stands between two lines with a mark that is a hash of all
 of them, so none can close its own block; control tokens in it are broken up and the cue of a
-final score cannot be copied from it. A reply that is itself a piece of the judged text is no
-judgment.
+final score cannot be copied from it. A reply that is itself a piece of the judged text, or of an
+example in the prompt, is no judgment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..core import (
     without_control,
 )
 from ..flow import ChatReply, Flow, Message, branch, chat
-from ._reply import ReplyForm, unfenced
+from ._reply import Declined, ReplyForm, spoken, strings_in, unfenced
 from ._setup import MeasureSetup
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ class JudgeCall(Generic[T]):
         prompt: Name of the prompt file, without its ending.
         texts: What is judged.
         read: The value of a reply (text, form, why it stopped); raises ValueError that says what
-            is wrong with it.
+            is wrong with it, :class:`Declined` where nothing is but that the judge gives none.
         schema: JSON schema of the reply.
         stand_in: Value in a dry run.
         values: Further values of the prompt's templates.
@@ -86,14 +86,21 @@ class JudgeCall(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Judged(Generic[T]):
-    """What came of it: a value, or None and why, the judge's replies quoted."""
+    """What came of it: a value, or None and why, the judge's replies quoted.
+
+    ``declined`` is True where the judge itself says that it does not judge.
+    """
 
     value: T | None
     why: str = ""
+    declined: bool = False
 
 
 def asked(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
     """The value of the judge's reply; one re-ask shows the judge its own reply and the fault.
+
+    A judge that declines in the form it was given is not asked again: what it would then say, it
+    would say because it was pressed.
 
     Raises:
         ModelError: The server does not do what is asked.
@@ -108,6 +115,8 @@ def asked(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
     first = _read(call, reply, form)
     if first.value is not None:
         return first
+    if first.declined:
+        return Judged(None, f"{first.why}: {quoted(reply.text)}", declined=True)
     unstructured = any(name.startswith("response_format") for name in reply.dropped)
     if call.text_form and unstructured and setup.format == "auto":
         form, schema = "text", ""
@@ -233,12 +242,42 @@ def _read(call: JudgeCall[T], reply: ChatReply, form: ReplyForm) -> Judged[T]:
     try:
         found = call.read(reply.text, form, reply.finish)
     except ValueError as error:
-        return Judged(None, str(error))
-    said = unfenced(reply.text)
+        return Judged(None, str(error), declined=isinstance(error, Declined))
+    said = unfenced(spoken(reply.text))
+    value = _object(said)
     # A judge that hands back what it was shown has been talked into it, or has not judged.
-    if any(said in text or said in _tame(text) for _, text in call.texts):
+    shown = [form for _, text in call.texts for form in dict.fromkeys((text, _tame(text)))]
+    if any(_holds(text, said, value) for text in shown):
         return Judged(None, "the reply is a piece of the text that was to be judged")
+    told = {" ".join(text.split()) for text in strings_in(value)}
+    if told & set(call.file.values.get("examples", ())):
+        return Judged(None, "the reply copies an example of the prompt")
     return Judged(found)
+
+
+def _holds(text: str, said: str, value: Any) -> bool:
+    """True where a text holds a reply, whatever spaces it has; an object, however it is written."""
+    if " ".join(said.split()) in " ".join(text.split()):
+        return True
+    if not isinstance(value, dict) or not value:
+        return False
+    first = re.compile(r"\{\s*" + re.escape(json.dumps(next(iter(value)))))
+    return any(_begins(text, at.start()) == value for at in first.finditer(text))
+
+
+def _object(said: str) -> Any:
+    try:
+        return json.loads(said)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _begins(text: str, at: int) -> Any:
+    """The JSON value that begins at a place of a text, None where none does."""
+    try:
+        return json.JSONDecoder().raw_decode(text, at)[0]
+    except (ValueError, RecursionError):
+        return None
 
 
 def _sent(

@@ -12,7 +12,7 @@ from ..flow import Flow, embed, gather, settled
 from ._claims import fitting
 from ._judge_call import JudgeCall, object_schema, schema_text, sources_of, texts_of
 from ._measure import Measure
-from ._reply import ReplyForm, ordered, read_object, text_of
+from ._reply import ReplyForm, answered, ordered, read_object, text_of
 from ._setup import MeasureSetup
 from ._text import language_of, token_f1
 from ._words import answer_words
@@ -34,7 +34,7 @@ def question_similarity(
     name, count = str(measure), setup.questions
 
     def read(text: str, form: ReplyForm, finish: str) -> tuple[str, ...]:
-        found = read_object(text, ("questions",), finish)["questions"]
+        found = answered(read_object(text, ("questions",), finish)["questions"])
         if not isinstance(found, list) or len(found) != count:
             raise ValueError(f'"questions" must be a list of {count} texts')
         said = tuple(text_of(question, "a question") for question in found)
@@ -48,7 +48,9 @@ def question_similarity(
                 prompt="questions",
                 texts=texts_of(row, ("retrieved_contexts", "response")),
                 read=read,
-                schema=schema_text({"questions": {"type": "array", "items": {"type": "string"}}}),
+                schema=schema_text(
+                    {"questions": {"type": ["array", "null"], "items": {"type": "string"}}}
+                ),
                 stand_in=tuple(f"forecast {n}" for n in range(count)),
                 values={"count": count},
                 sample=sample,
@@ -154,7 +156,7 @@ def _spans_call(
     count = setup.spans
 
     def read(text: str, form: ReplyForm, finish: str) -> tuple[tuple[str, str], ...]:
-        entries = read_object(text, ("spans",), finish)["spans"]
+        entries = answered(read_object(text, ("spans",), finish)["spans"])
         if not isinstance(entries, list) or len(entries) > count:
             raise ValueError(f'"spans" must be a list of at most {count} entries')
         found = []
@@ -173,7 +175,7 @@ def _spans_call(
         prompt="spans",
         texts=texts_of(row, ("response",)),
         read=read,
-        schema=schema_text({"spans": {"type": "array", "items": entry}}),
+        schema=schema_text({"spans": {"type": ["array", "null"], "items": entry}}),
         stand_in=tuple((f"forecast {n}", f"forecast {n}?") for n in range(count)),
         values={"count": count},
         sample=sample,
@@ -184,7 +186,7 @@ def _spans_call(
 def _lookup_call(row: Row, question: str, sample: int) -> JudgeCall[str]:
     def read(text: str, form: ReplyForm, finish: str) -> str:
         found = read_object(text, ("found", "answer"), finish)
-        if not isinstance(found["found"], bool) or not isinstance(found["answer"], str):
+        if not isinstance(answered(found["found"]), bool) or not isinstance(found["answer"], str):
             raise ValueError('"found" must be true or false and "answer" a text')
         if found["found"] != bool(found["answer"].strip()):
             raise ValueError('"answer" must be empty where "found" is false, and only there')
@@ -194,7 +196,7 @@ def _lookup_call(row: Row, question: str, sample: int) -> JudgeCall[str]:
         prompt="lookup",
         texts=(*texts_of(row, ("retrieved_contexts",)), ("question", question)),
         read=read,
-        schema=schema_text({"found": {"type": "boolean"}, "answer": {"type": "string"}}),
+        schema=schema_text({"found": {"type": ["boolean", "null"]}, "answer": {"type": "string"}}),
         stand_in="forecast",
         values={},
         sample=sample,
@@ -207,10 +209,11 @@ def _entailment_call(
 ) -> JudgeCall[str]:
     def read(text: str, form: ReplyForm, finish: str) -> str:
         found = read_object(text, ("reasoning", "relation"), finish)
+        relation = answered(found["relation"])
         text_of(found["reasoning"], "reasoning")
-        if found["relation"] not in _RELATIONS:
+        if relation not in _RELATIONS:
             raise ValueError(f'"relation" must be one of {", ".join(_RELATIONS)}')
-        return str(found["relation"])
+        return str(relation)
 
     return JudgeCall(
         prompt="entailment",
@@ -219,7 +222,7 @@ def _entailment_call(
         schema=schema_text(
             {
                 "reasoning": {"type": "string"},
-                "relation": {"type": "string", "enum": list(_RELATIONS)},
+                "relation": {"type": ["string", "null"], "enum": [*_RELATIONS, None]},
             }
         ),
         stand_in="neither",

@@ -31,17 +31,27 @@ _LAST = tuple(
         rf"(?P<one>[*_`]{{1,3}})final score:(?P=one)[ \t]*(?P<two>[*_`]{{1,3}}){_WHOLE}(?P=two)\.?",
     )
 )
+_DECLINED = re.compile(r"[*_`]{0,3}final score:[*_`]{0,3}[ \t]*none[*_`]{0,3}\.?", re.IGNORECASE)
 _THOUGHT = re.compile(r"\s*(?:<think>)?(?:(?!</?think>).)*</think>", re.DOTALL)
+_SAYS = re.compile(r"\w")
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(?P<inner>.*)\n[ \t]*```", re.DOTALL | re.IGNORECASE)
+
+
+class Declined(ValueError):
+    """The judge says in the form it was given that it does not judge: there is no fault to mend."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a reply says: a score with its reasoning, or None with what is wrong with the reply."""
+    """What a reply says: a score with its reasoning, or None with what is wrong with the reply.
+
+    ``declined`` is True where the judge says itself that it gives no score.
+    """
 
     score: int | None
     reasoning: str = ""
     fault: str = ""
+    declined: bool = False
 
 
 def read_verdict(text: str, scale: tuple[int, int], form: ReplyForm, finish: str = "") -> Verdict:
@@ -53,7 +63,7 @@ def read_verdict(text: str, scale: tuple[int, int], form: ReplyForm, finish: str
         form: ``text``: reasoning, then exactly one line ``FINAL SCORE: n``, the last one;
             emphasis around it and a full stop behind it are let pass. ``json``: one object
             ``{"reasoning": "…", "score": n}``, in this order, nothing beside it but one code
-            fence around the whole.
+            fence around the whole. ``none`` or ``null`` in place of n declines to judge.
         finish: Why the model stopped; a reply that was cut is invalid whatever it says.
 
     Returns:
@@ -62,10 +72,10 @@ def read_verdict(text: str, scale: tuple[int, int], form: ReplyForm, finish: str
     """
     try:
         if form == "text":
-            return _from_text(_said(text, finish), scale)
+            return _from_text(spoken(text, finish), scale)
         return _from_json(text, scale, finish)
     except ValueError as error:
-        return Verdict(None, fault=str(error))
+        return Verdict(None, fault=str(error), declined=isinstance(error, Declined))
 
 
 def read_object(text: str, keys: Sequence[str], finish: str = "") -> dict[str, Any]:
@@ -76,7 +86,7 @@ def read_object(text: str, keys: Sequence[str], finish: str = "") -> dict[str, A
     Raises:
         ValueError: It is something else; the message says what, for the judge to read.
     """
-    body = unfenced(_said(text, finish))
+    body = unfenced(spoken(text, finish))
     try:
         value = json.loads(body, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
@@ -107,18 +117,40 @@ def text_of(value: Any, what: str) -> str:
     """A text that says something, stripped; halves of surrogate pairs become question marks.
 
     Raises:
-        ValueError: It is no text, or an empty one.
+        ValueError: It is no text, or holds no letter and no digit: the ``...`` of a form is none.
     """
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{what} must be a text that is not empty")
+    if not isinstance(value, str) or not _SAYS.search(value):
+        raise ValueError(f"{what} must be a text that says something")
     return value.strip().encode("utf-8", "replace").decode("utf-8")
 
 
-def _said(text: str, finish: str) -> str:
+def answered(value: Any) -> Any:
+    """A value that the judge had to decide on.
+
+    Raises:
+        Declined: It is null, by which the judge says that it does not decide.
+    """
+    if value is None:
+        raise Declined("the judge declined to judge")
+    return value
+
+
+def strings_in(value: Any) -> list[str]:
+    """Every text in a parsed reply, keys left out."""
+    if isinstance(value, str):
+        return [value]
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for part in inside for text in strings_in(part)]
+
+
+def spoken(text: str, finish: str = "") -> str:
     """The reply without what a reasoning model thinks aloud first.
 
     What it weighs there is not yet its judgment. A thought that is not closed, or a second one,
     leaves open where the judgment begins.
+
+    Raises:
+        ValueError: It was cut, is empty, or its thoughts do not end.
     """
     if finish == "length":
         raise ValueError("the reply was cut off before its end")
@@ -148,20 +180,23 @@ def _from_text(text: str, scale: tuple[int, int]) -> Verdict:
         raise ValueError(f"a final score is given {cues} times, once is due")
     if not _AT_START.match(lines[-1]):
         raise ValueError("the final score is not the last line")
+    if _DECLINED.fullmatch(lines[-1]):
+        raise Declined("the judge declined to judge")
     found = next((match for form in _LAST if (match := form.fullmatch(lines[-1]))), None)
     if found is None:
         raise ValueError(
             f"the last line {lines[-1][:60]!r} is not '{CUE} n' with a whole number in digits"
         )
     reasoning = "\n".join(lines[:-1])
-    if not re.search(r"\w", reasoning):
+    if not _SAYS.search(reasoning):
         raise ValueError("a score without any reasoning")
     return _on_scale(int(found["score"]), scale, reasoning)
 
 
 def _from_json(text: str, scale: tuple[int, int], finish: str) -> Verdict:
     value = read_object(text, ("reasoning", "score"), finish)
-    reasoning, score = text_of(value["reasoning"], "reasoning"), value["score"]
+    score = answered(value["score"])
+    reasoning = text_of(value["reasoning"], "reasoning")
     if not isinstance(score, int) or isinstance(score, bool):
         raise ValueError(f"the score {json.dumps(score)[:40]} is not a whole number")
     return _on_scale(score, scale, reasoning)
