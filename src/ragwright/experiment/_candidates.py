@@ -69,9 +69,11 @@ _POINTS_AT_TEXT = re.compile(
     re.IGNORECASE,
 )
 _IMPERSONAL = re.compile(
-    r"\b(?:is it|it is|was it|it was|does it|it takes|il y (?:a|avait|aura)|y a-t-il|il faut"
-    r"|faut-il|il est|est-il|existe-t-il|s['’]il (?:vous|te)|est-ce|ce (?:que|qui|qu['’]|dont)"
-    r"|c['’]est|these days|this (?:year|century))\b",
+    r"\b(?:(?:it (?:is|was)|(?:is|was) it) (?:possible|necessary|important|likely|useful|common"
+    r"|better|best|clear|true|easy|hard|enough|said|known|worth)|it takes|does it take"
+    r"|il y (?:a|avait|aura)|y a-t-il|il faut|faut-il|il est|est-il|existe-t-il"
+    r"|s['’]il (?:vous|te)|est-ce|ce (?:que|qui|qu['’]|dont)|c['’]est|these days"
+    r"|this (?:year|century))\b",
     re.IGNORECASE,
 )
 _PRONOUN = re.compile(

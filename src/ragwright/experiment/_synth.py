@@ -163,7 +163,9 @@ def row_record(row: Row) -> dict[str, Any]:
     record["retrieved_spans"] = [asdict(span) for span in row.retrieved_spans]
     record["metadata"] = dict(row.metadata)
     record["reference_ids"] = dict(row.reference_ids)
-    return {name: value for name, value in record.items() if value not in (None, "", (), [], {})}
+    response = record.pop("response")  # an empty answer is an answer
+    kept = {name: value for name, value in record.items() if value not in ("", (), [], {})}
+    return kept if response is None else {**kept, "response": response}
 
 
 def write_rows(rows: Iterable[Row], path: str | Path) -> None:
