@@ -10,7 +10,7 @@ from small_project import MakeProject
 
 from ragwright import Evaluating, Session, Workbench
 from ragwright.core import ConfigError, MeasureError
-from ragwright.testing import ScriptedServer
+from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 GOOD = json.dumps({"reasoning": "Every claim stands in the passages.", "score": 5})
 ROWS = [
@@ -179,10 +179,11 @@ def test_where_nothing_branches_a_forecast_of_scoring_is_exact(
 def test_rows_that_failed_stay_among_the_others_when_answers_are_judged_again(
     tmp_path: Path,
 ) -> None:
-    def script(request: ServerRequest) -> ServerReply | str:
-        asked = json.dumps(request.body)
-        failing = "coolant be changed?" in asked and "reasoning" not in asked
-        return ServerReply(status=400) if failing else GOOD
+    def script(request: ServerRequest) -> Reply | str:
+        if request.body["model"] == "judge":
+            return GOOD
+        failing = "coolant be changed?" in json.dumps(request.body)
+        return Reply(status=400, error="no") if failing else "Every two years [1]."
 
     with ScriptedServer(script) as server:
         more = f"answer: {{model: '{server.url}#writer'}}\n"

@@ -41,6 +41,7 @@ from ._runs import (
     System,
     Work,
     answering_work,
+    lost_row,
     ranking_work,
     run_work,
     scoring_work,
@@ -226,14 +227,14 @@ def rows_to_score(bench: Bench, name: str) -> Testset:
     if Path(name).is_file():
         return Testset(name, read_rows(name))
     stored = stored_evaluation(bench.runs, name)
-    rows = tuple(result.row for result in stored.results if result.row is not None)
-    if not rows:
+    rows = tuple(result.row or lost_row(result) for result in stored.results)
+    lost = sum(result.row is None for result in stored.results)
+    if lost == len(rows):
         raise TestsetError(
             f"the run {stored.name} holds rankings, no answers",
             hint="run `ragwright eval` without --retrieval-only, or name a file of rows",
         )
-    lost = len(stored.results) - len(rows)
-    notes = (f"{lost} rows of the run have no answer and are left out",) if lost else ()
+    notes = (f"{lost} rows of the run have no answer and stay without a score",) if lost else ()
     return Testset(f"run {stored.name}", rows, notes)
 
 

@@ -139,7 +139,24 @@ def judge_manifest(setup: MeasureSetup) -> dict[str, Any]:
     }
 
 
+_LOST = "ragwright:lost"
+
+
+def lost_row(result: RowResult) -> Row:
+    """A row for a result that has none, so that scoring it again keeps it among the others.
+
+    Left out, the rows on which a system failed would raise its coverage with every new judgment.
+    """
+    state = next((score.state for score in result.scores), "errored")
+    reason = next((score.reason for score in result.scores), "")
+    return Row(result.row_id, "", metadata={_LOST: (state, reason)})
+
+
 def _scored(row: Row, measures: Sequence[Measure], setup: MeasureSetup) -> Flow[RowResult]:
+    lost = row.metadata.get(_LOST)
+    if isinstance(lost, tuple):
+        kept: ScoreState = "skipped" if lost[0] == "skipped" else "errored"
+        return RowResult(row.id, (), tuple(Score(str(m), kept, reason=lost[1]) for m in measures))
     return (yield from answer_row(row, measures, setup))
 
 
