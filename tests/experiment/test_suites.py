@@ -81,7 +81,7 @@ def test_a_larger_dose_keeps_the_irrelevant_passages_of_a_smaller_one_in_their_o
 def test_one_gold_passage_gives_the_shares_that_it_can_have() -> None:
     alone = [evidence(n, more=0) for n in range(4)]
     made = suite_rows(alone, SuiteOptions(("noise",), closed_book=False))
-    doses = sorted({row.metadata["dose"] for row in made.rows})  # type: ignore[type-var]
+    doses = sorted({row.metadata["dose"] for row in made.rows})
     assert doses == [0, 1 / 2, 2 / 3, 3 / 4, 4 / 5, 1]
     assert all(shares(row) == row.metadata["dose"] for row in made.rows)
 

@@ -62,7 +62,7 @@ def given_answer(row: Row, persona: Persona, setup: AnswerSetup) -> Flow[Answer]
 
 
 def _hits(row: Row) -> tuple[Hit, ...]:
-    """The row's passages as hits; without titles, which could say what they are there for."""
+    """The row's passages as hits, named by number: a name could say what they are there for."""
     spans = row.retrieved_spans
     if len(spans) != len(row.retrieved_contexts):
         ids = row.retrieved_context_ids
@@ -77,7 +77,7 @@ def _hits(row: Row) -> tuple[Hit, ...]:
             score=0.0,
             document_id=span.document_id,
             chunk_id=f"{span.document_id}:{span.start}-{span.end}",
-            source=span.document_id,
+            source=f"passage {rank}",
             title="",
             page=None,
             start=span.start,
