@@ -1,0 +1,83 @@
+"""`ragwright diagnose` from the command line, offline."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+NAMES = ("pump", "valve", "tank", "filter", "boiler", "meter", "hose", "clamp", "sieve", "gauge")
+
+
+def run(folder: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "from ragwright.app import main; main()", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "120"},
+    )
+    assert done.returncode == code, done.stderr + done.stdout
+    return done
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "docs").mkdir()
+    lines = []
+    for n, name in enumerate(NAMES):
+        text = f"The {name} is checked every {n + 3} weeks by the plumber."
+        (folder / "docs" / f"{name}.txt").write_text(text)
+        span = {"document_id": f"docs/{name}.txt", "start": 0, "end": len(text)}
+        asked = f"How often is the {name} checked?"
+        reference = f"every {n + 3} weeks"
+        lines.append(
+            {"id": name, "user_input": asked, "reference": reference, "reference_spans": [span]}
+        )
+    (folder / "set.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    (folder / "ragwright.yaml").write_text("sources: [docs]\n")
+    run(folder, "ingest", "--quiet")
+    return folder
+
+
+def test_a_wrong_filter_is_said_first_and_in_plain_words(project: Path) -> None:
+    wrong = ("--set", "retrieve.filters=[{field: document_id, values: [docs/pump.txt]}]")
+    asked = ("diagnose", "--testset", "set.jsonl", "--measures", "Recall@5,Contains")
+    shown = run(project, *asked, *wrong, "--rows", "filter").stdout
+    assert shown.startswith("Work on filter first: hard filters bar gold.")
+    assert "9 of 10 rows: out of the filters' reach" in shown
+    assert "docs/valve.txt 0-" in shown
+    told = json.loads(run(project, *asked, *wrong, "--json").stdout)
+    assert told["stage"] == "filter"
+    assert told["losses"] == {"filter": 9, "none": 1}
+    assert {row["id"] for row in told["rows"]} == set(NAMES)
+    run(project, *asked, *wrong, "-o", "out/diagnosis.json")
+    assert json.loads((project / "out" / "diagnosis.json").read_text())["stage"] == "filter"
+
+
+def test_a_dry_run_of_the_offline_answerer_calls_no_model(project: Path) -> None:
+    told = run(project, "diagnose", "--testset", "set.jsonl", "--dry-run", "--json").stdout
+    assert json.loads(told)["cost"] is not None
+
+
+def test_what_does_not_go_together_is_an_error_with_the_way_out(project: Path) -> None:
+    asked = ("diagnose", "--testset", "set.jsonl", "--measures", "Contains")
+    assert "--compare-models" in run(project, *asked, "--write", code=1).stderr
+    told = run(project, *asked, "--personas", "a,b", "--stages", "filter", code=1).stderr
+    assert "--stages" in told
+    assert "engineer" in run(project, *asked, "--personas", "enginer,marketing", code=1).stderr
+    assert "one of filter" in run(project, *asked, "--stages", "search", code=1).stderr
+    assert "chat model" in run(project, *asked, "--closed-book", code=1).stderr
+
+
+def test_personas_are_compared_by_the_facts_they_are_told(project: Path) -> None:
+    asked = ("diagnose", "--testset", "set.jsonl", "--measures", "TokenF1")
+    shown = run(project, *asked, "--personas", "engineer,marketing").stdout
+    assert "FactsKept" in shown
+    assert "not proven" in shown
