@@ -14,7 +14,7 @@ from ragwright.core import ConfigError, TestsetError
 from ragwright.experiment import Diagnosis, load_testset
 from ragwright.report import diagnosis_json, diagnosis_table, lost_rows_text
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
-from ragwright.workbench import Diagnosing, forecast_diagnosis, run_diagnosis
+from ragwright.workbench import Diagnosing, Session, forecast_diagnosis, run_diagnosis
 
 NAMES = (
     "Alder",
@@ -283,14 +283,26 @@ def test_the_forecast_counts_exactly_what_is_called(folder: Path, model: Scripte
     assert len(model.requests) == made
 
 
-def test_a_stopped_run_goes_on_where_it_was(folder: Path, model: ScriptedServer) -> None:
-    (folder / "ragwright.yaml").write_text(f"sources: [docs]\n{answering(model)}")
+def test_a_run_that_the_budget_stopped_goes_on_where_it_was(
+    folder: Path, model: ScriptedServer
+) -> None:
+    name = f"{model.url}#reader"
+    price = f"models: {{'{name}': {{price_in: 0, price_out: 100000, concurrency: 1}}}}\n"
+    settings = f"{answering(model, ', max_tokens: 10')}{price}"
+    (folder / "ragwright.yaml").write_text(f"sources: [docs]\n{settings}")
     given = load_testset(str(folder / "set.jsonl"))
+    with Workbench.open(folder, Session(max_cost=4.0)) as bench:
+        part, first = run_diagnosis(bench, given, MEASURES, Diagnosing())
+    assert first.reason is not None
+    assert 0 < len(part.rows) < len(NAMES)
+    assert part.notes[0].startswith("left out: row")
+    paid = len(model.requests)
     with Workbench.open(folder) as bench:
-        _, first = run_diagnosis(bench, given, MEASURES, Diagnosing(seed=1))
         found, again = run_diagnosis(bench, given, MEASURES, Diagnosing(resume=True))
-    assert first.run != again.run  # a complete run is not taken up
+    assert again.run == first.run
+    assert again.complete
     assert len(found.rows) == len(NAMES)
+    assert len(model.requests) <= len(NAMES) + paid - len(part.rows)
 
 
 def test_what_cannot_be_diagnosed_is_said_with_the_way_out(folder: Path) -> None:
