@@ -24,12 +24,13 @@ COMMANDS = {
     "compare": "Compare two runs row by row: difference, interval, test, and what it would take to "
     "know.",
     "gate": "Say whether a run may go out: exit code 0 passed, 100 failed, 101 cannot be trusted.",
-    "synth": "Make a testset from the indexed documents: by a model, offline, or from given rows.",
     "diagnose": "Say which stage loses points: each one is done right in turn, row by row.",
+    "synth": "Make a testset from the indexed documents: by a model, offline, or from given rows.",
     "review": "Review a testset row by row, or write a sheet on which people score answers blind.",
     "calibrate": "Hold a judge's scores against people: agreement, kappa, bias, and the corrected "
     "mean.",
     "sweep": "Run a study: every combination of settings on the tune split, ranked with intervals.",
+    "confirm": "Hold a sweep's winner against the project on the confirm split, opened once.",
     "measures": "List the measures: what each needs, its range, its direction and its source.",
     "suite": "Capability suites: noise, rejection, integration, counterfactual, sources.",
     "cache": "The store of replies that were paid for.",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..experiment import TrialResult
+from ..experiment import TrialResult, Verdict
 from ..report import leaderboard_table, trial_json
 from ..workbench import Session, Sweeping, SweepResult, Workbench, read_study, run_sweep
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
@@ -77,9 +78,14 @@ def _show(console: Console, result: SweepResult, as_json: bool) -> None:
                 "testset": result.testset,
                 "objectives": [objective.name for objective in result.objectives],
                 "trials": [trial_json(trial) for trial in (*board, *rest)],
+                "selection": None if result.selection is None else asdict(result.selection),
                 "notes": list(result.notes),
             }
         )
         return
     table = leaderboard_table(board, rest=rest, notes=result.notes)
-    console.result(f"{table}\nrun: {result.run}")
+    said = ""
+    if result.selection is not None:
+        said = Verdict(result.selection).text
+        said += "\nto hold it against rows that picked nothing: ragwright confirm\n\n"
+    console.result(f"{said}{table}\nrun: {result.run}")

@@ -111,6 +111,7 @@ from ._study import (
     Study,
     StudyOptions,
     load_study,
+    stored_study,
     study_of,
 )
 from ._suite_corpus import Corpus, Gathered, corpus_evidence, open_corpus
@@ -150,12 +151,23 @@ from ._testset_review import (
 from ._testsets import Testset, declared_splits, load_testset, rows_fingerprint
 from ._tpe import TpeSampler
 from ._trec import read_qrels, read_run
+from ._verdict import (
+    Confirmation,
+    Verdict,
+    compared,
+    confirmation_body,
+    confirmation_of,
+    objective_scores,
+    selection_of,
+    settled,
+)
 
 __all__ = [
     "Answered",
     "Asking",
     "Axis",
     "Candidate",
+    "Confirmation",
     "Corpus",
     "Curve",
     "CurvePoint",
@@ -206,6 +218,7 @@ __all__ = [
     "TpeSampler",
     "Trial",
     "TrialResult",
+    "Verdict",
     "Vocabulary",
     "Writing",
     "agreed_labels",
@@ -226,7 +239,10 @@ __all__ = [
     "cloze_questions",
     "cluster_of",
     "compare_evaluations",
+    "compared",
     "computed_results",
+    "confirmation_body",
+    "confirmation_of",
     "context_fault",
     "corpus_evidence",
     "current_gold",
@@ -262,6 +278,7 @@ __all__ = [
     "located",
     "moved_row",
     "names_splits",
+    "objective_scores",
     "objectives_of",
     "open_corpus",
     "pareto_front",
@@ -296,12 +313,15 @@ __all__ = [
     "rows_fingerprint",
     "rows_of",
     "score_run",
+    "selection_of",
+    "settled",
     "slices",
     "split_clusters",
     "split_of",
     "spread",
     "stage_names",
     "stale_rows",
+    "stored_study",
     "study_of",
     "suite_rows",
     "summarise",

@@ -143,6 +143,22 @@ def load_study(file: Path, sections: Mapping[str, type[Any]]) -> Study:
     return study_of(read_yaml(file), file.stem, sections)
 
 
+def stored_study(body: Mapping[str, Any]) -> Study:
+    """The study that :meth:`Study.described` made the values of; places are not kept."""
+    options: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in body["options"].items()
+    }
+    axes = [
+        Axis(tuple(key.split(".")), range=Range(**values))
+        if isinstance(values, Mapping)
+        else Axis(tuple(key.split(".")), tuple(values))
+        for key, values in body["axes"].items()
+    ]
+    fixed = {tuple(key.split(".")): value for key, value in body["fixed"].items()}
+    return Study(body["name"], StudyOptions(**options), tuple(axes), fixed)
+
+
 def study_of(placed: Placed, name: str, sections: Mapping[str, type[Any]]) -> Study:
     """The study in parsed YAML; raises as :func:`load_study`."""
     values = placed.value

@@ -187,19 +187,29 @@ class Runs:
         Raises:
             StoreError: There is no such run.
         """
-        for found in self.list():
-            if found.id == run:
-                return found
-        raise StoreError(
-            f"there is no run {run!r}", where=str(self._database.path), hint="see ragwright report"
-        )
+        found = self._found("run = ?", (run,))
+        if not found:
+            raise StoreError(
+                f"there is no run {run!r}",
+                where=str(self._database.path),
+                hint="see ragwright report",
+            )
+        return found[0]
+
+    def holds(self, run: str) -> bool:
+        """True where there is a run of this very id."""
+        known = self._reader.execute("SELECT 1 FROM runs WHERE run = ?", (run,))
+        return known.fetchone() is not None
 
     def list(self, kind: str | None = None) -> Sequence[Run]:
         """Runs, oldest first."""
+        return self._found("? IS NULL OR kind = ?", (kind, kind))
+
+    def _found(self, where: str, values: Sequence[str | None]) -> Sequence[Run]:
         rows = self._reader.execute(
             "SELECT run, kind, manifest, state, started, ended, coalesce(name, '') FROM runs "
-            "LEFT JOIN names USING (run) WHERE ? IS NULL OR kind = ? ORDER BY started, run",
-            (kind, kind),
+            f"LEFT JOIN names USING (run) WHERE {where} ORDER BY started, run",
+            values,
         )
         return [Run(r[0], r[1], json.loads(r[2]), *r[3:]) for r in rows]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ._agreement import Calibration, Estimate, calibrate
 from ._alignment import BertScorer, MoverScorer
 from ._catalogue import definitions
-from ._compare import Comparison, Comparisons, compare_rows
+from ._compare import Comparison, Comparisons, compare_rows, holm
 from ._defaults import ChosenMeasures, default_measures, ranking_measures
 from ._definition import Definition, MeasureScale
 from ._embedded import QADistances, qa_distances
@@ -75,6 +75,7 @@ __all__ = [
     "definitions",
     "flip_rate",
     "gate",
+    "holm",
     "judge",
     "judge_check",
     "judge_spread",

@@ -28,12 +28,15 @@ from ._trials import (
     leaderboard_table,
     trial_json,
 )
+from ._verdicts import ConfirmationLike, VerdictLike, verdict_json, verdict_table
 
 __all__ = [
+    "ConfirmationLike",
     "DiagnosisLike",
     "ReadersLike",
     "ScoredRow",
     "TrialLike",
+    "VerdictLike",
     "calibration_json",
     "calibration_table",
     "comparison_json",
@@ -57,4 +60,6 @@ __all__ = [
     "summary_table",
     "text_table",
     "trial_json",
+    "verdict_json",
+    "verdict_table",
 ]

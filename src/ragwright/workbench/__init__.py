@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._calibrations import judge_checks, record_calibration
 from ._capabilities import make_suite
+from ._confirming import Confirmed, Confirming, confirm
 from ._diagnosing import Diagnosing, forecast_diagnosis, run_diagnosis
 from ._doctor import Check, doctor
 from ._gold import project_testset
@@ -38,6 +39,8 @@ __all__ = [
     "Asking",
     "BudgetOptions",
     "Check",
+    "Confirmed",
+    "Confirming",
     "Diagnosing",
     "Evaluating",
     "IngestForecast",
@@ -56,6 +59,7 @@ __all__ = [
     "Synthesizing",
     "Workbench",
     "changed_settings",
+    "confirm",
     "doctor",
     "evaluate",
     "forecast_diagnosis",

@@ -208,7 +208,7 @@ def stored_evaluation(runs: Runs, name: str, seed: int = 0) -> Evaluation:
     Raises:
         StoreError: There is no such run.
     """
-    run = find_run(runs, name)
+    run = name if runs.holds(name) else find_run(runs, name)
     manifest = runs.get(run).manifest
     scales = manifest.get("scales", {})
     measures = tuple(

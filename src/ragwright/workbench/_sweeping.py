@@ -10,7 +10,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..core import ConfigError, RagwrightError, StudyError, changed_options, value_hash
+from ..core import (
+    ConfigError,
+    MeasureError,
+    RagwrightError,
+    Score,
+    StudyError,
+    changed_options,
+    value_hash,
+)
 from ..experiment import (
     Axis,
     ListSampler,
@@ -24,6 +32,7 @@ from ..experiment import (
     grid_points,
     leaderboard,
     load_study,
+    objective_scores,
     objectives_of,
     pareto_front,
     random_points,
@@ -33,7 +42,7 @@ from ..experiment import (
     trial_result,
 )
 from ..flow import Job, RunRow, RunSummary, run_jobs
-from ..measure import Measure
+from ..measure import Measure, Selection, best_of
 from ._building import build_like
 from ._gold import project_testset
 from ._measuring import planned
@@ -76,6 +85,8 @@ class SweepResult:
         trials: By number; 0 is the project as it stands.
         stopped: Why not every trial was run, None where all were.
         notes: What the reader should know.
+        selection: The best candidate against the project as it stands, with what choosing it is
+            worth; None where there is nothing to choose from.
     """
 
     run: str
@@ -86,6 +97,7 @@ class SweepResult:
     trials: tuple[TrialResult, ...]
     stopped: RagwrightError | None = None
     notes: tuple[str, ...] = ()
+    selection: Selection | None = None
 
     @property
     def board(self) -> tuple[TrialResult, ...]:
@@ -183,12 +195,34 @@ def sampler_of(study: Study, objectives: Sequence[Objective]) -> Sampler:
 
 
 @dataclass(slots=True)
-class _Planned:
+class TrialPlan:
     """A trial ready to run: its rows and its job."""
 
     trial: Trial
     rows: Testset
     job: Job[Any]
+
+
+def trial_how(study: Study, retry_errors: bool = False) -> Evaluating:
+    """How the rows of a study's trials are run."""
+    options = study.options
+    return Evaluating(
+        resume=True,
+        retry_errors=retry_errors,
+        seed=options.seed,
+        answers=not options.retrieval_only,
+    )
+
+
+def trial_plan(
+    trial: Trial, bench: Workbench, testset: Testset, measures: Sequence[Measure], how: Evaluating
+) -> TrialPlan:
+    """The job that runs a trial's project over rows, into a run that any study may share."""
+    rows, _, work = planned(bench, testset, measures, how)
+    models = {name: changed_options(one) for name, one in bench.settings.models.items()}
+    manifest = {**work.manifest, "models": value_hash(models), "version": version("ragwright")}
+    job = replace(work, kind=TRIAL, manifest=manifest).job(how)
+    return TrialPlan(trial, rows, replace(job, reuse=bench.session.reuse))
 
 
 @dataclass(slots=True)
@@ -201,6 +235,7 @@ class _Sweep:
     measures: tuple[Measure, ...] = ()
     objectives: tuple[Objective, ...] = ()
     results: dict[int, TrialResult] = field(default_factory=dict)
+    scores: dict[int, Mapping[str, Score]] = field(default_factory=dict)
     stopped: RagwrightError | None = None
     run_id: str = ""
 
@@ -229,7 +264,28 @@ class _Sweep:
             tuple(self.results[number] for number in sorted(self.results)),
             self.stopped,
             testset.notes,
+            self._selection(),
         )
+
+    def _selection(self) -> Selection | None:
+        first = self.objectives[0]
+        done = {n for n, trial in self.results.items() if trial.state == "done"}
+        judged = {axis.key: axis.values[0] for axis in self.study.judging if axis.values}
+        ranked = {
+            self.results[n].id: self.scores[n]
+            for n in sorted(done - {0})
+            if all(self.results[n].values[key] == value for key, value in judged.items())
+        }
+        if 0 not in done or not ranked:
+            return None
+        with suppress(MeasureError):
+            return best_of(
+                self.scores[0],
+                ranked,
+                higher_is_better=first.higher_is_better,
+                seed=self.study.options.seed,
+            )
+        return None
 
     def _search(self, testset: Testset) -> None:
         """Every batch that the search asks for, on all rows."""
@@ -311,8 +367,10 @@ class _Sweep:
             return
         for bench in {bench.pair.key: bench for _, bench in family}.values():
             build_like(bench, self.bench)
-        prepared = [self._planned(trial, bench, testset) for trial, bench in family]
-        alike: dict[str, list[_Planned]] = {}
+        prepared = [
+            trial_plan(trial, bench, testset, self.measures, self._how) for trial, bench in family
+        ]
+        alike: dict[str, list[TrialPlan]] = {}
         for one in prepared:
             alike.setdefault(value_hash(one.job.manifest), []).append(one)
         groups = list(alike.values())
@@ -324,25 +382,11 @@ class _Sweep:
             for one in group:
                 take(self._result(one, summary))
 
-    def _planned(self, trial: Trial, bench: Workbench, testset: Testset) -> _Planned:
-        options = self.study.options
-        how = Evaluating(
-            resume=True,
-            retry_errors=self.how.retry_errors,
-            seed=options.seed,
-            answers=not options.retrieval_only,
-        )
-        rows, _, work = planned(bench, testset, self.measures, how)
-        models = {name: changed_options(one) for name, one in bench.settings.models.items()}
-        manifest = {
-            **work.manifest,
-            "models": value_hash(models),
-            "version": version("ragwright"),
-        }
-        job = replace(work, kind=TRIAL, manifest=manifest).job(how)
-        return _Planned(trial, rows, replace(job, reuse=self.bench.session.reuse))
+    @property
+    def _how(self) -> Evaluating:
+        return trial_how(self.study, self.how.retry_errors)
 
-    def _result(self, one: _Planned, summary: RunSummary) -> TrialResult:
+    def _result(self, one: TrialPlan, summary: RunSummary) -> TrialResult:
         trial = one.trial
         if summary.skipped:
             reason = "" if summary.reason is None else summary.reason.what
@@ -351,6 +395,8 @@ class _Sweep:
             )
         seed = self.study.options.seed
         evaluation = run_evaluation(self.bench.runs, summary.run, one.rows, self.measures, seed)
+        first = self.objectives[0].name
+        self.scores[trial.number] = objective_scores(evaluation.results, first)
         return trial_result(trial.number, trial.values, summary.run, evaluation)
 
     def _keep(self, trial: TrialResult) -> None:

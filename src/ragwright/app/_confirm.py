@@ -1,0 +1,44 @@
+"""`ragwright confirm`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..report import verdict_json, verdict_table
+from ..workbench import Confirming, Session, Workbench, confirm
+from ._console import Console, reported
+from ._options import HERE, Jobs, Json, MaxCost, Output, Project, Quiet
+from ._show import runner_line
+
+
+@reported
+def command(
+    sweep: Annotated[
+        str, typer.Argument(help="Sweep: its run, the name of its study, or latest.")
+    ] = "latest",
+    top: Annotated[
+        int, typer.Option("--top", min=1, help="How many of the best trials are confirmed.")
+    ] = 1,
+    cluster: Annotated[
+        str, typer.Option("--cluster", help="What rows share: document, or a column.")
+    ] = "",
+    project: Project = HERE,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    output: Output = None,
+    jobs: Jobs = None,
+    max_cost: MaxCost = None,
+) -> None:
+    """Hold a sweep's winner against the project on the confirm split, opened once."""
+    console = Console(quiet, output)
+    with Workbench.open(project, Session(jobs=jobs, max_cost=max_cost)) as bench:
+        with console.progress(lambda: runner_line(bench.runner.progress)):
+            found = confirm(bench, sweep, Confirming(top, cluster))
+        if as_json:
+            console.json(verdict_json(found.verdict, found.run))
+            return
+        if found.again:
+            console.remark("confirmed before: shown again, nothing was opened")
+        console.result(verdict_table(found.verdict, found.run))

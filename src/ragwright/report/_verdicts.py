@@ -1,0 +1,125 @@
+"""The verdict of a study: in words, side by side, and as numbers for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Protocol
+
+from ..measure import Comparison, Selection
+from ._text import interval, number, text_table
+
+
+class ConfirmationLike(Protocol):
+    """A trial held against the project as it stands on both splits."""
+
+    @property
+    def trial(self) -> str:
+        """Its name."""
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """Swept key -> value."""
+
+    @property
+    def objective(self) -> str:
+        """What it was chosen by."""
+
+    @property
+    def tune(self) -> Comparison:
+        """On the rows that chose it."""
+
+    @property
+    def confirmed(self) -> Comparison | None:
+        """On rows that chose nothing."""
+
+    @property
+    def p(self) -> float | None:
+        """Corrected p-value."""
+
+    @property
+    def outcome(self) -> str:
+        """What is proven."""
+
+
+class VerdictLike(Protocol):
+    """What a study came to."""
+
+    @property
+    def selection(self) -> Selection:
+        """The choice."""
+
+    @property
+    def confirmations(self) -> Sequence[ConfirmationLike]:
+        """Trials confirmed."""
+
+    @property
+    def openings(self) -> int:
+        """How often the confirm split was opened."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the reader should know."""
+
+    @property
+    def text(self) -> str:
+        """The verdict in words."""
+
+
+def verdict_table(verdict: VerdictLike, run: str = "") -> str:
+    """The verdict in words; below it, what the two splits say side by side."""
+    lines = [verdict.text]
+    rows = [["", "rows", "as it stands", "trial", "difference", "95 % interval", "p"]]
+    for one in verdict.confirmations:
+        rows.append([f"{one.trial} {one.objective}, picked on", *_cells(one.tune, None)])
+        if one.confirmed is not None:
+            rows.append(
+                [f"{one.trial} {one.objective}, confirmed on", *_cells(one.confirmed, one.p)]
+            )
+    if len(rows) > 1:
+        lines += ["", text_table(rows, right=(1, 2, 3, 4, 6))]
+        chosen = verdict.selection
+        lines += [
+            "",
+            f"choosing the best of {chosen.candidates} adds about {chosen.optimism:.4f} to its "
+            f"lead on the rows that picked it; without that it is {chosen.expected:+.4f} "
+            f"(p = {chosen.p:.3g} with the choice counted in)",
+        ]
+    lines += [f"note: {note}" for note in verdict.notes]
+    lines += [f"run: {run}"] if run else []
+    return "\n".join(lines)
+
+
+def verdict_json(verdict: VerdictLike, run: str = "") -> dict[str, Any]:
+    """The document of ``confirm --json``."""
+    return {
+        "text": verdict.text,
+        "selection": asdict(verdict.selection) | {"expected": verdict.selection.expected},
+        "confirmations": [
+            {
+                "trial": one.trial,
+                "values": dict(one.values),
+                "objective": one.objective,
+                "tune": asdict(one.tune),
+                "confirmed": None if one.confirmed is None else asdict(one.confirmed),
+                "p": one.p,
+                "outcome": one.outcome,
+            }
+            for one in verdict.confirmations
+        ],
+        "openings": verdict.openings,
+        "notes": list(verdict.notes),
+        "run": run,
+    }
+
+
+def _cells(found: Comparison, p: float | None) -> list[str]:
+    shown = found.p if p is None else p
+    return [
+        str(found.n),
+        number(found.mean_a),
+        number(found.mean_b),
+        "" if found.difference is None else f"{found.difference:+.4f}",
+        interval(found.low, found.high),
+        "" if shown is None else f"{shown:.3g}",
+    ]
