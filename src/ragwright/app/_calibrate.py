@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..core import ConfigError, TestsetError
+from ..core import ConfigError, Score, TestsetError
 from ..experiment import Evaluation, ReviewKey, agreed_labels, iter_rows, read_key, read_labels
 from ..measure import calibrate
 from ..report import calibration_json, calibration_table
@@ -52,18 +52,7 @@ def command(
     (evaluation,) = open_results(project, (run,), seed)
     name = measure or _only(evaluation)
     scale = next((s.scale for s in evaluation.summaries if s.measure == name), None)
-    scores = {
-        result.row_id: score
-        for result in evaluation.results
-        for score in result.scores
-        if score.measure == name
-    }
-    if not scores:
-        raise ConfigError(
-            f"the run did not take {name}",
-            where="--measure",
-            hint=f"name one of: {', '.join(s.measure for s in evaluation.summaries)}",
-        )
+    scores = _scores(evaluation, name)
     if column:
         given = _of_rows(labels, column)
     else:
@@ -82,6 +71,23 @@ def command(
             if path
             else "not kept: the file does not say which judge scored it"
         )
+
+
+def _scores(evaluation: Evaluation, name: str) -> dict[str, Score]:
+    """Row id -> score of one measure."""
+    scores = {
+        result.row_id: score
+        for result in evaluation.results
+        for score in result.scores
+        if score.measure == name
+    }
+    if not scores:
+        raise ConfigError(
+            f"the run did not take {name}",
+            where="--measure",
+            hint=f"name one of: {', '.join(s.measure for s in evaluation.summaries)}",
+        )
+    return scores
 
 
 def _only(evaluation: Evaluation) -> str:
