@@ -105,7 +105,7 @@ def _term(plain: str, vocabulary: Vocabulary, topics: frozenset[str]) -> Span | 
     """Where the rarest informative term of a sentence stands."""
     source = vocabulary.source
     seen = Counter(token for word in words(plain) for token in set(source.tokens(word)))
-    ranked: list[tuple[float, int, int]] = []
+    ranked: list[tuple[float, bool, int, int]] = []
     for word in dict.fromkeys(words(plain)):
         term = _ENDING.sub("", _ELISION.sub("", word))
         tokens = source.tokens(term)
@@ -115,12 +115,13 @@ def _term(plain: str, vocabulary: Vocabulary, topics: frozenset[str]) -> Span | 
         if len(places) != 1:
             continue
         start = places[0].start()
-        if _is_name(term, plain[:start]) or _is_topic(term, tokens[0], vocabulary, topics):
-            # The longer of equals, then the later: what a sentence comes to stands at its end.
-            ranked.append((round(vocabulary.idf(tokens[0]), 6), len(term), start))
+        named = _is_name(term, plain[:start])
+        if named or _is_topic(term, tokens[0], vocabulary, topics):
+            # Of equals a name, then the longer, then the later: a sentence comes to it last.
+            ranked.append((round(vocabulary.idf(tokens[0]), 6), named, len(term), start))
     if not ranked:
         return None
-    _, length, start = max(ranked)
+    _, _, length, start = max(ranked)
     return Span(start, start + length)
 
 

@@ -163,9 +163,10 @@ def row_record(row: Row) -> dict[str, Any]:
     record["retrieved_spans"] = [asdict(span) for span in row.retrieved_spans]
     record["metadata"] = dict(row.metadata)
     record["reference_ids"] = dict(row.reference_ids)
-    response = record.pop("response")  # an empty answer is an answer
-    kept = {name: value for name, value in record.items() if value not in ("", (), [], {})}
-    return kept if response is None else {**kept, "response": response}
+    kept = {name: value for name, value in record.items() if value not in (None, "", (), [], {})}
+    if row.response is not None:
+        kept["response"] = row.response  # an empty answer is an answer
+    return {"id": row.id, "user_input": row.user_input, **kept}
 
 
 def write_rows(rows: Iterable[Row], path: str | Path) -> None:

@@ -277,8 +277,9 @@ def _applied(
     edited = question != _lines(row.user_input) or answer != _lines(row.reference)
     own = review_status(row)
     if cells.get("row", "") != _state(row):
-        same = status is not None and own == ("edited" if own == "edited" else status)
-        if same and (not edited or status == "rejected"):
+        # A sheet that was read before, or says nothing of the row, clashes with nothing.
+        known = (None, own, "accepted") if own == "edited" else (None, own)
+        if (status == own == "rejected") or (not edited and status in known):
             return row, "unchanged"
         return None, "was changed in the testset since the sheet was written"
     if _lines(cells.get("evidence", "")) != _lines(_evidence(row)):
