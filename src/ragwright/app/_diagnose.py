@@ -34,48 +34,55 @@ from ._flags import MeasuringFlags, with_flags
 from ._options import RetryErrors
 from ._show import runner_line, show_forecast
 
+Testsets = Annotated[
+    str, typer.Option("--testset", help="beir:DIR/SPLIT, or a JSONL file.", show_default=False)
+]
+Measures = Annotated[
+    str, typer.Option("--measures", help="Separated by commas; those that suit where empty.")
+]
+Stages = Annotated[
+    str,
+    typer.Option(
+        "--stages",
+        help="Separated by commas, of filter, retrieve, rerank, truncate, generate, judge; "
+        "all where empty.",
+    ),
+]
+ClosedBook = Annotated[bool, typer.Option("--closed-book", help="Also ask without any passages.")]
+Rows = Annotated[
+    str, typer.Option("--rows", help="Show the rows that are lost first there: retrieve, index, …")
+]
+Generators = Annotated[
+    str,
+    typer.Option(
+        "--compare-models",
+        help="Instead of stages: which of these generators serves which persona best.",
+    ),
+]
+Personas = Annotated[
+    str, typer.Option("--personas", help="Instead of stages: do facts drop from one to another?")
+]
+Write = Annotated[
+    bool, typer.Option("--write", help="Write the generator that is proven best into personas/.")
+]
+Split = Annotated[
+    str, typer.Option("--split", help="tune, confirm or all; where rows name splits: tune.")
+]
+
 
 @reported
 @with_flags
 def command(
-    testset: Annotated[str, typer.Option("--testset", help="beir:DIR/SPLIT, or a JSONL file.")],
+    testset: Testsets,
     flags: MeasuringFlags,
-    measures: Annotated[
-        str, typer.Option("--measures", help="Separated by commas; those that suit where empty.")
-    ] = "",
-    stages: Annotated[
-        str,
-        typer.Option(
-            "--stages",
-            help="Separated by commas, of filter, retrieve, rerank, truncate, generate, judge; "
-            "all where empty.",
-        ),
-    ] = "",
-    closed_book: Annotated[
-        bool, typer.Option("--closed-book", help="Also ask without any passages.")
-    ] = False,
-    rows: Annotated[
-        str,
-        typer.Option("--rows", help="Show the rows that are lost first there: retrieve, index, …"),
-    ] = "",
-    models: Annotated[
-        str,
-        typer.Option(
-            "--compare-models",
-            help="Instead of stages: which of these generators serves which persona best.",
-        ),
-    ] = "",
-    personas: Annotated[
-        str,
-        typer.Option("--personas", help="Instead of stages: do facts drop from one to another?"),
-    ] = "",
-    write: Annotated[
-        bool,
-        typer.Option("--write", help="Write the generator that is proven best into personas/."),
-    ] = False,
-    split: Annotated[
-        str, typer.Option("--split", help="tune, confirm or all; where rows name splits: tune.")
-    ] = "",
+    measures: Measures = "",
+    stages: Stages = "",
+    closed_book: ClosedBook = False,
+    rows: Rows = "",
+    models: Generators = "",
+    personas: Personas = "",
+    write: Write = False,
+    split: Split = "",
     retry_errors: RetryErrors = False,
 ) -> int:
     """Say which stage loses points: each one is done right in turn, row by row."""
