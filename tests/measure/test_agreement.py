@@ -192,3 +192,17 @@ def test_what_cannot_be_compared_is_refused() -> None:
         calibrate(scores(None), {"0": 1})
     with pytest.raises(MeasureError, match="off the scale"):
         calibrate(scores(0.5, measure="TokenF1"), {"0": 5})
+
+
+def test_weights_are_distances_of_values_where_points_lie_between() -> None:
+    """The mean of two orders gives half points; 4.5 is half a step from 5 and 3.5 from 1."""
+    human = [1, 5, 5, 1, 5, 1, 5]
+    judge = [1, 4.5, 5, 4.5, 1, 1, 5]
+    found = calibrate(
+        {str(at): Score("Pairwise", "scored", value) for at, value in enumerate(judge)},
+        {str(at): float(label) for at, label in enumerate(human)},
+    )
+    apart = sum((a - b) ** 2 for a, b in zip(judge, human, strict=True)) / len(human)
+    chance = sum((a - b) ** 2 for a in judge for b in human) / len(human) ** 2
+    assert found.weighted_kappa.value == pytest.approx(1 - apart / chance)
+    assert found.weighted_kappa.value == pytest.approx(0.451, abs=5e-4)

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 
 from ragwright.core import MeasureError, Score, ScoreState
 from ragwright.measure import Definition, Tally, aggregate
-from ragwright.measure._intervals import clopper_pearson, incomplete_beta
+from ragwright.measure._intervals import (
+    Values,
+    clopper_pearson,
+    incomplete_beta,
+    mean_interval,
+    student_quantile,
+)
 from ragwright.measure._statistics import _histogram
 
 
@@ -138,11 +144,87 @@ def test_a_share_is_known_by_its_values() -> None:
 def test_the_bootstrap_is_scipys() -> None:
     values = np.random.default_rng(1).beta(0.5, 2, 60)  # skewed: bias and acceleration matter
     ours = aggregate(scored(*values))
+    wide = float(np.sqrt(60 / 59) * scipy.stats.t.ppf(0.975, 59))  # Hesterberg 2015
     theirs = scipy.stats.bootstrap(
-        (values,), np.mean, n_resamples=20_000, method="BCa", rng=np.random.default_rng(2)
+        (values,),
+        np.mean,
+        n_resamples=20_000,
+        confidence_level=1 - 2 * float(scipy.stats.norm.sf(wide)),
+        method="BCa",
+        rng=np.random.default_rng(2),
     ).confidence_interval
     assert ours.interval == "bootstrap"
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.004)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 4, 9, 30, 400])
+def test_students_quantile_is_scipys(degrees: int) -> None:
+    assert student_quantile(degrees) == pytest.approx(scipy.stats.t.ppf(0.975, degrees))
+
+
+LEVELS = np.array([1.0, 2, 3, 4, 5])
+GRADES = (0.05, 0.05, 0.1, 0.3, 0.5)
+DIFFERENCES = (0.1, 0.25, 0.4, 0.2, 0.05)
+
+
+def plain_bca(values: Values, seed: int) -> tuple[float, float]:
+    """Efron's interval as it was before, without anything for few values."""
+    draws = values[np.random.default_rng(seed).integers(0, len(values), (2000, len(values)))]
+    means = np.round(draws.mean(axis=1), 12)
+    middle = round(float(values.mean()), 12)
+    below = float((means < middle).mean() + (means <= middle).mean()) / 2
+    shift = float(scipy.stats.norm.ppf(min(max(below, 1 / 4000), 1 - 1 / 4000)))
+    away = values - values.mean()
+    bend = float((away**3).sum() / (6 * (away**2).sum() ** 1.5))
+    z = shift + scipy.stats.norm.ppf([0.025, 0.975])
+    low, high = np.quantile(means, scipy.stats.norm.cdf(shift + z / (1 - bend * z)))
+    return float(low), float(high)
+
+
+@pytest.mark.parametrize(
+    ("n", "before", "now"),
+    [(5, (0.72, 0.80), 0.94), (10, (0.84, 0.90), 0.90), (20, (0.90, 0.95), 0.92)],
+)
+def test_few_grades_have_wide_intervals(n: int, before: tuple[float, float], now: float) -> None:
+    """Coverage of the true mean on a scale of five points, as docs/guide/statistics.md has it."""
+    truth = float(LEVELS @ GRADES)
+    generator = np.random.default_rng(1)
+    held: list[tuple[bool, bool]] = []
+    for seed in range(400):
+        values = generator.choice(LEVELS, n, p=GRADES)
+        ours, _ = mean_interval(values, seed, scale=(1.0, 5.0))
+        assert ours is not None
+        was = ours if values.min() == values.max() else plain_bca(values, seed)
+        held.append((was[0] <= truth <= was[1], ours[0] <= truth <= ours[1]))
+    shares = np.mean(held, axis=0)
+    assert before[0] <= shares[0] <= before[1]
+    assert shares[1] >= now
+
+
+def test_a_loss_of_just_the_margin_is_rarely_called_none() -> None:
+    """A lower end above the true difference lets a gate pass: 2.5 times in 100 are due."""
+    steps = LEVELS - 3
+    truth = float(steps @ DIFFERENCES)
+    generator = np.random.default_rng(3)
+    passed: list[tuple[bool, bool]] = []
+    for seed in range(600):
+        values = generator.choice(steps, 6, p=DIFFERENCES)
+        if values.min() == values.max():
+            continue
+        ours, _ = mean_interval(values, seed)
+        assert ours is not None
+        passed.append((plain_bca(values, seed)[0] >= truth, ours[0] >= truth))
+    before, now = np.mean(passed, axis=0)
+    assert before > 0.05
+    assert now < 0.04
+
+
+def test_an_interval_stays_on_the_scale() -> None:
+    summary = aggregate(scored(0.9, 1.0, 0.95))
+    assert summary.high == 1.0
+    assert summary.low is not None
+    assert 0 <= summary.low < 0.83
+    assert aggregate(scored(0.2, 0.4)).low == 0.0  # two values say next to nothing
 
 
 def test_equal_values_are_no_certainty() -> None:

@@ -217,14 +217,17 @@ def _around(values: Values, ends: tuple[float, float | None] | None) -> Estimate
     return Estimate(value, value - half, value + half)
 
 
-def cohen_kappa(table: Values, *, quadratic: bool = False) -> float | None:
+def cohen_kappa(
+    table: Values, *, quadratic: bool = False, levels: Values | None = None
+) -> float | None:
     """Agreement beyond chance from a square table of counts; None where chance is certain.
 
-    With quadratic weights a miss costs the square of its distance in levels (Cohen 1968).
+    With quadratic weights a miss costs the square of its distance (Cohen 1968): that of the
+    values that rows and columns stand for, ``levels``, where they are given, else in places.
     """
-    points = np.arange(len(table))
+    points: Values = np.arange(len(table), dtype=np.float64) if levels is None else levels
     apart = np.abs(points[:, None] - points[None, :])
-    cost = apart.astype(np.float64) ** 2 if quadratic else (apart > 0).astype(np.float64)
+    cost = apart**2 if quadratic else (apart > 0).astype(np.float64)
     total = table.sum()
     expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / total
     by_chance = float((cost * expected).sum())
@@ -281,10 +284,9 @@ def _kappas(
 ) -> tuple[Estimate, Estimate]:
     """Kappa without and with quadratic weights; the weights count distances on the scale.
 
-    Points that nobody gave still lie between those given, so that 1 against 5 is four apart.
+    1 against 5 is four apart, whether or not anybody gave a point between.
     """
-    whole = all(level == round(level) for level in levels)
-    points = np.arange(levels[0], levels[-1] + 1) if whole else np.array(levels)
+    points: Values = np.array(levels, dtype=np.float64)
     x, y = np.searchsorted(points, human), np.searchsorted(points, judge)
 
     def table(a: Values, b: Values) -> Values:
@@ -295,7 +297,7 @@ def _kappas(
         return cohen_kappa(table(a, b))
 
     def weighted(a: Values, b: Values) -> float | None:
-        return cohen_kappa(table(a, b), quadratic=True)
+        return cohen_kappa(table(a, b), quadratic=True, levels=points)
 
     given = x.astype(np.float64), y.astype(np.float64)
     return _resampled(kappa, *given, seed), _resampled(weighted, *given, seed)

@@ -1,15 +1,18 @@
 """95 % intervals of means and shares, in numpy alone.
 
 Three ways, by what the values are: exact for shares (Clopper and Pearson 1934), the seeded
-bias-corrected and accelerated bootstrap else (Efron 1987), and over whole clusters where rows
-share one. Values without any spread carry no bootstrap: how often another value can have been
-missed is bounded exactly instead.
+bias-corrected and accelerated bootstrap else (Efron 1987) at the expanded percentiles of
+Hesterberg 2015, and over whole clusters where rows share one. The bootstrap of a few values is
+too narrow even so, since it never leaves their range: below 20 each end reaches as far as that of
+Student's interval, too. Values without any spread carry no bootstrap: how often another value can
+have been missed is bounded exactly instead.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal, TypeAlias
 
@@ -26,6 +29,9 @@ Method: TypeAlias = Literal["", "exact", "bootstrap", "clusters", "no spread"]
 RESAMPLES = 2000
 TAIL = 0.025
 NORMAL = NormalDist()
+_FEW = 20
+"""Values, or clusters of them, below which the bootstrap is not left to itself."""
+
 _BLOCK = 1_000_000  # most resampled values held at once
 
 
@@ -50,9 +56,15 @@ def mean_interval(
     if float(values.min()) == float(values.max()):
         return _without_spread(float(values[0]), len(sums), scale)
     alone = len(sums) == len(values)
+    method: Method = "bootstrap" if alone else "clusters"
     if alone and scale == (0.0, 1.0) and bool(np.isin(values, (0.0, 1.0)).all()):
         return clopper_pearson(int(values.sum()), len(values)), "exact"
-    return bootstrap(sums, sizes, seed), "bootstrap" if alone else "clusters"
+    low, high = bootstrap(sums, sizes, seed)
+    if len(sums) < _FEW:
+        mean, error = math.fsum(sums) / math.fsum(sizes), standard_error(values, clusters) or 0.0
+        half = student_quantile(len(sums) - 1) * error
+        low, high = min(low, mean - half), max(high, mean + half)
+    return _on_scale(low, high, scale), method
 
 
 def numbered(keys: Sequence[Hashable]) -> NDArray[np.int64]:
@@ -85,20 +97,27 @@ def bootstrap(sums: Values, sizes: Values, seed: int) -> Interval:
         drawn = generator.integers(0, count, (min(rows, RESAMPLES - at), count))
         means.append(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
     found = np.concatenate(means)
-    return bca(found, math.fsum(sums) / math.fsum(sizes), _acceleration(sums, sizes))
+    return bca(found, math.fsum(sums) / math.fsum(sizes), _acceleration(sums, sizes), count)
 
 
-def bca(resampled: Values, observed: float, acceleration: float) -> Interval:
-    """The BCa interval of a statistic from its resampled values."""
+def bca(resampled: Values, observed: float, acceleration: float, count: int) -> Interval:
+    """The BCa interval of a statistic from its resampled values.
+
+    A bootstrap of ``count`` values has the divisor n in its variance and the normal quantile in
+    its tails; the percentiles are expanded to the divisor n - 1 and Student's quantile
+    (Hesterberg 2015, The American Statistician 69).
+    """
+    wide = math.sqrt(count / (count - 1)) * student_quantile(count - 1)
     # Sums of the same numbers in another order differ in the last digits; that is no bias.
     near = np.round(resampled, 12)
     middle = round(observed, 12)
     below = (np.count_nonzero(near < middle) + np.count_nonzero(near <= middle)) / 2 / len(near)
     shift = NORMAL.inv_cdf(min(max(below, 1 / (2 * len(near))), 1 - 1 / (2 * len(near))))
     ends = []
-    for tail in (TAIL, 1 - TAIL):
-        z = shift + NORMAL.inv_cdf(tail)
-        ends.append(NORMAL.cdf(shift + z / (1 - acceleration * z)))
+    for side in (-1, 1):
+        z = shift + side * wide
+        left = 1 - acceleration * z
+        ends.append(NORMAL.cdf(shift + z / left) if left > 0 else float(z > 0))
     low, high = np.quantile(resampled, ends)
     return float(low), float(high)
 
@@ -108,6 +127,13 @@ def clopper_pearson(hits: int, n: int) -> Interval:
     low = 0.0 if hits == 0 else beta_quantile(TAIL, hits, n - hits + 1)
     high = 1.0 if hits == n else beta_quantile(1 - TAIL, hits + 1, n - hits)
     return low, high
+
+
+@lru_cache(maxsize=256)
+def student_quantile(degrees: int) -> float:
+    """The 97.5 % point of Student's t distribution (Student 1908)."""
+    share = beta_quantile(1 - 2 * TAIL, 0.5, degrees / 2)  # of t² / (degrees + t²)
+    return math.sqrt(degrees * share / (1 - share))
 
 
 def beta_quantile(share: float, a: float, b: float) -> float:
@@ -154,6 +180,13 @@ def _fraction(a: float, b: float, x: float) -> float:
         if abs(step - 1) < 1e-15:
             break
     return found
+
+
+def _on_scale(low: float, high: float, scale: Scale | None) -> Interval:
+    """An interval without what no mean can be."""
+    if scale is None:
+        return low, high
+    return max(low, scale[0]), high if scale[1] is None else min(high, scale[1])
 
 
 def _by_cluster(values: Values, clusters: NDArray[np.int64] | None) -> tuple[Values, Values]:

@@ -33,8 +33,8 @@ class Summary:
         states: State -> number of rows; ``scored`` and every other state that occurs.
         seed: Seed of the bootstrap.
         interval: How the interval was made: ``exact`` (a share; Clopper and Pearson 1934),
-            ``bootstrap`` (BCa over rows; Efron 1987), ``clusters`` (the same over whole
-            clusters), ``no spread`` (all values are equal).
+            ``bootstrap`` (BCa over rows; Efron 1987, Hesterberg 2015), ``clusters`` (the same over
+            whole clusters), ``no spread`` (all values are equal).
         worst: Mean if every row without a score had the worst value of the scale, ``best`` the
             best one; None where the scale has no end there.
         histogram: Value -> number of rows, for judged measures on a scale of points, else empty.
