@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import threading
 import time
@@ -395,6 +396,35 @@ def test_flows_under_way_are_closed_when_the_list_of_flows_breaks() -> None:
         with pytest.raises(ValueError, match="the list broke"):
             list(runner.map(flows()))
         assert closed.wait(0.25)
+
+
+def test_the_first_requests_go_out_before_all_flows_are_open() -> None:
+    opened: list[int] = []
+    at_send: list[int] = []
+
+    def one(number: int) -> Flow[str]:
+        if not opened:
+            time.sleep(0.1)  # meanwhile all the others are handed over
+        opened.append(number)
+        return (yield from ask(str(number)))
+
+    def answer(request: Chat, _n: int) -> str:
+        at_send.append(len(opened))
+        return "ok"
+
+    with Runner({Chat: FakeChat(answer)}, RunnerOptions(concurrency=2)) as runner:
+        assert list(runner.map(one(n) for n in range(100))) == ["ok"] * 100
+    assert at_send[0] < 50
+    assert opened == list(range(100))
+
+
+def test_flows_not_yet_open_are_closed_when_nobody_reads_on() -> None:
+    flows = [ask(str(n)) for n in range(300)]
+    with Runner({Chat: FakeChat(latency=0.02)}, RunnerOptions(concurrency=1)) as runner:
+        outcomes = runner.outcomes(flows, limit=300)
+        assert next(outcomes).value == "re: 0"
+        outcomes.close()
+    assert {inspect.getgeneratorstate(flow) for flow in flows} == {inspect.GEN_CLOSED}
 
 
 def test_one_flow_of_many_known_replies_does_not_keep_the_others_waiting() -> None:

@@ -507,7 +507,7 @@ def test_half_a_surrogate_pair_is_refused_with_a_reason(server: ScriptedServer) 
 
 
 def test_many_calls_run_side_by_side(server: ScriptedServer) -> None:
-    server.play(Reply("ok", delay=0.3))
+    server.play(Reply("ok", delay=1.0))  # longer than a busy machine takes to send them all
 
     async def many(chat: OpenAIChat) -> list[ChatReply]:
         return await asyncio.gather(*(chat.chat(question(str(i))) for i in range(200)))

@@ -128,6 +128,11 @@ class Caller:
             lane = self.lanes[name] = Lane(name, max(1, limit))
         return lane
 
+    @property
+    def behind(self) -> bool:
+        """True where requests queue in front of a model."""
+        return any(lane.behind for lane in self.lanes.values())
+
     def facts(self, lane: str) -> LaneFacts:
         """What past calls of a lane teach, read once."""
         if lane not in self._facts:

@@ -93,6 +93,11 @@ class Lane:
         self._latest: deque[bool] = deque(maxlen=max(12, 2 * limit))
         self._timer: asyncio.TimerHandle | None = None
 
+    @property
+    def behind(self) -> bool:
+        """True where as many requests wait as may be in flight: more of them gain nothing."""
+        return len(self._waiting) >= self.limit
+
     async def acquire(self) -> None:
         """Wait for a place in flight; first come, first served."""
         loop = asyncio.get_running_loop()

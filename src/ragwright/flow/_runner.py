@@ -7,6 +7,7 @@ import concurrent.futures
 import copy
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import Any, TypeVar
@@ -23,6 +24,10 @@ from ._scenario import Scenario
 from ._verbs import Flow
 
 T = TypeVar("T")
+
+_OPENED_A_TURN = 4
+_BREATH = 0.005
+"""Seconds between two flows that are opened while requests of others queue."""
 
 
 class Runner:
@@ -289,6 +294,7 @@ class _Mapping:
         self._ended: dict[int, Outcome[Any]] = {}
         self._news = threading.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._unopened: deque[tuple[int, Flow[Any]]] = deque()
         self._given = 0
         self._taken = 0
         self._stopped = False
@@ -346,7 +352,31 @@ class _Mapping:
     def _give(self, flow: Flow[Any]) -> None:
         loop = self._runner._started()
         position, self._given = self._given, self._given + 1
-        loop.call_soon_threadsafe(self._begin, loop, position, flow)
+        loop.call_soon_threadsafe(self._queue, loop, position, flow)
+
+    def _queue(self, loop: asyncio.AbstractEventLoop, position: int, flow: Flow[Any]) -> None:
+        self._unopened.append((position, flow))
+        if len(self._unopened) == 1:
+            loop.call_soon(self._open_some, loop)
+
+    def _open_some(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Open a few flows a turn of the loop, and one at a time while requests queue.
+
+        A flow works before its first request (prompts, keys). Opened all at once, they would keep
+        the loop from sending the requests of the first ones and from reading the replies.
+        """
+        stopped = self._runner._engine.reason is not None  # each of them hears of it
+        behind = not stopped and self._runner._engine.caller.behind
+        turn = len(self._unopened) if stopped else 1 if behind else _OPENED_A_TURN
+        for _ in range(min(turn, len(self._unopened))):
+            position, flow = self._unopened.popleft()
+            if self.interrupted and not stopped:  # Ctrl-C came before any of them was open
+                flow.close()
+                self._runner.progress.skipped += 1
+            else:
+                self._begin(loop, position, flow)
+        if self._unopened:
+            loop.call_later(_BREATH if behind else 0, self._open_some, loop)
 
     def _begin(self, loop: asyncio.AbstractEventLoop, position: int, flow: Flow[Any]) -> None:
         task = loop.create_task(self._runner._top(flow, self._scope, self._timeout, None, None))
@@ -379,4 +409,9 @@ class _Mapping:
     def _abandon(self) -> None:
         """Close what is open, keep what was in flight."""
         if not self._runner._closed:
-            self._runner._submit(self._runner._engine.leave(self._tasks))
+            self._runner._submit(self._leave())
+
+    async def _leave(self) -> None:
+        while self._unopened:
+            self._unopened.popleft()[1].close()
+        await self._runner._engine.leave(self._tasks)

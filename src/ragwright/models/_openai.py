@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -278,8 +279,9 @@ class OpenAIEmbeddings:
         return bad_reply(self._server.model, self.target.base, problem)
 
 
-def response_format(schema: str) -> dict[str, Any]:
-    """The protocol's words for "reply by this JSON schema".
+@lru_cache(maxsize=64)
+def response_format(schema: str) -> Mapping[str, Any]:
+    """The protocol's words for "reply by this JSON schema"; not to be changed, they are kept.
 
     ``strict`` is asked for only where the schema meets its conditions: every object closed
     and all of its properties required.
