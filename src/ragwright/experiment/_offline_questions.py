@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from ..core import Document, GoldSpan, Section, Span, text_hash
 from ..models import sentence_spans, words
 from ._candidates import Candidate, context_fault
-from ._survey import Survey, Vocabulary, fenced
+from ._survey import Survey, Vocabulary, fenced, sentences_of
 
 GAP = "____"
 """What stands in a cloze for the term that is asked for."""
 
 _FEWEST_WORDS, _MOST_WORDS = 8, 40
+_FEWEST_LETTERS = 3
+"""Fewest letters of a heading that names something: a glossary's "C" does not."""
 _FEWEST_TOLD = 4
 """Fewest content words beside the gap."""
 _LONG = 40
@@ -61,7 +63,7 @@ def cloze_questions(document: Document, survey: Survey, seed: int) -> Iterator[C
     text, source = document.text, survey.vocabulary.source
     usable = survey.usable(document.id, text)
     code = fenced(text)
-    sentences = sentence_spans(text)
+    sentences = sentences_of(text)
     said = Counter(t for s in sentences for t in set(source.tokens(text[s.start : s.end])))
     often = 2 if len(sentences) < _LONG else 3
     topics = frozenset(token for token, count in said.items() if count >= often)
@@ -140,13 +142,18 @@ def _is_topic(term: str, token: str, vocabulary: Vocabulary, topics: frozenset[s
 
 
 def _is_prose(plain: str) -> bool:
-    """True for a whole sentence: begins with a capital, ends with a stop, is mostly letters."""
+    """True for a whole sentence: begins with a capital, ends with a stop, is mostly letters.
+
+    One that begins with a quotation mark is an example, or somebody's words: no statement.
+    """
     count = len(plain.split())
     if not _FEWEST_WORDS <= count <= _MOST_WORDS or "|" in plain or "://" in plain:
         return False
+    if plain[0] in "«\"“„‘'":
+        return False
     if not re.search(r"[.!?…][»\"”’)]*$", plain) or GAP in plain:
         return False
-    first = plain.lstrip("«\"“'( \u00a0\u202f—–-")[:1]
+    first = plain.lstrip("( \u00a0\u202f—–-")[:1]
     letters = sum(c.isalpha() or c.isspace() for c in plain)
     return first.isupper() and letters >= 0.85 * len(plain)
 
@@ -159,7 +166,7 @@ def heading_questions(document: Document, survey: Survey, seed: int) -> Iterator
     section answers a heading.
     """
     text = document.text
-    sentences = sentence_spans(text)
+    sentences = sentences_of(text)
     paths = Counter(_path(document, section) for section in document.sections)
     sections = {section.span.start: section for section in document.sections}
     starts = sorted(sections)
@@ -176,7 +183,7 @@ def heading_questions(document: Document, survey: Survey, seed: int) -> Iterator
             yield candidate.rejected("several sections have this heading")
         elif survey.boilerplate(text, body, sentences):
             yield candidate.rejected("the section stands more than once in the collection")
-        elif not survey.vocabulary.source.tokens(path):
+        elif len(re.findall(r"[^\W\d_]", section.title)) < _FEWEST_LETTERS:
             yield candidate.rejected("the heading names nothing")
         else:
             yield candidate

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from ..core import Span, text_hash
 from ..models import TokenSource, sentence_spans
@@ -78,7 +79,7 @@ class Survey:
             piece = text[span.start : span.end]
             self.vocabulary.add(piece)
             self._texts[_key(piece)] += 1
-        for sentence in sentence_spans(text):
+        for sentence in sentences_of(text):
             self._sentences[_key(text[sentence.start : sentence.end])] += 1
 
     def repeated(self, sentence: str) -> bool:
@@ -90,7 +91,7 @@ class Survey:
 
         Boilerplate is a chunk half of whose sentences, by length, stand elsewhere too.
         """
-        sentences = sentence_spans(text)
+        sentences = sentences_of(text)
         return tuple(
             span
             for span in self.chunks[document_id]
@@ -109,6 +110,12 @@ class Survey:
         span = Span(start, end)
         best = max(self.chunks.get(document_id, ()), key=span.overlap, default=None)
         return best if best is not None and span.overlap(best) else None
+
+
+@lru_cache(maxsize=32)
+def sentences_of(text: str) -> tuple[Span, ...]:
+    """Spans of the sentences of a text; the last few texts are remembered."""
+    return tuple(sentence_spans(text))
 
 
 def fenced(text: str) -> tuple[Span, ...]:
