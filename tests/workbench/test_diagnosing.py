@@ -283,6 +283,25 @@ def test_the_forecast_counts_exactly_what_is_called(folder: Path, model: Scripte
     assert len(model.requests) == made
 
 
+def test_what_a_paid_search_finds_is_forecast_as_a_range(
+    folder: Path, model: ScriptedServer
+) -> None:
+    with ScriptedServer("unused") as vectors:
+        settings = f"embed: {{model: '{vectors.url}#words', dimensions: 64}}\n"
+        settings += f"retrieve: {{search: dense}}\n{answering(model)}"
+        (folder / "ragwright.yaml").write_text(f"sources: [docs]\n{settings}")
+        given = load_testset(str(folder / "set.jsonl"))
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+            forecast = forecast_diagnosis(bench, given, MEASURES, Diagnosing())
+            run_diagnosis(bench, given, MEASURES, Diagnosing())
+    assert not forecast.calls.exact
+    vectors_asked = len(NAMES)  # one a question, however they are batched
+    made = len(model.requests) + vectors_asked
+    assert forecast.calls.low == len(NAMES) + vectors_asked
+    assert forecast.calls.low <= made <= forecast.calls.high
+
+
 def test_a_run_that_the_budget_stopped_goes_on_where_it_was(
     folder: Path, model: ScriptedServer
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, get_args
 
 from ..answer import AskPlan, ask
 from ..core import Answer, Hit, Persona, Row, Score
-from ..flow import Flow, gather, settled
+from ..flow import Flow, branch, gather, settled
 from ..measure import Measure, MeasureSetup, score_row
 from ..retrieve import Between, RetrieveOptions, Target, select_depth
 from ._asked import answered_by
@@ -64,6 +64,7 @@ class DiagnosisCase:
         setup: What judges.
         stages: Which stages get their oracle.
         closed_book: Also answer without any passages (SPEC C4).
+        asks: A paid model takes part in the search: a dry run cannot know what it finds.
     """
 
     target: Target
@@ -73,6 +74,7 @@ class DiagnosisCase:
     setup: MeasureSetup
     stages: tuple[Stage, ...] = STAGES
     closed_book: bool = False
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +244,14 @@ def _again(found: _Found, plan: AskPlan, between: Between) -> Flow[_Told]:
     return _Told(scores, made)
 
 
+def _needed(found: _Found, lost: bool) -> Flow[bool]:
+    """Whether an oracle changes anything; in a dry run that can only guess, what it declares."""
+    if not found.case.asks:
+        return lost
+    taken = yield from branch(0, int(lost), 1)
+    return lost if taken is None else bool(taken)
+
+
 def _as_it_is(found: _Found) -> Flow[_Told]:
     """The scores of the plain answer, for a stage that loses nothing of this row."""
     yield from ()
@@ -260,7 +270,7 @@ def _filter(found: _Found) -> Flow[_Told]:
     if not found.pieces:
         return (yield from _none(found, "the row names no gold"))
     if all(piece.reachable or piece.chunk is None for piece in found.pieces):
-        return (yield from _as_it_is(found))
+        return (yield from _as_it_is(found))  # known without asking any model
     free = replace(plan, retrieve=replace(plan.retrieve, filters=()))
     return (yield from _again(found, free, Watched(found.watch.depth)))
 
@@ -274,7 +284,8 @@ def _retrieve(found: _Found) -> Flow[_Told]:
         for piece in found.pieces
         if piece.chunk is not None and piece.reachable and not piece.rank_in(found.watch.pool)
     ]
-    if not missed or found.made.route != "index":
+    lost = bool(missed) and found.made.route == "index"
+    if not (yield from _needed(found, lost)):
         return (yield from _as_it_is(found))
     added = _Added(found.watch.depth, _once(missed))
     return (yield from _again(found, found.case.plan, added))
@@ -286,7 +297,7 @@ def _rerank(found: _Found) -> Flow[_Told]:
         return (yield from _none(found, "the row names no gold"))
     order = found.watch.order
     gold = _gold_of(order, found.pieces)
-    if order[: len(gold)] == gold:
+    if not (yield from _needed(found, order[: len(gold)] != gold)):
         return (yield from _as_it_is(found))
     first = _First(found.watch.depth, found.pieces)
     return (yield from _again(found, found.case.plan, first))
@@ -298,7 +309,7 @@ def _truncate(found: _Found) -> Flow[_Told]:
         return (yield from _none(found, "the row names no gold"))
     cut = [piece for piece in found.pieces if piece.rank_in(found.made.hits) is None]
     back = _gold_of(found.watch.order, cut)
-    if not back:
+    if not (yield from _needed(found, bool(back))):
         return (yield from _as_it_is(found))
     plan = found.case.plan
     wide = replace(plan.setup.options, context_tokens=_UNBOUND)

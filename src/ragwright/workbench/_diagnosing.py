@@ -146,11 +146,33 @@ def _planned(
     plan = replace(plan, setup=replace(plan.setup, options=options))
     setup = judging(bench)
     case = DiagnosisCase(
-        bench.target(), plan, bench.persona, wanted, setup, stages, how.closed_book
+        bench.target(),
+        plan,
+        bench.persona,
+        wanted,
+        setup,
+        stages,
+        how.closed_book,
+        _asks(bench, plan.retrieve),
     )
     manifest = {**base.manifest, "stages": list(stages), "closed_book": how.closed_book}
     items = [(row.id, partial(diagnosed_row, row, case)) for row in rows.rows]
     return _Work(rows, wanted, stages, manifest, items)
+
+
+def _asks(bench: AskingBench, options: RetrieveOptions) -> bool:
+    """True where what is found hangs on a reply that a dry run does not have."""
+    written = {*options.query.methods} - {"glossary"}
+    judged = options.iterate.method == "model" or options.route.method == "model"
+    searched = bench.settings.embed.model if options.search != "keyword" else ""
+    reranked = options.rerank.model.removeprefix("embed:")
+    models = [name for name in (searched, reranked) if name]
+    remote = [
+        name
+        for name in models
+        if name != ExtractiveReranker.name and not bench.models.is_local(name)
+    ]
+    return bool(written or judged or remote)
 
 
 def _stages(asked: tuple[Stage, ...], testset: Testset) -> tuple[Stage, ...]:
