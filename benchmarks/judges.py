@@ -1,13 +1,14 @@
 """Judged measures against a slow server: wall time over its floor, and what faults cost.
 
-    python -m benchmarks.judges [--rows 200] [--rounds 3] [--latency 0.1] [--concurrency 16]
+    python -m benchmarks.judges [--rows 200] [--rounds 3] [--concurrency 16] [--publish]
 
 Every row is scored by Faithfulness, AnswerRelevance and ContextRelevance. The server waits and
 runs in a process of its own. The floor is the calls it saw x latency / concurrency. Beside it, in
 turn, the shortest loop anyone would write over httpx2 sends the same bodies, reads nothing and
 keeps nothing. Faults are decided by a hash of the prompt: 5 % of the first replies malformed; the
 first attempt at 5 % of the prompts answered 500 or 429; 5 % of the rows refused, whatever is
-asked about them. Scores mean nothing here.
+asked about them. A row takes three calls. A reply that cannot be used takes one more, and a failed
+call its own retries: six calls where every reply is malformed. Scores mean nothing here.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ import tempfile
 import time
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.publish import Cell, Section, Table, publish, section_lines
 from ragwright.core import Row
 from ragwright.flow import Chat, ChatReply, OnDelta, Replies, Runner, RunnerOptions, SendHandler
 from ragwright.measure import MeasureSetup, parse_measures, score_row
@@ -34,7 +36,14 @@ from ragwright.models import Models, model_handlers
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 MEASURES = parse_measures("Faithfulness, AnswerRelevance, ContextRelevance")
-SCENARIOS = ("none", "malformed", "failing", "refusing", "all three")
+SCENARIOS: Mapping[str, tuple[str, ...]] = {
+    "none": (),
+    "5 % malformed": ("malformed",),
+    "5 % failing": ("failing",),
+    "5 % refusing": ("refusing",),
+    "all three": ("malformed", "failing", "refusing"),
+    "every reply malformed": ("always malformed",),
+}
 SHARE = 0.05
 VERDICT = json.dumps({"reasoning": "The passages say so, step by step. " * 8, "score": 4})
 
@@ -59,7 +68,8 @@ class Judge:
             return Reply(status=status, delay=self.latency, error="busy")
         if "refusing" in self.faults and chance("refuse", question):
             return Reply("I'm sorry, but I cannot judge this text.", delay=self.latency)
-        if "malformed" in self.faults and first and chance("malformed", prompt):
+        malformed = "malformed" in self.faults and first and chance("malformed", prompt)
+        if malformed or "always malformed" in self.faults:
             return Reply("Overall I would give it a 4/5.", delay=self.latency)
         return Reply(VERDICT, delay=self.latency)
 
@@ -183,49 +193,90 @@ def ours(
     )
 
 
+def rounds(
+    rows: Sequence[Row], count: int, latency: float, concurrency: int
+) -> list[dict[str, Cell]]:
+    """Bare loop and ours in turn; the last line holds the medians."""
+    sent = bodies(rows)
+    floor = len(sent) * latency / concurrency
+    ours(rows[:8], (), 0.0, concurrency)  # imports are no cost of a call
+    lines: list[dict[str, float]] = []
+    for _ in range(count):
+        with ScriptedServer.spawn(Judge((), latency)) as server:
+            wall, cpu = bare(server.url, sent, concurrency)
+        mine = ours(rows, (), latency, concurrency)
+        lines.append(
+            {
+                "floor s": floor,
+                "bare httpx2 s": wall,
+                "x floor": wall / floor,
+                "CPU ms a call": 1000 * cpu / len(sent),
+                "ragwright s": mine.wall,
+                "x floor ": mine.wall / floor,
+                "CPU ms a call ": 1000 * mine.cpu / mine.calls,
+                "ragwright / bare": mine.wall / wall,
+            }
+        )
+    middle = {name: statistics.median(line[name] for line in lines) for name in lines[0]}
+    numbered = [(str(number), line) for number, line in enumerate(lines, 1)]
+    return [{"round": name, **line} for name, line in [*numbered, ("median", middle)]]
+
+
+def faulty(rows: Sequence[Row], latency: float, concurrency: int) -> list[dict[str, Cell]]:
+    """One line a scenario: what its faults cost, and the state of every score."""
+    lines: list[dict[str, Cell]] = []
+    for name, faults in SCENARIOS.items():
+        found = ours(rows, faults, latency, concurrency)
+        assert sum(found.states.values()) == len(rows) * len(MEASURES)
+        lines.append(
+            {
+                "faults": name,
+                "wall s": found.wall,
+                "x floor": found.wall / (found.calls * latency / concurrency),
+                "calls a row": found.calls / len(rows),
+                "HTTP retries": found.retries,
+                "in flight, most": found.in_flight,
+                "CPU ms a call": 1000 * found.cpu / found.calls,
+                "states": ", ".join(f"{state} {n}" for state, n in sorted(found.states.items())),
+            }
+        )
+    return lines
+
+
 def main() -> None:
-    """Measure and print."""
+    """Measure, print, and store where asked."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rows", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--latency", type=float, default=0.1)
     parser.add_argument("--concurrency", type=int, default=16)
+    parser.add_argument("--publish", action="store_true", help="store the figures and the page")
     given = parser.parse_args()
     rows = made_rows(given.rows)
-    sent = bodies(rows)
-    size = sum(len(m["content"]) for body in sent for m in body["messages"]) / len(rows) / 4
-    print(f"{len(rows)} rows x {len(MEASURES)} measures, {size:.0f} tokens a row (characters / 4)")
-    floor = len(sent) * given.latency / given.concurrency
-    ours(rows[:8], (), 0.0, given.concurrency)  # imports are no cost of a call
-    ratios: list[float] = []
-    floors: list[float] = []
-    for number in range(given.rounds):
-        with ScriptedServer.spawn(Judge((), given.latency)) as server:
-            wall, cpu = bare(server.url, sent, given.concurrency)
-        mine = ours(rows, (), given.latency, given.concurrency)
-        ratios.append(mine.wall / wall)
-        floors.append(mine.wall / floor)
-        print(
-            f"round {number + 1}: bare httpx2 {wall:.2f} s = {wall / floor:.3f} x floor, "
-            f"{cpu:.1f} s CPU; ragwright {mine.wall:.2f} s = {mine.wall / floor:.3f} x floor, "
-            f"{mine.cpu:.1f} s CPU; ratio {ratios[-1]:.3f}"
-        )
-    print(
-        f"medians of {given.rounds}: {statistics.median(floors):.3f} x floor, "
-        f"{statistics.median(ratios):.3f} x bare; load average {os.getloadavg()[0]:.1f}\n"
+    before = os.getloadavg()[0]
+    section = Section(
+        "Judged measures against a slow server",
+        (
+            Table(rounds(rows, given.rounds, given.latency, given.concurrency), "Without faults"),
+            Table(faulty(rows, given.latency, given.concurrency), "With faults, ragwright alone"),
+        ),
+        notes=(
+            f"{given.rows} rows x {', '.join(map(str, MEASURES))}; the server waits "
+            f"{1000 * given.latency:g} ms, in a process of its own; {given.concurrency} requests "
+            "in flight at most. The floor is calls x latency / concurrency.",
+            "A row takes three calls. A reply that cannot be used takes one more (six calls where "
+            "every reply is malformed), a failed call its own retries; no fault costs another row "
+            "a call.",
+            f"Load average before and after: {before:.1f}, {os.getloadavg()[0]:.1f}. With other "
+            "work on the machine both sides are further from the floor: compare the two.",
+        ),
+        command="python -m benchmarks.judges --publish",
+        page="judging",
+        order=10,
     )
-    print("| faults | wall s | x floor | calls a row | retries | in flight max | CPU s | states |")
-    print("|---|---|---|---|---|---|---|---|")
-    for name in SCENARIOS:
-        faults = () if name == "none" else SCENARIOS[1:4] if name == "all three" else (name,)
-        found = ours(rows, faults, given.latency, given.concurrency)
-        floor = found.calls * given.latency / given.concurrency
-        states = ", ".join(f"{state} {n}" for state, n in sorted(found.states.items()))
-        print(
-            f"| {name} | {found.wall:.2f} | {found.wall / floor:.3f} | "
-            f"{found.calls / len(rows):.2f} | {found.retries} | {found.in_flight} | "
-            f"{found.cpu:.1f} | {states} |"
-        )
+    print("\n".join(section_lines(section)))
+    if given.publish:
+        print(publish("judges", section))
 
 
 if __name__ == "__main__":
