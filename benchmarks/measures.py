@@ -447,9 +447,14 @@ def null_baselines(settings: Settings) -> Iterator[str]:
         for name, scores in found.scores().items():
             summary = aggregate(scores)
             yield (
-                f"| {title} | {name} | {summary.mean:.3f} | {summary.low:.3f} to "
-                f"{summary.high:.3f} | {summary.n} |\n"
+                f"| {title} | {name} | {_digits(summary.mean)} | {_digits(summary.low)} to "
+                f"{_digits(summary.high)} | {summary.n} |\n"
             )
+
+
+def _digits(value: float | None) -> str:
+    """Three digits, or a dash for what is undefined, such as an interval of equal values."""
+    return "-" if value is None else f"{value:.3f}"
 
 
 def conclusions(
