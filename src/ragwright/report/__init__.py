@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ._curves import curves_json, curves_table
+from ._charts import Chart
+from ._curves import DoseCurve, curves_json, curves_table
 from ._data import (
     ScoredRow,
     calibration_json,
@@ -13,8 +14,12 @@ from ._data import (
     summary_json,
 )
 from ._diagnosis import DiagnosisLike, diagnosis_json, diagnosis_table, lost_rows_text
+from ._document import embedded_blocks, embedded_data
 from ._junit import gate_junit, rows_junit
+from ._pack import unpacked
 from ._readers import ReadersLike, readers_json, readers_table
+from ._report import Report
+from ._subject import Board, Effect, Entry, Goal, ResultLike, Subject
 from ._text import (
     calibration_table,
     comparison_table,
@@ -31,10 +36,19 @@ from ._trials import (
 from ._verdicts import ConfirmationLike, VerdictLike, verdict_json, verdict_table
 
 __all__ = [
+    "Board",
+    "Chart",
     "ConfirmationLike",
     "DiagnosisLike",
+    "DoseCurve",
+    "Effect",
+    "Entry",
+    "Goal",
     "ReadersLike",
+    "Report",
+    "ResultLike",
     "ScoredRow",
+    "Subject",
     "TrialLike",
     "VerdictLike",
     "calibration_json",
@@ -45,6 +59,8 @@ __all__ = [
     "curves_table",
     "diagnosis_json",
     "diagnosis_table",
+    "embedded_blocks",
+    "embedded_data",
     "gate_json",
     "gate_junit",
     "gate_table",
@@ -60,6 +76,7 @@ __all__ = [
     "summary_table",
     "text_table",
     "trial_json",
+    "unpacked",
     "verdict_json",
     "verdict_table",
 ]

@@ -1,0 +1,67 @@
+"""`ragwright report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..report import Report
+from ..workbench import Reporting, Workbench, report_subject
+from ._console import Console, reported
+from ._options import HERE, Json, Output, Project, Quiet, Seed
+
+_SHOWN_SIZE = 15.0
+
+
+@reported
+def command(
+    run: Annotated[
+        str, typer.Argument(help="A run or a study: latest, a name, the beginning of an id.")
+    ] = "latest",
+    other: Annotated[str, typer.Argument(help="A second run, to be shown beside it.")] = "",
+    project: Project = HERE,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    output: Output = None,
+    seed: Seed = 0,
+    trials: Annotated[
+        list[str] | None,
+        typer.Option("--trial", metavar="T007", help="Keep the rows of this trial whole; repeat."),
+    ] = None,
+    size: Annotated[
+        float, typer.Option("--size", min=2.0, help="Megabytes that the file should stay under.")
+    ] = _SHOWN_SIZE,
+    pictures: Annotated[
+        Path | None,
+        typer.Option("--pictures", metavar="FOLDER", help="Also write each chart as PNG and SVG."),
+    ] = None,
+) -> None:
+    """Write one HTML file on a run, two runs or a study: verdict first, every row a click away."""
+    names = [name for name in (run, other) if name]
+    with Workbench.open(project) as bench:
+        how = Reporting(tuple(trials or ()), seed)
+        report = Report(report_subject(bench.folder, bench.runs, names, how), size)
+        console = Console(quiet, output)
+        if pictures is not None:
+            count = sum(1 for kind in ("png", "svg") for _ in report.pictures(pictures, kind))
+            console.remark(f"{count} pictures written to {pictures}")
+        if as_json or (output is not None and output.suffix == ".json"):
+            console.json(report.json())
+        elif output is not None and output.suffix == ".csv":
+            console.result(report.csv().rstrip("\n"))
+        else:
+            _write(console, report, output or Path("report.html"))
+
+
+def _write(console: Console, report: Report, path: Path) -> None:
+    """The file, and what it says first."""
+    text = report.html()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    console.remark(report.headline.text)
+    left_out = sum(report.packed.left_out.values())
+    if left_out:
+        console.remark(f"{left_out:,} rows are in it with their scores alone")
+    console.remark(f"written to {path} ({len(text.encode()) / 1e6:.1f} MB)")

@@ -1,0 +1,491 @@
+"""Charts as Vega-Lite specs in plain mappings, each with the table that says the same.
+
+Colours stand in a spec by name (``@accent``): the theme that draws it puts its own in their place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ._relations import is_numeric, value_text
+
+Spec: TypeAlias = dict[str, Any]
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart and its table.
+
+    Attributes:
+        name: Short name, part of file names and links: ``pareto``.
+        title: Heading, in words.
+        note: How to read it, a sentence.
+        spec: Vega-Lite spec; width and colours are the theme's.
+        head: Heads of the table.
+        rows: Its lines.
+        section: Part of the report it belongs to.
+    """
+
+    name: str
+    title: str
+    note: str
+    spec: Spec
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    section: str = "settings"
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """Colours of a chart by name, and the grounds they stand on."""
+
+    ink: str
+    quiet: str
+    line: str
+    accent: str
+    second: str
+    good: str
+    bad: str
+    ramp: tuple[str, str]
+    diverging: tuple[str, str, str]
+    low_text: str
+    high_text: str
+
+    def config(self) -> Spec:
+        """Vega-Lite config."""
+        axis = {
+            "labelColor": self.quiet,
+            "titleColor": self.ink,
+            "titleFontWeight": "normal",
+            "gridColor": self.line,
+            "domainColor": self.line,
+            "tickColor": self.line,
+            "labelFontSize": 11,
+            "titleFontSize": 12,
+            "labelLimit": 220,
+        }
+        legend = {"labelColor": self.ink, "titleColor": self.quiet, "titleFontWeight": "normal"}
+        return {
+            "background": "transparent",
+            "font": _FONT,
+            "view": {"stroke": None},
+            "axis": axis,
+            "legend": {**legend, "orient": "bottom"},
+            "header": {"labelColor": self.ink, "titleColor": self.quiet, "labelFontSize": 12},
+            "mark": {"color": self.accent},
+            "text": {"color": self.ink},
+        }
+
+    def colours(self) -> dict[str, Any]:
+        """Name in a spec -> colour."""
+        return {
+            "@ink": self.ink,
+            "@quiet": self.quiet,
+            "@line": self.line,
+            "@accent": self.accent,
+            "@second": self.second,
+            "@good": self.good,
+            "@bad": self.bad,
+            "@ramp": list(self.ramp),
+            "@diverging": list(self.diverging),
+            "@lowText": self.low_text,
+            "@highText": self.high_text,
+        }
+
+
+LIGHT = Theme(
+    "#1d2329",
+    "#5b6570",
+    "#e3e7ea",
+    "#1f5fa8",
+    "#b4560f",
+    "#1c7245",
+    "#b3261e",
+    ("#e6eef7", "#174a85"),
+    ("#b4560f", "#f2f2ef", "#1f5fa8"),
+    "#1d2329",
+    "#ffffff",
+)
+DARK = Theme(
+    "#e4e7ea",
+    "#a0a9b2",
+    "#30373e",
+    "#79b0ee",
+    "#e8a05c",
+    "#6fc598",
+    "#f08a80",
+    ("#1e2a37", "#8fc1f5"),
+    ("#e8a05c", "#262b30", "#79b0ee"),
+    "#e4e7ea",
+    "#10151a",
+)
+"""Light and dark: every text on every ground has a contrast of 4.5 to 1 or more."""
+
+
+def themed(spec: Mapping[str, Any], theme: Theme, width: int | None = None) -> Spec:
+    """A spec with a theme's colours and config; ``width`` in pixels where there is no page."""
+    found: Spec = _coloured(dict(spec), theme.colours())
+    found["config"] = theme.config()
+    if width is not None and found.get("width") == "container":
+        found["width"] = width
+    return found
+
+
+def dots(
+    points: Sequence[Mapping[str, Any]],
+    *,
+    x: str,
+    y: str,
+    line: Sequence[Mapping[str, Any]] = (),
+    numeric: bool = True,
+) -> Spec:
+    """Points over a key, with a line (or ticks) through the means.
+
+    A point has ``x``, ``y``, ``trial`` and ``settings``; a mean ``x``, ``y``, ``n``.
+    """
+    kind = "quantitative" if numeric else "nominal"
+    across: Spec = {
+        "field": "x",
+        "type": kind,
+        "title": x,
+        "axis": {"labelAngle": 0, "grid": numeric},
+    }
+    if numeric:
+        values = sorted({point["x"] for point in points})
+        across["scale"] = {"zero": False, "padding": 14}
+        if len(values) <= 8:
+            across["axis"] = {**across["axis"], "values": values}
+        mean: Spec = {"type": "line", "color": "@second", "point": {"color": "@second"}}
+    else:
+        across["sort"] = None
+        mean = {"type": "tick", "color": "@second", "thickness": 2.5, "bandSize": 34}
+    up = {"field": "y", "type": "quantitative", "title": y, "scale": {"zero": False}}
+    return {
+        **_frame(240),
+        "layer": [
+            {
+                "data": {"values": list(points)},
+                "mark": {"type": "circle", "size": 46, "opacity": 0.5, "color": "@accent"},
+                "encoding": {
+                    "x": across,
+                    "y": up,
+                    "tooltip": [
+                        {"field": "trial", "title": "trial"},
+                        {"field": "settings", "title": "settings"},
+                        {"field": "y", "title": y, "format": ".4f"},
+                    ],
+                },
+            },
+            {
+                "data": {"values": list(line)},
+                "mark": mean,
+                "encoding": {
+                    "x": across,
+                    "y": up,
+                    "tooltip": [
+                        {"field": "x", "title": x},
+                        {"field": "y", "title": "mean", "format": ".4f"},
+                        {"field": "n", "title": "trials"},
+                    ],
+                },
+            },
+        ],
+    }
+
+
+def heat(
+    cells: Sequence[Mapping[str, Any]],
+    *,
+    x: str,
+    y: str,
+    diverging: bool = False,
+    height: int | None = None,
+) -> Spec:
+    """Cells ``x``, ``y``, ``value``, ``shade`` (0 to 1, or -1 to 1) and ``text``."""
+    across = list(dict.fromkeys(str(cell["x"]) for cell in cells))
+    down = list(dict.fromkeys(str(cell["y"]) for cell in cells))
+    scale: Spec = (
+        {"domain": [-1, 0, 1], "range": "@diverging"}
+        if diverging
+        else {"domain": [0, 1], "range": "@ramp"}
+    )
+    strong = "abs(datum.shade) > 0.55" if diverging else "datum.shade > 0.5"
+    long = max((len(text) for text in across), default=0)
+    many = len(across) > 6 or long * len(across) > 60
+    axes = {
+        "x": {
+            "field": "x",
+            "type": "nominal",
+            "sort": across,
+            "title": x or None,
+            "axis": {
+                "labelAngle": -40 if many else 0,
+                "orient": "bottom",
+                "domain": False,
+                "ticks": False,
+            },
+        },
+        "y": {
+            "field": "y",
+            "type": "nominal",
+            "sort": down,
+            "title": y or None,
+            "axis": {"domain": False, "ticks": False, "labelLimit": 130},
+        },
+    }
+    told = {
+        "tooltip": [
+            {"field": "y", "title": y or "row"},
+            {"field": "x", "title": x or "column"},
+            {"field": "told", "title": "value"},
+        ]
+    }
+    return {
+        **_frame(height or max(90, 34 * len(down))),
+        "data": {"values": list(cells)},
+        "encoding": axes,
+        "layer": [
+            {
+                "mark": {"type": "rect", "cornerRadius": 2, "stroke": "@line", "strokeWidth": 1},
+                "encoding": {
+                    "color": {
+                        "field": "shade",
+                        "type": "quantitative",
+                        "scale": scale,
+                        "legend": None,
+                    },
+                    **told,
+                },
+            },
+            {
+                "mark": {"type": "text", "fontSize": 11},
+                "encoding": {
+                    "text": {"field": "text", "type": "nominal"},
+                    "color": {
+                        "condition": {"test": strong, "value": "@highText"},
+                        "value": "@lowText",
+                    },
+                },
+            },
+        ],
+    }
+
+
+def intervals(
+    points: Sequence[Mapping[str, Any]], *, x: str, zero: bool = True, groups: Sequence[str] = ()
+) -> Spec:
+    """Dots with whiskers, a line each: ``y``, ``value``, ``low``, ``high``, ``group``."""
+    down = list(dict.fromkeys(str(point["y"]) for point in points))
+    colour: Spec = {"value": "@accent"}
+    offset: Spec = {}
+    if groups:
+        colour = {
+            "field": "group",
+            "type": "nominal",
+            "title": None,
+            "scale": {"domain": list(groups), "range": _palette(len(groups))},
+        }
+        offset = {"yOffset": {"field": "group", "type": "nominal", "sort": list(groups)}}
+    up = {
+        "field": "y",
+        "type": "nominal",
+        "sort": down,
+        "title": None,
+        "axis": {"labelLimit": 170, "grid": True, "ticks": False},
+    }
+    lines = len(points) if groups else len(down)
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "rule", "strokeWidth": 2},
+            "encoding": {
+                "y": up,
+                **offset,
+                "x": {"field": "low", "type": "quantitative", "title": x, "scale": {"zero": False}},
+                "x2": {"field": "high"},
+                "color": colour,
+            },
+        },
+        {
+            "mark": {"type": "circle", "size": 64, "opacity": 1},
+            "encoding": {
+                "y": up,
+                **offset,
+                "x": {"field": "value", "type": "quantitative", "title": x},
+                "color": colour,
+                "tooltip": [
+                    {"field": "y", "title": "what"},
+                    *([{"field": "group", "title": "of"}] if groups else []),
+                    {"field": "value", "format": ".4f"},
+                    {"field": "told", "title": "95 % interval"},
+                ],
+            },
+        },
+    ]
+    if zero:
+        layers.insert(
+            0,
+            {
+                "data": {"values": [{"at": 0}]},
+                "mark": {"type": "rule", "color": "@quiet", "strokeDash": [3, 3]},
+                "encoding": {"x": {"field": "at", "type": "quantitative"}},
+            },
+        )
+    return {**_frame(max(70, 26 * lines + 20)), "data": {"values": list(points)}, "layer": layers}
+
+
+def bars(
+    counts: Sequence[Mapping[str, Any]], *, x: str, y: str, groups: Sequence[str] = ()
+) -> Spec:
+    """Bars ``x``, ``y``, side by side for each ``group``."""
+    across = list(dict.fromkeys(str(count["x"]) for count in counts))
+    encoding: Spec = {
+        "x": {
+            "field": "x",
+            "type": "nominal",
+            "sort": across,
+            "title": x,
+            "axis": {"labelAngle": 0, "labelOverlap": True},
+        },
+        "y": {"field": "y", "type": "quantitative", "title": y, "axis": {"tickMinStep": 1}},
+        "tooltip": [{"field": "x", "title": x}, {"field": "y", "title": y}],
+    }
+    if groups:
+        encoding["xOffset"] = {"field": "group", "type": "nominal", "sort": list(groups)}
+        encoding["color"] = {
+            "field": "group",
+            "type": "nominal",
+            "title": None,
+            "scale": {"domain": list(groups), "range": _palette(len(groups))},
+        }
+        encoding["tooltip"] = [{"field": "group", "title": "of"}, *encoding["tooltip"]]
+    else:
+        encoding["color"] = {"value": "@accent"}
+    return {
+        **_frame(170),
+        "data": {"values": list(counts)},
+        "mark": {"type": "bar", "cornerRadiusEnd": 2},
+        "encoding": encoding,
+    }
+
+
+def front(points: Sequence[Mapping[str, Any]], *, x: str, y: str) -> Spec:
+    """Trials as points ``x``, ``y``, ``kind``; those of the Pareto front joined by a line."""
+    kinds = ["on the front", "as it stands", "other trials"]
+    known = [kind for kind in kinds if any(point["kind"] == kind for point in points)]
+    colours = dict(zip(kinds, ("@accent", "@second", "@quiet"), strict=True))
+    axes = {
+        "x": {"field": "x", "type": "quantitative", "title": x, "scale": {"zero": False}},
+        "y": {"field": "y", "type": "quantitative", "title": y, "scale": {"zero": False}},
+    }
+    return {
+        **_frame(280),
+        "data": {"values": list(points)},
+        "layer": [
+            {
+                "transform": [{"filter": "datum.front"}],
+                "mark": {"type": "line", "color": "@accent", "opacity": 0.6},
+                "encoding": {**axes, "order": {"field": "x"}},
+            },
+            {
+                "mark": {"type": "point", "filled": True, "size": 62, "opacity": 0.8},
+                "encoding": {
+                    **axes,
+                    "color": {
+                        "field": "kind",
+                        "type": "nominal",
+                        "title": None,
+                        "scale": {"domain": known, "range": [colours[kind] for kind in known]},
+                    },
+                    "shape": {
+                        "field": "kind",
+                        "type": "nominal",
+                        "title": None,
+                        "scale": {"domain": known, "range": ["circle", "diamond", "circle"]},
+                    },
+                    "tooltip": [
+                        {"field": "trial", "title": "trial"},
+                        {"field": "settings", "title": "settings"},
+                        {"field": "y", "title": y, "format": ".4f"},
+                        {"field": "x", "title": x, "format": ".4~g"},
+                    ],
+                },
+            },
+        ],
+    }
+
+
+def curve(
+    points: Sequence[Mapping[str, Any]], *, x: str, y: str, share: bool, control: bool
+) -> Spec:
+    """A dose-response curve: ``dose``, ``mean``, ``low``, ``high``, ``closed``."""
+    across: Spec = {"field": "dose", "type": "quantitative", "title": x}
+    across["axis"] = {"format": ".0%"} if share else {"tickMinStep": 1}
+    across["scale"] = {"zero": share, "padding": 8}
+    up = {"type": "quantitative", "title": y, "scale": {"domainMin": 0}}
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "area", "color": "@accent", "opacity": 0.16},
+            "encoding": {"x": across, "y": {"field": "low", **up}, "y2": {"field": "high"}},
+        },
+        {
+            "mark": {"type": "line", "color": "@accent", "point": {"color": "@accent"}},
+            "encoding": {
+                "x": across,
+                "y": {"field": "mean", **up},
+                "tooltip": [
+                    {"field": "dose", "title": x},
+                    {"field": "mean", "format": ".4f"},
+                    {"field": "told", "title": "95 % interval"},
+                    {"field": "n", "title": "rows"},
+                ],
+            },
+        },
+    ]
+    if control:
+        layers.append(
+            {
+                "mark": {"type": "line", "color": "@second", "strokeDash": [5, 4]},
+                "encoding": {"x": across, "y": {"field": "closed", **up}},
+            }
+        )
+    return {**_frame(200), "data": {"values": list(points)}, "layer": layers}
+
+
+def ordered_values(values: Iterable[Any]) -> list[Any]:
+    """Distinct values: numbers by size, others in the order they came."""
+    distinct = list({value_text(value): value for value in values}.values())
+    return sorted(distinct) if is_numeric(distinct) else distinct
+
+
+def _frame(height: int) -> Spec:
+    return {"$schema": SCHEMA, "width": "container", "height": height}
+
+
+def _palette(groups: int) -> list[str]:
+    return ["@quiet", "@accent"] if groups == 2 else ["@accent"]
+
+
+def _coloured(value: Any, colours: Mapping[str, Any]) -> Any:
+    if isinstance(value, str):
+        return colours.get(value, value) if value.startswith("@") else value
+    if isinstance(value, dict):
+        # Data is what people wrote: a text in it that looks like a colour stays what it is.
+        return {
+            key: inner if key == "values" else _coloured(inner, colours)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [_coloured(inner, colours) for inner in value]
+    return value
+
+
+def spec_text(spec: Mapping[str, Any]) -> str:
+    """A spec as JSON, keys in their order."""
+    return json.dumps(spec, ensure_ascii=False, allow_nan=False)

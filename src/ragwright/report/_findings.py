@@ -1,0 +1,163 @@
+"""Charts of what special runs found: ablation effects, capability curves, a diagnosis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ._charts import Chart, bars, curve, intervals
+from ._curves import DoseCurve
+from ._diagnosis import LOST, DiagnosisLike
+from ._subject import Effect, Subject
+from ._text import interval, number
+
+
+def finding_charts(subject: Subject) -> Iterator[Chart]:
+    """Every chart of an ablation, of capability suites and of a diagnosis."""
+    for measure in dict.fromkeys(effect.measure for effect in subject.effects):
+        yield _effects(measure, [one for one in subject.effects if one.measure == measure])
+    for at, one in enumerate(subject.curves):
+        if any(point.mean is not None for point in one.points):
+            yield _curve(at, one)
+    if subject.diagnosis is not None:
+        yield from _diagnosis(subject.diagnosis)
+
+
+def _effects(measure: str, effects: Sequence[Effect]) -> Chart:
+    points, rows = [], []
+    personas = list(dict.fromkeys(effect.persona for effect in effects))
+    several = len(personas) > 1
+    for one in effects:
+        tokens = "" if one.tokens is None else f"{one.tokens:g}"
+        told = interval(one.low, one.high)
+        verdict = "safe to delete" if one.safe else one.verdict
+        named = one.persona or "all personas"
+        rows.append((one.part, named, _signed(one.difference), told, str(one.n), tokens, verdict))
+        if one.difference is not None:
+            points.append(
+                {
+                    "y": f"{one.part} ({named})" if several else one.part,
+                    "value": one.difference,
+                    "low": one.difference if one.low is None else one.low,
+                    "high": one.difference if one.high is None else one.high,
+                    "told": told,
+                }
+            )
+    return Chart(
+        f"ablation-{measure}",
+        f"What each part of the prompt does to {measure}",
+        "The whole prompt against the prompt without the part: right of 0 the part helps. An "
+        "interval that holds 0 proves nothing, the part may still be needed.",
+        intervals(points, x=f"effect on {measure}"),
+        ("part", "persona", "effect", "95 % interval", "n", "tokens", "verdict"),
+        tuple(rows),
+        "findings",
+    )
+
+
+def _curve(at: int, one: DoseCurve) -> Chart:
+    share = "share" in one.dose_name
+    points, rows = [], []
+    control = False
+    for point in one.points:
+        dose = f"{point.dose:.0%}" if share else f"{point.dose:g}"
+        told = interval(point.low, point.high)
+        rows.append(
+            (
+                dose,
+                number(point.mean),
+                told,
+                str(point.n),
+                "-" if point.abstained is None else f"{point.abstained:.0%}",
+                number(point.closed_book),
+                "-" if point.above is None else f"{point.above:+.4f}",
+            )
+        )
+        if point.mean is None:
+            continue
+        control = control or point.closed_book is not None
+        points.append(
+            {
+                "dose": point.dose,
+                "mean": point.mean,
+                "low": point.mean if point.low is None else point.low,
+                "high": point.mean if point.high is None else point.high,
+                "closed": point.closed_book,
+                "told": told,
+                "n": point.n,
+            }
+        )
+    known = ", questions known without passages" if one.among == "known" else ""
+    change = ""
+    if one.change is not None:
+        sure = interval(one.change_low, one.change_high)
+        change = f" From the first dose to the last: {one.change:+.4f} ({sure})."
+    closed = " The dashed line is the same question without any passage." if control else ""
+    return Chart(
+        f"curve-{at + 1}-{one.suite}",
+        f"{one.suite}: {one.quantity} over {one.dose_name}{known}",
+        f"Mean by {one.measure} with its 95 % interval.{closed}{change}",
+        curve(points, x=one.dose_name, y=one.quantity, share=share, control=control),
+        (one.dose_name, "mean", "95 % interval", "n", "abstained", "closed book", "above it"),
+        tuple(rows),
+        "findings",
+    )
+
+
+def _diagnosis(found: DiagnosisLike) -> Iterator[Chart]:
+    counts = [(lost, count) for lost, count in found.losses.items() if count]
+    if counts:
+        drawn = [{"x": lost or "nothing lost", "y": n} for lost, n in counts]
+        yield Chart(
+            "losses",
+            "Where rows are lost first",
+            "Each row counts once, at the first stage that loses it.",
+            bars(drawn, x="stage", y="rows"),
+            ("lost first", "rows", "what became of the gold"),
+            tuple((lost or "-", str(n), LOST.get(lost, "")) for lost, n in counts),
+            "findings",
+        )
+    for measure in dict.fromkeys(one.measure for one in found.points):
+        points, rows = [], []
+        for one in found.points:
+            if one.measure != measure:
+                continue
+            whole = one.recovered
+            told = interval(whole.low, whole.high)
+            rows.append(
+                (
+                    one.stage,
+                    number(one.plain),
+                    _signed(whole.difference),
+                    told,
+                    number(whole.p_holm),
+                    _signed(one.first.difference),
+                    str(one.rows),
+                    "proven" if one.proven else "",
+                )
+            )
+            if whole.difference is not None:
+                low = whole.difference if whole.low is None else whole.low
+                high = whole.difference if whole.high is None else whole.high
+                points.append(
+                    {
+                        "y": one.stage,
+                        "value": whole.difference,
+                        "low": low,
+                        "high": high,
+                        "told": told,
+                    }
+                )
+        yield Chart(
+            f"stages-{measure}",
+            f"Points of {measure} recovered by each stage's oracle",
+            "Every row again with one stage done right; the interval is that of the paired "
+            "difference, p is corrected for all stages and measures (Holm).",
+            intervals(points, x=f"points of {measure}"),
+            ("stage", "without", "oracle", "95 % interval", "p", "own rows", "rows", ""),
+            tuple(rows),
+            "findings",
+        )
+
+
+def _signed(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.4f}"

@@ -1,0 +1,214 @@
+"""What a report says first: a verdict in plain words, and what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..core import MeasureError
+from ..measure import Comparison, Comparisons, compare_rows
+from ._relations import value_text
+from ._subject import FACT_NAMES, Entry, Subject
+from ._text import with_scale
+from ._verdicts import VerdictLike
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The first words of a report.
+
+    Attributes:
+        text: One sentence.
+        state: ``better``, ``worse``, ``open`` (nothing is proven) or ``plain`` (nothing compared).
+        said: Further sentences.
+        comparisons: What it rests on, where two entries are compared.
+        names: Names of these two.
+    """
+
+    text: str
+    state: str = "plain"
+    said: tuple[str, ...] = ()
+    comparisons: Comparisons | None = None
+    names: tuple[str, str] = ("", "")
+
+
+def headline_of(subject: Subject) -> Headline:
+    """The verdict of a report, from the stored rows of the entries it compares."""
+    if not any(entry.rows for entry in subject.entries):
+        return Headline("Nothing was measured.", said=_state(subject))
+    found = _study(subject) if subject.kind == "study" else _runs(subject)
+    return Headline(
+        found.text,
+        found.state,
+        (*found.said, *_state(subject)),
+        found.comparisons,
+        found.names,
+    )
+
+
+def compared(a: Entry, b: Entry) -> Comparisons | None:
+    """The rows of b against those of a; None where they share no row or no measure."""
+    sides = [{one.row_id: one.scores for one in entry.read(False)} for entry in (a, b)]
+    scales = {s.measure: s.scale for entry in (a, b) for s in entry.summaries}
+    try:
+        return compare_rows(*sides, scales=scales)
+    except MeasureError:
+        return None
+
+
+def values_of(entry: Entry) -> str:
+    """The settings of an entry in words."""
+    shown = [f"{key} = {value_text(value)}" for key, value in entry.values.items()]
+    return ", ".join(shown) or "the project as it stands"
+
+
+def _study(subject: Subject) -> Headline:
+    best, incumbent = subject.best, subject.entry(subject.incumbent)
+    goal = subject.goals[0] if subject.goals else None
+    if best is None or goal is None:
+        failed = sum(entry.state != "done" for entry in subject.entries)
+        told = f"{failed} of {len(subject.entries)} trials failed."
+        return Headline("No trial has a result.", said=(told,))
+    board = subject.boards[0].entries
+    if incumbent is None or incumbent.id not in board or len(board) < 2:
+        return Headline(
+            f"{best.id} has the best {goal.name} of {len(board)} trials: {_mean(best, goal.name)}.",
+            said=(f"{best.id} is {values_of(best)}.", "There are no two trials to compare."),
+        )
+    if best.id == incumbent.id:
+        rest = len(board) - 1
+        return Headline(
+            f"Nothing that was tried beats the project as it stands on {goal.name}.",
+            "open",
+            (f"It reaches {_mean(best, goal.name)}; {rest} other trials are below it.",),
+        )
+    verdict = subject.verdict
+    chosen = best if verdict is None else subject.entry(verdict.selection.best) or best
+    found = compared(incumbent, chosen)
+    names = ("as it stands", chosen.id)
+    said = [f"{chosen.id} is {values_of(chosen)}."]
+    if verdict is not None and verdict.confirmations:
+        first = verdict.confirmations[0]
+        state = first.outcome if first.outcome in ("better", "worse") else "open"
+        return Headline(_sentence(verdict), state, (*said, *_selection(verdict)), found, names)
+    text = (
+        f"{chosen.id} leads the project as it stands{_lead(found, incumbent, chosen, goal.name)} "
+        f"on the rows that picked it: not confirmed yet."
+    )
+    if verdict is not None:
+        said += _selection(verdict)
+    said.append(
+        "The lead of the best of many is larger than it is: `ragwright confirm` compares the two "
+        "on rows that picked nothing."
+    )
+    return Headline(text, "open", tuple(said), found, names)
+
+
+def _sentence(verdict: VerdictLike) -> str:
+    """What the confirm split says, in a sentence."""
+    first = verdict.confirmations[0]
+    found = first.confirmed
+    if found is None or found.difference is None:
+        return f"{first.trial}: no row of the confirm split has a score on both sides."
+    seen = f"{_by(found)} of {first.objective} over {found.n} rows that picked nothing"
+    if first.outcome in ("better", "worse"):
+        return f"{first.trial} is {first.outcome} than the project as it stands: {seen}."
+    return f"No change proven: {first.trial} differs by {seen}."
+
+
+def _selection(verdict: VerdictLike) -> Iterable[str]:
+    """What the choice itself is worth, and what the split says of it."""
+    chosen = verdict.selection
+    many = "the only candidate" if chosen.candidates == 1 else f"{chosen.candidates} candidates"
+    yield (
+        f"On the {chosen.n} rows that picked it out of {many} it leads by "
+        f"{chosen.difference:.4f}; choosing the best alone is expected to add "
+        f"{chosen.optimism:.4f} (p = {chosen.p:.2g} with the choice counted in)."
+    )
+    if verdict.confirmations:
+        found = verdict.confirmations[0].confirmed
+        if found is not None and found.more_rows:
+            yield f"About {found.more_rows:,} more rows would settle a difference of this size."
+
+
+def _lead(found: Comparisons | None, a: Entry, b: Entry, name: str) -> str:
+    one = None
+    if found is not None:
+        one = next((one for one in found.measures if one.measure == name), None)
+    if one is not None and one.difference is not None:
+        return f" by {_by(one)} of {name}"
+    before, after = a.value(name), b.value(name)
+    if before is None or after is None:
+        return f" on {name}"
+    return f" on {FACT_NAMES.get(name, name)} ({before:.4g} to {after:.4g})"
+
+
+def _runs(subject: Subject) -> Headline:
+    if subject.diagnosis is not None and subject.diagnosis.verdict:
+        first, *rest = subject.diagnosis.verdict
+        return Headline(first, said=tuple(rest))
+    if len(subject.entries) < 2:
+        [entry] = subject.entries
+        scored = [s for s in entry.summaries if s.n]
+        if not scored:
+            return Headline(
+                f"None of the {entry.rows} rows has a score.",
+                said=tuple(_states(entry)),
+            )
+        lead = scored[0]
+        sure = f" ({lead.low:.4f} to {lead.high:.4f})" if lead.low is not None else ""
+        return Headline(
+            f"{with_scale(lead.measure, lead.scale)} is {lead.mean:.4f}{sure} over {lead.n} rows.",
+            said=(
+                "One run alone says how things are, not whether they became better: "
+                "compare two with `ragwright report A B`.",
+            ),
+        )
+    first_, second = subject.entries[:2]
+    found = compared(first_, second)
+    names = (first_.label or first_.id, second.label or second.id)
+    if found is None or not found.measures:
+        return Headline("The two runs share no row with a score.", "open", (), None, names)
+    clear = [one for one in found.measures if one.verdict != "no change proven"]
+    state = {"better": "better", "worse": "worse"}.get(clear[0].verdict if clear else "", "open")
+    if len({one.verdict for one in clear}) > 1:
+        state = "open"
+    if not clear:
+        head = f"No difference between {names[0]} and {names[1]} is proven."
+    else:
+        told = "; ".join(f"{one.verdict} by {_by(one)} of {one.measure}" for one in clear)
+        head = f"{names[1]} against {names[0]}: {told}."
+    return Headline(head, state, tuple(one.text for one in found.measures), found, names)
+
+
+def _state(subject: Subject) -> tuple[str, ...]:
+    """What limits everything else that is said."""
+    said = []
+    if subject.stopped:
+        said.append(f"Stopped before the end: {subject.stopped}. What follows rests on the rest.")
+    if subject.openings:
+        often = "once" if subject.openings == 1 else f"{subject.openings} times"
+        said.append(f"The confirm split of this testset has been opened {often} so far.")
+    elif subject.openings == 0:
+        said.append("The confirm split of this testset has not been opened.")
+    return tuple(said)
+
+
+def _states(entry: Entry) -> Iterable[str]:
+    for summary in entry.summaries:
+        told = ", ".join(f"{name} {count}" for name, count in summary.states.items() if count)
+        yield f"{summary.measure}: {told or 'no row'}."
+
+
+def _by(one: Comparison) -> str:
+    sure = f" ({one.low:+.4f} to {one.high:+.4f})" if one.low is not None else ""
+    return f"{one.difference:+.4f}{sure}"
+
+
+def _mean(entry: Entry, name: str) -> str:
+    summary = entry.summary(name)
+    if summary is None:
+        value = entry.value(name)
+        return "unknown" if value is None else f"{value:.4g}"
+    sure = f" ({summary.low:.4f} to {summary.high:.4f})" if summary.low is not None else ""
+    return f"{summary.mean:.4f}{sure} over {summary.n} rows"

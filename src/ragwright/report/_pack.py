@@ -1,0 +1,320 @@
+"""Rows of a report, packed: each text once, in compressed blocks that are opened when needed.
+
+A block is JSON, gzipped, in base64. Scores are kept of every row. The rest of a row (answer,
+passages, prompt, what judges said) is kept entry by entry in the order given, as long as it fits.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+from ..core import Row, Score
+from ._subject import Entry, MadeLike, ResultLike
+
+Text: TypeAlias = str | int
+"""A short text as it is, a longer one by its number."""
+
+STATES = ("scored", "abstained", "not_applicable", "judge_invalid", "errored", "skipped")
+"""States in the order of their letters in a block: ``abcdef``."""
+
+_SHORT = 40
+"""Texts below so many characters are written where they stand."""
+
+_GROUP = 400_000
+"""Characters of the texts of a group of rows, about: what one click has to open."""
+
+_RANKED = 20
+"""Most documents shown of a ranking without passages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """All rows of a report.
+
+    Attributes:
+        blocks: Gzipped JSON in base64, by number.
+        index: Where everything stands, as JSON-able values.
+        left_out: Entry id -> rows of it that are here with their scores alone.
+    """
+
+    blocks: tuple[str, ...]
+    index: Mapping[str, Any]
+    left_out: Mapping[str, int]
+
+    @property
+    def size(self) -> int:
+        """Characters of all blocks."""
+        return sum(map(len, self.blocks))
+
+
+def pack_rows(entries: Sequence[Entry], measures: Sequence[str], room: int) -> Packed:
+    """Pack the rows of entries.
+
+    Args:
+        entries: The most important first: their rows are kept whole before those of others.
+        measures: Measures in order.
+        room: Most characters of all blocks.
+    """
+    packer = _Packer(measures, room)
+    for at, entry in enumerate(entries):
+        packer.add(entry, len(entries) - at - 1)
+    return packer.packed()
+
+
+def unpacked(block: str) -> Any:
+    """The JSON value of a block."""
+    return json.loads(gzip.decompress(base64.b64decode(block)))
+
+
+@dataclass(slots=True)
+class _Packer:
+    """Packing under way."""
+
+    measures: Sequence[str]
+    room: int
+    blocks: list[str] = field(default_factory=list)
+    spent: int = 0
+    score_size: int = 0
+    known: dict[bytes, int] = field(default_factory=dict)
+    texts: list[tuple[int, int]] = field(default_factory=list)
+    fresh: list[str] = field(default_factory=list)
+    rows: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    by_id: dict[str, int] = field(default_factory=dict)
+    shown: list[list[Any]] = field(default_factory=list)
+    entries: list[dict[str, Any]] = field(default_factory=list)
+    left_out: dict[str, int] = field(default_factory=dict)
+    full: bool = True
+
+    def add(self, entry: Entry, after: int) -> None:
+        """Take the rows of an entry; ``after`` entries are still to come."""
+        scores: list[tuple[int, Sequence[Score]]] = []
+        groups: list[list[ResultLike]] = [[]]
+        size = 0
+        for result in entry.read(self.full):
+            scores.append((self._row(result), result.scores))
+            if self.full:
+                size += _weight(result)
+                groups[-1].append(result)
+                if size > _GROUP:
+                    groups.append([])
+                    size = 0
+        block = _block(self._score_columns(scores))
+        self.score_size = max(self.score_size, len(block))
+        told: dict[str, Any] = {"id": entry.id, "scores": self._keep(block), "rows": []}
+        first = 0
+        for group in groups:
+            if group and not self._group(group, first, told["rows"], after):
+                self.full = False
+                break
+            first += len(group)
+        if first < len(scores):
+            self.left_out[entry.id] = len(scores) - first
+        self.entries.append(told)
+
+    def packed(self) -> Packed:
+        """Everything taken so far."""
+        rows = self._keep(_block(self.shown))
+        index = {
+            "measures": list(self.measures),
+            "rows": rows,
+            "texts": [list(pair) for pair in self.texts],
+            "entries": self.entries,
+        }
+        return Packed(tuple(self.blocks), index, dict(self.left_out))
+
+    def _row(self, result: ResultLike) -> int:
+        """Position of the question in the table of questions; equal ones share a line.
+
+        A row that failed knows its question by the id alone: that of the entries where it did not.
+        """
+        row, name = result.row, result.row_id
+        first = self.by_id.get(name)
+        if row is None and first is not None:
+            return first
+        key = (name, "", "") if row is None else (name, row.user_input, row.persona_name)
+        found = self.rows.get(key)
+        if found is not None:
+            return found
+        if first is not None and (name, "", "") in self.rows:
+            del self.rows[name, "", ""]
+            self.shown[first] = _asked(result)
+            found = first
+        else:
+            found = len(self.shown)
+            self.shown.append(_asked(result))
+        self.rows[key] = found
+        self.by_id.setdefault(name, found)
+        return found
+
+    def _score_columns(self, scores: Sequence[tuple[int, Sequence[Score]]]) -> dict[str, Any]:
+        """Positions of the questions; a measure: its values, and a letter a row for its state."""
+        columns = []
+        for measure in self.measures:
+            values: list[float | None] = []
+            states = []
+            for _, row in scores:
+                score = next((one for one in row if one.measure == measure), None)
+                value = None if score is None else score.value
+                values.append(None if value is None else _number(value))
+                state = "skipped" if score is None else score.state
+                states.append(chr(ord("a") + STATES.index(state)))
+            columns.append([values, "".join(states)])
+        return {"r": [at for at, _ in scores], "m": columns}
+
+    def _group(
+        self, group: Sequence[ResultLike], first: int, told: list[list[int]], after: int
+    ) -> bool:
+        """Keep rows whole; False, and nothing of them is kept, where they do not fit."""
+        start, self.fresh = len(self.known), []
+        details = _block([self._detail(result) for result in group])
+        texts = _block(self.fresh) if self.fresh else ""
+        needed = len(details) + len(texts) + after * self.score_size
+        if self.spent + needed > self.room:
+            for key in [key for key, number in self.known.items() if number >= start]:
+                del self.known[key]
+            return False
+        if texts:
+            self.texts.append((start, self._keep(texts)))
+        told.append([first, len(group), self._keep(details)])
+        return True
+
+    def _detail(self, result: ResultLike) -> list[Any]:
+        """``[answer, about, hits, prompt, made, said]`` of a row."""
+        row, made = result.row, result.made
+        said = {}
+        for score in result.scores:
+            if score.reason or score.detail or score.parts:
+                at = self.measures.index(score.measure) if score.measure in self.measures else -1
+                told = [self._text(score.reason), self._text(score.detail), dict(score.parts)]
+                said[str(at)] = told
+        if row is None:
+            return [None, {}, [[name] for name in result.ranking[:_RANKED]], [], None, said]
+        about = {
+            name: value
+            for name, value in row.metadata.items()
+            if value is not None and name not in {"retrieved", "hits"}
+        }
+        answer = None if row.response is None else self._text(row.response)
+        hits = self._hits(row, result)
+        prompt = [] if made is None else self._prompt(row, made)
+        return [answer, about, hits, prompt, None if made is None else _took(made), said]
+
+    def _hits(self, row: Row, result: ResultLike) -> list[list[Any]]:
+        """``[document, text, start, end, source, page, score]`` of each passage, what is known."""
+        if not row.retrieved_contexts:
+            return [[name] for name in result.ranking[:_RANKED]]
+        # Only newer runs say where a passage stands and how it scored.
+        places: Sequence[Sequence[Any]] = getattr(result.made, "hits", ())
+        found = []
+        for at, text in enumerate(row.retrieved_contexts):
+            span = row.retrieved_spans[at] if at < len(row.retrieved_spans) else None
+            ids = row.retrieved_context_ids
+            name = span.document_id if span else ids[at] if at < len(ids) else ""
+            ends = (None, None) if span is None else (span.start, span.end)
+            place = places[at] if at < len(places) else ()
+            found.append([name, self._text(text), *ends, *place])
+        return found
+
+    def _prompt(self, row: Row, made: MadeLike) -> list[list[Any]]:
+        """``[role, pieces]`` of each message; passages and question stand in it by number."""
+        whole = [text.strip() for text in (*row.retrieved_contexts, row.user_input)]
+        cut = sorted({text for text in whole if len(text) >= _SHORT}, key=lambda t: (-len(t), t))
+        found = []
+        for role, text in made.prompt:
+            pieces: list[Text] = []
+            for piece in _pieces(text, cut):
+                known = self._text(piece)
+                if isinstance(known, str) and pieces and isinstance(pieces[-1], str):
+                    pieces[-1] += known
+                else:
+                    pieces.append(known)
+            found.append([role, pieces])
+        return found
+
+    def _text(self, text: str) -> Text:
+        if len(text) < _SHORT:
+            return text
+        key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).digest()
+        number = self.known.get(key)
+        if number is None:
+            number = self.known[key] = len(self.known)
+            self.fresh.append(text)
+        return number
+
+    def _keep(self, block: str) -> int:
+        self.blocks.append(block)
+        self.spent += len(block)
+        return len(self.blocks) - 1
+
+
+def _pieces(text: str, cut: Sequence[str]) -> Iterable[str]:
+    """A prompt cut at its passages, the rest at the ends of lines; together they are the prompt."""
+    marks = {0, len(text)}
+    taken: list[tuple[int, int]] = []
+    for passage in cut:
+        at = text.find(passage)
+        while at >= 0:
+            end = at + len(passage)
+            if not any(at < b and a < end for a, b in taken):
+                taken.append((at, end))
+                marks |= {at, end}
+            at = text.find(passage, end)
+    at = text.find("\n")
+    while at >= 0:
+        if not any(a <= at < b for a, b in taken):
+            marks.add(at + 1)
+        at = text.find("\n", at + 1)
+    return (text[a:b] for a, b in pairwise(sorted(marks)))
+
+
+def _asked(result: ResultLike) -> list[Any]:
+    """``[id, question, persona, gold]``."""
+    row = result.row
+    if row is None:
+        return [result.row_id, "", "", ""]
+    gold: Any = row.reference
+    if not gold and row.reference_spans:
+        gold = " … ".join(span.text for span in row.reference_spans if span.text)
+    gold = gold or ", ".join(sorted(row.reference_ids))
+    return [result.row_id, row.user_input, row.persona_name, gold]
+
+
+def _took(made: MadeLike) -> dict[str, Any]:
+    """What an answer took, and what its reader was told."""
+    usage = made.usage
+    return {
+        "calls": usage.calls,
+        "prompt tokens": usage.prompt_tokens,
+        "completion tokens": usage.completion_tokens,
+        "cost": usage.cost,
+        "seconds": round(usage.seconds, 3),
+        "context tokens": made.context_tokens,
+        "notes": list(made.notes),
+    }
+
+
+def _weight(result: ResultLike) -> int:
+    """Characters of a row, about."""
+    row = result.row
+    size = 200 + sum(len(score.detail) for score in result.scores)
+    if row is not None:
+        size += len(row.response or "") + sum(map(len, row.retrieved_contexts))
+    return size
+
+
+def _number(value: float) -> float | int:
+    rounded = round(value, 6)
+    return int(rounded) if rounded == int(rounded) else rounded
+
+
+def _block(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    data = gzip.compress(text.encode("utf-8", "replace"), 9, mtime=0)
+    return base64.b64encode(data).decode("ascii")

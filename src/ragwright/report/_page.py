@@ -1,0 +1,410 @@
+"""The sections of a report as HTML: verdict, leaderboard, charts, rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ..measure import Summary
+from ._charts import Chart
+from ._elements import Html, Inside, joined, table, tag
+from ._headline import Headline, values_of
+from ._relations import value_text
+from ._subject import FACT_NAMES, Board, Entry, Subject
+from ._text import interval, number, with_scale
+from ._views import sensitivity
+
+_SHOWN = 25
+"""Lines of a leaderboard before the rest is folded away."""
+
+SECTIONS = {
+    "settings": "What the settings do",
+    "findings": "What was found",
+    "rows": "What the rows show",
+    "relations": "What goes together",
+}
+"""Parts of a report that hold charts, in order."""
+
+_MARKS = {"better": "▲", "worse": "▼", "open": "◆", "plain": "●"}
+
+
+def head_section(subject: Subject, verdict: Headline) -> Html:
+    """Title, verdict, and what it rests on."""
+    facts = [
+        tag("div", tag("dt", label), tag("dd", text, dir="auto"))
+        for label, text in subject.facts.items()
+    ]
+    notes = [tag("li", note, dir="auto") for note in subject.notes]
+    return tag(
+        "header",
+        tag("p", subject.title, class_="kicker", dir="auto"),
+        tag(
+            "h1",
+            tag("span", _MARKS[verdict.state], class_="mark", aria_hidden="true"),
+            " ",
+            verdict.text,
+            class_=f"verdict {verdict.state}",
+            dir="auto",
+        ),
+        [tag("p", sentence, class_="said", dir="auto") for sentence in verdict.said],
+        _confirmed(subject),
+        tag("dl", facts, class_="facts") if facts else None,
+        tag("ul", notes, class_="notes") if notes else None,
+    )
+
+
+def _confirmed(subject: Subject) -> Html | None:
+    """The optimistic and the confirmed effect side by side."""
+    found = subject.verdict
+    if found is None or not found.confirmations:
+        return None
+    rows = []
+    for one in found.confirmations:
+        for name, side in (("the rows that picked it", one.tune), ("confirm split", one.confirmed)):
+            if side is None:
+                continue
+            p = one.p if side is one.confirmed else None
+            rows.append(
+                (
+                    f"{one.trial}, {one.objective} on {name}",
+                    number(side.mean_a),
+                    number(side.mean_b),
+                    "-" if side.difference is None else f"{side.difference:+.4f}",
+                    interval(side.low, side.high),
+                    number(p),
+                    str(side.n),
+                    one.outcome if side is one.confirmed else "",
+                )
+            )
+    head = ("", "as it stands", "trial", "difference", "95 % interval", "p, corrected", "rows", "")
+    return table(head, rows, caption="Optimistic and confirmed effect", right=range(1, 7))
+
+
+def board_sections(subject: Subject) -> Html:
+    """A leaderboard a judge; several judges are shown side by side after them."""
+    if subject.kind != "study":
+        return _section("measures", "Measures", *_measures(subject))
+    boards: list[Html | None] = [
+        _board(subject, board, at) for at, board in enumerate(subject.boards)
+    ]
+    if not boards:
+        boards = [tag("p", "No trial has a result.")]
+    boards += [_without_result(subject)]
+    if len(subject.boards) > 1:
+        head, rows = sensitivity(subject)
+        boards += [
+            tag("h3", "How the order depends on the judge"),
+            tag(
+                "p",
+                "Numbers of two judges are never ranked against each other. A setting that is in "
+                "front under one judge alone is a finding about the judge.",
+                class_="note",
+            ),
+            table(head, rows, caption="Place of each setting under each judge"),
+        ]
+    return _section("leaderboard", "Leaderboard", *boards)
+
+
+def _board(subject: Subject, board: Board, at: int) -> Html:
+    by_id = {entry.id: entry for entry in subject.entries}
+    entries = [by_id[name] for name in board.entries if name in by_id]
+    keys = list(dict.fromkeys(key for entry in entries for key in entry.values))
+    facts = [name for name in FACT_NAMES if any(name in entry.facts for entry in entries)]
+    span = _span(subject, entries)
+    heads = [
+        tag("th", "", scope="col", class_="num"),
+        tag("th", _sorter("trial"), scope="col"),
+        *(tag("th", _sorter(key), scope="col") for key in keys),
+        *(
+            tag("th", _sorter(with_scale(m, subject.scale(m))), scope="col", class_="num")
+            for m in subject.measures
+        ),
+        tag("th", _sorter("rows"), scope="col", class_="num"),
+        *(tag("th", _sorter(FACT_NAMES[name]), scope="col", class_="num") for name in facts),
+    ]
+    lines = []
+    for place, entry in enumerate(entries, 1):
+        marks = [
+            tag("span", "as it stands", class_="tag") if entry.id == subject.incumbent else None,
+            tag("span", "front", class_="tag", title="on the Pareto front")
+            if entry.id in board.front and len(subject.goals) > 1
+            else None,
+        ]
+        cells: list[Inside] = [tag("td", str(place), class_="num quiet")]
+        link = tag("a", entry.id, href=f"#trial={entry.id}", title="See its rows")
+        cells.append(tag("th", link, " ", marks, scope="row"))
+        cells += [
+            tag("td", value_text(entry.values[key]) if key in entry.values else "", dir="auto")
+            for key in keys
+        ]
+        cells += [
+            _measure_cell(entry.summary(m), span if not n else None)
+            for n, m in enumerate(subject.measures)
+        ]
+        cells.append(tag("td", str(entry.rows), class_="num"))
+        cells += [_fact_cell(entry, name) for name in facts]
+        chosen = "best" if place == 1 else "stands" if entry.id == subject.incumbent else None
+        folded = place > _SHOWN and entry.id != subject.incumbent
+        lines.append(tag("tr", *cells, class_=chosen, hidden=folded))
+    more = None
+    if len(entries) > _SHOWN:
+        more = tag("button", f"Show all {len(entries)}", type="button", class_="more")
+    title = f"Leaderboard{': ' + board.judge if board.judge else ''}"
+    grid = tag(
+        "table",
+        tag("caption", title, class_="hidden"),
+        tag("thead", tag("tr", heads)),
+        tag("tbody", lines),
+        class_="board",
+    )
+    return tag(
+        "div",
+        tag("h3", f"Judged by {board.judge}", dir="auto") if board.judge else None,
+        tag("div", grid, class_="scroll", tabindex="0", role="region", aria_label=title),
+        more,
+        class_="boardbox",
+        id=f"board{at}",
+    )
+
+
+def _sorter(name: str) -> Html:
+    return tag("button", name, type="button", class_="sort")
+
+
+def _span(subject: Subject, entries: Sequence[Entry]) -> tuple[float, float] | None:
+    """Ends of the axis that the intervals of the first measure share."""
+    if not subject.measures:
+        return None
+    found = [entry.summary(subject.measures[0]) for entry in entries]
+    ends = [
+        end
+        for one in found
+        if one is not None
+        for end in (one.low, one.high, one.mean)
+        if end is not None
+    ]
+    return (min(ends), max(ends)) if ends and max(ends) > min(ends) else None
+
+
+def _measure_cell(one: Summary | None, span: tuple[float, float] | None) -> Html:
+    """Mean, interval, and where they are not all scored n and coverage."""
+    if one is None or one.mean is None:
+        return tag("td", "-", class_="num", data_v="")
+    sure = interval(one.low, one.high)
+    partly = (
+        tag("span", f"n {one.n}, {one.coverage:.0%} scored", class_="gap")
+        if one.coverage < 1
+        else None
+    )
+    return tag(
+        "td",
+        tag("b", number(one.mean)),
+        _strip(one, span) if span is not None else None,
+        tag("span", sure, class_="ci"),
+        partly,
+        class_="num",
+        data_v=f"{one.mean:.6f}",
+    )
+
+
+def _strip(one: Summary, span: tuple[float, float]) -> Html:
+    """The interval drawn on the axis that all lines share."""
+    low, high = span
+    assert one.mean is not None
+
+    def at(value: float) -> str:
+        return f"{3 + 74 * (value - low) / (high - low):.1f}"
+
+    whisker = ""
+    if one.low is not None and one.high is not None:
+        whisker = f'<path d="M{at(one.low)} 5H{at(one.high)}"/>'
+    return Html(
+        f'<svg class="strip" viewBox="0 0 80 10" width="80" height="10" aria-hidden="true">'
+        f'{whisker}<circle cx="{at(one.mean)}" cy="5" r="3"/></svg>'
+    )
+
+
+def _fact_cell(entry: Entry, name: str) -> Html:
+    value = entry.facts.get(name)
+    if value is None:
+        return tag("td", "-", class_="num", data_v="")
+    shown = f"{value:.0f}" if name == "context_tokens" else f"{value:.4g}"
+    return tag("td", shown, class_="num", data_v=repr(value))
+
+
+def _without_result(subject: Subject) -> Html | None:
+    placed = {name for board in subject.boards for name in board.entries}
+    rest = [entry for entry in subject.entries if entry.id not in placed]
+    if not rest:
+        return None
+    rows = [(entry.id, entry.state, values_of(entry), entry.reason or "not run") for entry in rest]
+    return tag(
+        "details",
+        tag("summary", f"{len(rest)} trials without a place"),
+        table(("trial", "state", "settings", "because"), rows, caption="Trials without a result"),
+    )
+
+
+def _measures(subject: Subject) -> Iterable[Inside]:
+    """Means, intervals, n, coverage and states of one run, or of two below each other."""
+    several = len(subject.entries) > 1
+    head = ("measure", *(("run",) if several else ()), "mean", "95 % interval", "median", "sd")
+    head = (*head, "n", "coverage", "without a score")
+    rows = []
+    for measure in subject.measures:
+        for entry in subject.entries:
+            one = entry.summary(measure)
+            if one is None:
+                continue
+            states = ", ".join(
+                f"{name} {count}"
+                for name, count in one.states.items()
+                if count and name != "scored"
+            )
+            named = with_scale(measure, one.scale)
+            rows.append(
+                (
+                    named,
+                    *((entry.label or entry.id,) if several else ()),
+                    number(one.mean),
+                    interval(one.low, one.high),
+                    number(one.median),
+                    number(one.sd),
+                    str(one.n),
+                    f"{one.coverage:.1%}",
+                    states or "none",
+                )
+            )
+    shift = int(several)
+    yield table(head, rows, caption="Measures", right=[at + shift for at in (1, 2, 3, 4, 5, 6)])
+    facts = [(entry, entry.facts) for entry in subject.entries if entry.facts]
+    if facts:
+        names = [name for name in FACT_NAMES if any(name in found for _, found in facts)]
+        lines = [
+            (
+                entry.label or entry.id,
+                *(f"{found[name]:.4g}" if name in found else "-" for name in names),
+            )
+            for entry, found in facts
+        ]
+        yield tag("h3", "What an answer took, on average")
+        yield table(
+            ("run", *(FACT_NAMES[name] for name in names)),
+            lines,
+            caption="What an answer took",
+            right=range(1, len(names) + 1),
+        )
+
+
+def chart_sections(charts: Sequence[Chart]) -> Html:
+    """Charts by section, each with its table folded behind it."""
+    found = []
+    for section, title in SECTIONS.items():
+        mine = [chart for chart in charts if chart.section == section]
+        if mine:
+            figures = [_figure(chart) for chart in mine]
+            found.append(_section(section, title, tag("div", figures, class_="charts")))
+    return joined(found)
+
+
+def _figure(chart: Chart) -> Html:
+    # Columns after the first of which every cell looks like a number stand flush right.
+    right = [
+        at
+        for at in range(1, len(chart.head))
+        if chart.rows and all(_numeric(row[at]) for row in chart.rows)
+    ]
+    return tag(
+        "figure",
+        tag("figcaption", tag("h3", chart.title, dir="auto"), tag("p", chart.note, class_="note")),
+        tag("div", class_="chart", data_chart=chart.name, role="img", aria_label=chart.title),
+        tag(
+            "details",
+            tag("summary", "Numbers"),
+            table(chart.head, chart.rows, caption=chart.title, right=right),
+        ),
+        id=f"chart-{chart.name}",
+    )
+
+
+def rows_section(subject: Subject, left_out: Mapping[str, int], measures: Sequence[str]) -> Html:
+    """Controls over the rows; a script fills the list."""
+    entries = [entry for entry in subject.entries if entry.rows]
+    if not entries:
+        return Html("")
+    shown = "Every row with its question, gold, answer, passages, prompt and what judges said."
+    told = None
+    if left_out:
+        told = tag("p", _left_out(subject, left_out), class_="note warn")
+    return _section(
+        "browse",
+        "Rows",
+        tag("p", shown, class_="note"),
+        told,
+        tag(
+            "form",
+            _select("trial", "Rows of"),
+            _select("with", "against"),
+            _select("measure", "Measure"),
+            _select("order", "Order"),
+            _select("state", "State"),
+            _select("persona", "Persona"),
+            tag("label", "Find ", tag("input", type="search", id="find", autocomplete="off")),
+            class_="controls",
+            id="controls",
+            aria_label="Which rows, in which order",
+        ),
+        tag("p", "", id="count", class_="note", aria_live="polite"),
+        tag("div", "", id="list"),
+        tag("button", "Show more", type="button", class_="more", id="more", hidden=True),
+        tag(
+            "noscript",
+            tag("p", "The list of rows is drawn by a script of this file, which is switched off."),
+        ),
+    )
+
+
+def _select(name: str, label: str) -> Html:
+    return tag("label", f"{label} ", tag("select", "", id=f"pick-{name}"))
+
+
+def _left_out(subject: Subject, left_out: Mapping[str, int]) -> str:
+    names = list(left_out)
+    some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    rows = sum(left_out.values())
+    single = subject.kind != "study"
+    run = subject.facts.get("run", "RUN")
+    how = (
+        f"ragwright report {run} --size 60"
+        if single
+        else f"ragwright report {run} --trial {names[0]}"
+    )
+    return (
+        f"To keep this file small, {rows:,} rows of {some} are here with their scores alone, "
+        f"without answers, passages and prompts. Get them with `{how}`."
+    )
+
+
+def navigation(charts: Sequence[Chart], subject: Subject) -> Html:
+    """Links to the sections that there are."""
+    names = [
+        ("leaderboard", "Leaderboard") if subject.kind == "study" else ("measures", "Measures")
+    ]
+    names += [(s, t) for s, t in SECTIONS.items() if any(c.section == s for c in charts)]
+    if any(entry.rows for entry in subject.entries):
+        names.append(("browse", "Rows"))
+    links = [tag("a", title, href=f"#{name}") for name, title in names]
+    return tag("nav", links, aria_label="Sections")
+
+
+def _section(name: str, title: str, *inside: Inside) -> Html:
+    return tag(
+        "section",
+        tag("h2", title, id=f"{name}-title"),
+        *inside,
+        id=name,
+        aria_labelledby=f"{name}-title",
+    )
+
+
+def _numeric(cell: str) -> bool:
+    return cell in ("", "-") or cell.lstrip("+-").replace(".", "", 1).replace("%", "").isdigit()

@@ -1,0 +1,114 @@
+"""Which numbers go together: Spearman's rank correlation of measures and of swept keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._subject import FACT_NAMES, Subject
+
+_FEWEST = 4
+"""Fewer pairs say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """How two columns of numbers go together: Spearman's rho over ``n`` pairs.
+
+    ``rho`` is None where it is undefined: too few pairs, or one side does not vary.
+    """
+
+    first: str
+    second: str
+    rho: float | None
+    n: int
+
+
+def spearman(first: Sequence[float | None], second: Sequence[float | None]) -> Relation:
+    """Spearman's rho of the pairs where both are known; ties share the mean of their ranks."""
+    pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
+    n = len(pairs)
+    if n < _FEWEST:
+        return Relation("", "", None, n)
+    sides = np.array(pairs, dtype=np.float64).T
+    ranks = [_ranks(side) for side in sides]
+    centred = [side - side.mean() for side in ranks]
+    spread = float(np.sqrt((centred[0] ** 2).sum() * (centred[1] ** 2).sum()))
+    if not spread:
+        return Relation("", "", None, n)
+    return Relation("", "", round(float((centred[0] * centred[1]).sum()) / spread, 6), n)
+
+
+def parameter_relations(subject: Subject) -> tuple[Relation, ...]:
+    """Every measure and fact against every swept key, over the trials of the first judge.
+
+    Keys with numbers are taken as they are; of others each value becomes a column that is 1 where
+    a trial has it. The project as it stands is no part of it: nobody chose its values to be swept.
+    """
+    chosen = set(subject.boards[0].entries) if subject.boards else set()
+    trials = [entry for entry in subject.entries if entry.values and entry.id in chosen]
+    columns = _columns([entry.values for entry in trials])
+    names = [*subject.measures, *(f for f in FACT_NAMES if any(f in t.facts for t in trials))]
+    found = []
+    for name in names:
+        values = [trial.value(name) for trial in trials]
+        for column, numbers in columns.items():
+            one = spearman(values, numbers)
+            found.append(Relation(name, column, one.rho, one.n))
+    return tuple(found)
+
+
+def measure_relations(
+    measures: Sequence[str], columns: Mapping[str, Sequence[float | None]]
+) -> tuple[Relation, ...]:
+    """Every pair of measures over the rows of one entry."""
+    found = []
+    for at, first in enumerate(measures):
+        for second in measures[at + 1 :]:
+            one = spearman(columns[first], columns[second])
+            found.append(Relation(first, second, one.rho, one.n))
+    return tuple(found)
+
+
+def is_numeric(values: Sequence[Any]) -> bool:
+    """Whether values are numbers, so that a line through them means something."""
+    return bool(values) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in values
+    )
+
+
+def value_text(value: Any) -> str:
+    """A swept value as people write it."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None]]:
+    keys = dict.fromkeys(key for one in settings for key in one)
+    found: dict[str, list[float | None]] = {}
+    for key in keys:
+        values = [one.get(key) for one in settings]
+        known = [value for value in values if value is not None]
+        if is_numeric(known):
+            found[key] = [None if value is None else float(value) for value in values]
+            continue
+        texts = [value_text(value) for value in values]
+        distinct = sorted(set(texts))
+        # Of two values, the second says all that the first does.
+        for text in distinct[1:] if len(distinct) == 2 else distinct:
+            found[f"{key} = {text}"] = [float(one == text) for one in texts]
+    return found
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    rounded = np.array([round(float(value), 6) for value in values])
+    _, places, counts = np.unique(rounded, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return np.asarray((last - (counts - 1) / 2)[places], dtype=np.float64)

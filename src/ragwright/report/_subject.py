@@ -1,0 +1,236 @@
+"""What a report is about: entries that hold rows, and what was found out about them.
+
+Everything here is read from stored runs by whoever opens them; a report computes only what these
+records allow, so that clearing a cache never changes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+from ..core import Row, Score, Usage
+from ..measure import MeasureScale, Summary
+from ._curves import DoseCurve
+from ._diagnosis import DiagnosisLike
+from ._verdicts import VerdictLike
+
+SubjectKind: TypeAlias = Literal["run", "pair", "study"]
+
+FACT_NAMES = {"cost": "cost", "seconds": "seconds", "context_tokens": "context tokens"}
+"""Facts of an answer -> their words; of each, less is better."""
+
+
+class MadeLike(Protocol):
+    """How an answer was made."""
+
+    @property
+    def prompt(self) -> Sequence[tuple[str, str]]:
+        """Messages sent: role and content."""
+
+    @property
+    def usage(self) -> Usage:
+        """Calls, tokens, money and time."""
+
+    @property
+    def context_tokens(self) -> int:
+        """Tokens of its passages."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What its reader was told."""
+
+
+class ResultLike(Protocol):
+    """What came of one row, whoever holds it."""
+
+    @property
+    def row_id(self) -> str:
+        """Name of the row."""
+
+    @property
+    def ranking(self) -> Sequence[str]:
+        """Documents, best first."""
+
+    @property
+    def scores(self) -> Sequence[Score]:
+        """One a measure."""
+
+    @property
+    def row(self) -> Row | None:
+        """The row with its answer, where there is one."""
+
+    @property
+    def made(self) -> MadeLike | None:
+        """How our own answer came to be."""
+
+
+def no_rows(_texts: bool) -> Iterable[ResultLike]:
+    """Rows of an entry that has none."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One set of rows with scores: an evaluation, or a trial of a study.
+
+    Attributes:
+        id: How it is called, in links too: ``T007``, or the name of a run.
+        summaries: One a measure.
+        label: What a person knows it by; the id where empty.
+        values: Swept key -> value; empty for the project as it stands.
+        state: How it ended; ``done`` where there are results.
+        rows: Rows it was measured on.
+        facts: Mean per answer of ``cost``, ``seconds`` and ``context_tokens``, those known.
+        reason: Why there is no result.
+        run: Run that holds its rows.
+        judge: What judged it, as a key; numbers of two judges are never ranked together.
+        read: Gives its rows; for False without their texts, which is quicker.
+    """
+
+    id: str
+    summaries: tuple[Summary, ...] = ()
+    label: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    state: str = "done"
+    rows: int = 0
+    facts: Mapping[str, float] = field(default_factory=dict)
+    reason: str = ""
+    run: str = ""
+    judge: str = ""
+    read: Callable[[bool], Iterable[ResultLike]] = no_rows
+
+    def value(self, name: str) -> float | None:
+        """Mean of a measure, or a fact; None where there is none."""
+        if name in FACT_NAMES:
+            return self.facts.get(name)
+        return next((s.mean for s in self.summaries if s.measure == name), None)
+
+    def summary(self, measure: str) -> Summary | None:
+        """The summary of a measure."""
+        return next((s for s in self.summaries if s.measure == measure), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What entries are ordered by."""
+
+    name: str
+    higher_is_better: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """Entries that may be ranked against each other: those of one judge.
+
+    Attributes:
+        entries: Their ids, best first.
+        front: Ids on the Pareto front of the objectives.
+        judge: What sets this judge apart, in words; empty where there is but one.
+    """
+
+    entries: tuple[str, ...]
+    front: tuple[str, ...] = ()
+    judge: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a part of a prompt does to a measure: the whole prompt against the one without it.
+
+    ``tokens`` is what the part costs in every prompt; ``safe`` says that it may be deleted.
+    """
+
+    part: str
+    measure: str
+    difference: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    persona: str = ""
+    tokens: float | None = None
+    verdict: str = ""
+    safe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """All that one report tells.
+
+    Attributes:
+        title: Its heading.
+        kind: ``run`` (one entry), ``pair`` (the second against the first), or ``study``.
+        entries: Every entry; boards hold their order.
+        boards: Entries of one judge each, that of the project as it stands first.
+        goals: What the order is by, the first first.
+        measures: Measures in order.
+        facts: What it rests on, label -> text: testset, run, time, settings.
+        incumbent: Id of the entry that is the project as it stands, empty where there is none.
+        verdict: What the rows that picked say of the best trial, and the confirm split where it
+            was asked.
+        openings: How often the confirm split of the testset was opened, None where unknown.
+        stopped: Why not everything was run, empty where it was.
+        effects: Effects of prompt parts.
+        curves: Curves of capability suites.
+        diagnosis: Where points are lost.
+        notes: What the reader should know.
+    """
+
+    title: str
+    kind: SubjectKind
+    entries: tuple[Entry, ...]
+    boards: tuple[Board, ...] = ()
+    goals: tuple[Goal, ...] = ()
+    measures: tuple[str, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    incumbent: str = ""
+    verdict: VerdictLike | None = None
+    openings: int | None = None
+    stopped: str = ""
+    effects: tuple[Effect, ...] = ()
+    curves: tuple[DoseCurve, ...] = ()
+    diagnosis: DiagnosisLike | None = None
+    notes: tuple[str, ...] = ()
+
+    def entry(self, name: str) -> Entry | None:
+        """The entry of an id."""
+        return next((entry for entry in self.entries if entry.id == name), None)
+
+    @property
+    def best(self) -> Entry | None:
+        """The first of the first board."""
+        found = self.boards[0].entries if self.boards else ()
+        return self.entry(found[0]) if found else None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Swept keys in order."""
+        return tuple(dict.fromkeys(key for entry in self.entries for key in entry.values))
+
+    @property
+    def focus(self) -> tuple[Entry, ...]:
+        """Entries that charts look into: what is told of first, and what it is told against."""
+        if self.kind != "study":
+            return self.entries[:2]
+        chosen = (self.best, self.entry(self.incumbent))
+        found = {entry.id: entry for entry in chosen if entry is not None}
+        return tuple(found.values())
+
+    def scale(self, measure: str) -> MeasureScale | None:
+        """Range and direction of a measure, where one entry knows them."""
+        for entry in self.entries:
+            found = entry.summary(measure)
+            if found is not None and found.scale is not None:
+                return found.scale
+        return None
+
+    def upward(self, name: str) -> bool:
+        """Whether more of a measure or fact is better."""
+        goal = next((goal for goal in self.goals if goal.name == name), None)
+        if goal is not None:
+            return goal.higher_is_better
+        if name in FACT_NAMES:
+            return False
+        scale = self.scale(name)
+        return scale is None or scale.higher_is_better

@@ -1,0 +1,463 @@
+"""Which charts a report has: what was swept, what it cost, who is served, what goes together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from ..core import Score
+from ..measure import Comparisons, Summary, aggregate
+from ._charts import Chart, bars, dots, front, heat, intervals, ordered_values
+from ._headline import values_of
+from ._relations import (
+    Relation,
+    is_numeric,
+    measure_relations,
+    parameter_relations,
+    value_text,
+)
+from ._subject import FACT_NAMES, Entry, ResultLike, Subject
+from ._text import interval, number, with_scale
+
+_HEAT_KEYS = ("chunk.size", "retrieve.top_k")
+_MOST_VALUES = 24
+"""More distinct names of a key than this are no chart."""
+
+
+def setting_charts(subject: Subject) -> Iterator[Chart]:
+    """Score against every swept key, the heat map of two keys, the Pareto front."""
+    trials = _ranked(subject)
+    if subject.kind != "study" or not subject.goals:
+        return
+    yield from _front_chart(subject, trials)
+    swept = [entry for entry in trials if entry.values]
+    keys = [key for key in subject.keys if not key.startswith("judge.")]
+    goal = subject.goals[0].name
+    yield from _heat_chart(subject, swept, keys, goal)
+    for key in keys:
+        yield from _key_chart(subject, swept, key, goal)
+    facts = [entry for entry in trials if "context_tokens" in entry.facts]
+    if len({entry.facts["context_tokens"] for entry in facts}) > 1 and goal != "context_tokens":
+        yield _context_chart(subject, facts, goal)
+
+
+def relation_charts(subject: Subject) -> Iterator[Chart]:
+    """Measures against swept keys over trials, and measures against each other over rows."""
+    found = [one for one in parameter_relations(subject) if one.rho is not None]
+    if found:
+        yield _relation_chart(
+            "keys-and-measures",
+            "What goes with which setting",
+            "Spearman's rank correlation over the trials; names count as 1 where a trial has them. "
+            "No cause: chunk size and top_k change the length of the context together.",
+            found,
+            "trials",
+        )
+    entry = subject.focus[0] if subject.focus else None
+    if entry is None or len(subject.measures) < 2:
+        return
+    rows = list(entry.read(False))
+    columns = {
+        name: [
+            next((score.value for score in row.scores if score.measure == name), None)
+            for row in rows
+        ]
+        for name in subject.measures
+    }
+    pairs = [one for one in measure_relations(subject.measures, columns) if one.rho is not None]
+    if pairs:
+        yield _relation_chart(
+            "measures",
+            "Which measures agree",
+            f"Spearman's rank correlation over the rows of {entry.label or entry.id}. Two measures "
+            "that go together closely are one witness, not two.",
+            pairs,
+            "rows",
+        )
+
+
+def row_charts(subject: Subject, found: Comparisons | None) -> Iterator[Chart]:
+    """What the rows of the entries in focus show: differences, personas, histograms."""
+    if found is not None and any(one.difference is not None for one in found.measures):
+        yield _difference_chart(subject, found)
+    entries = [entry for entry in subject.focus if entry.rows]
+    if not entries:
+        return
+    yield from _persona_charts(subject, entries)
+    yield from _histograms(subject, entries)
+
+
+def sensitivity(subject: Subject) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Head and lines of the table of several judges: the place of each setting under each."""
+    heads = ["settings", *(board.judge or "judge" for board in subject.boards)]
+    places: dict[str, list[str]] = {}
+    for at, board in enumerate(subject.boards):
+        for place, name in enumerate(board.entries, 1):
+            entry = subject.entry(name)
+            if entry is None:
+                continue
+            values = {k: v for k, v in entry.values.items() if not k.startswith("judge.")}
+            key = ", ".join(f"{k} = {value_text(v)}" for k, v in values.items())
+            line = places.setdefault(key or "as it stands", ["-"] * len(subject.boards))
+            if line[at] == "-":
+                line[at] = f"{place} of {len(board.entries)}"
+    return tuple(heads), [(key, *line) for key, line in places.items()]
+
+
+def _ranked(subject: Subject) -> list[Entry]:
+    """Entries of the first board, best first."""
+    names = subject.boards[0].entries if subject.boards else ()
+    by_id = {entry.id: entry for entry in subject.entries}
+    return [by_id[name] for name in names if name in by_id]
+
+
+def _key_chart(subject: Subject, trials: Sequence[Entry], key: str, goal: str) -> Iterator[Chart]:
+    pairs = [
+        (trial, trial.values[key], value)
+        for trial in trials
+        if key in trial.values and (value := trial.value(goal)) is not None
+    ]
+    values = ordered_values(value for _, value, _ in pairs)
+    numeric = is_numeric(values)
+    if len(values) < 2 or (not numeric and len(values) > _MOST_VALUES):
+        return
+    shown: Callable[[Any], Any] = (lambda value: value) if numeric else value_text
+    points = [
+        {"x": shown(at), "y": value, "trial": trial.id, "settings": values_of(trial)}
+        for trial, at, value in pairs
+    ]
+    means = []
+    rows = []
+    for value in values:
+        found = [y for _, at, y in pairs if value_text(at) == value_text(value)]
+        means.append({"x": shown(value), "y": fmean(found), "n": len(found)})
+        rows.append(
+            (
+                value_text(value),
+                number(fmean(found)),
+                number(min(found)),
+                number(max(found)),
+                str(len(found)),
+            )
+        )
+    yield Chart(
+        f"key-{key.replace('.', '-')}",
+        f"{goal} against {key}",
+        "A dot is a trial; the orange marks are means over the trials that share the value.",
+        dots(points, x=key, y=_named(subject, goal), line=means, numeric=numeric),
+        (key, f"mean {goal}", "lowest", "highest", "trials"),
+        tuple(rows),
+    )
+
+
+def _heat_chart(
+    subject: Subject, trials: Sequence[Entry], keys: Sequence[str], goal: str
+) -> Iterator[Chart]:
+    """Chunk size by top_k where both are swept, else the first two keys with few values."""
+    values = {
+        key: ordered_values(trial.values[key] for trial in trials if key in trial.values)
+        for key in keys
+    }
+    fit = [key for key in keys if 2 <= len(values[key]) <= 12]
+    chosen = [key for key in _HEAT_KEYS if key in fit]
+    chosen += [key for key in fit if key not in chosen]
+    if len(chosen) < 2:
+        return
+    down, across = chosen[:2]
+    cells: dict[tuple[str, str], list[float]] = {}
+    for trial in trials:
+        value = trial.value(goal)
+        if value is not None and down in trial.values and across in trial.values:
+            at = value_text(trial.values[down]), value_text(trial.values[across])
+            cells.setdefault(at, []).append(value)
+    means = {at: fmean(found) for at, found in cells.items()}
+    low, high = min(means.values()), max(means.values())
+    upward = subject.upward(goal)
+    drawn, rows = [], []
+    for y in map(value_text, values[down]):
+        for x in map(value_text, values[across]):
+            if (y, x) not in means:
+                continue
+            mean = means[y, x]
+            share = (mean - low) / (high - low) if high > low else 0.5
+            told = f"{mean:.4f} over {len(cells[y, x])} trials"
+            shade = share if upward else 1 - share
+            drawn.append({"x": x, "y": y, "shade": shade, "text": f"{mean:.3f}", "told": told})
+            rows.append((y, x, number(mean), str(len(cells[y, x]))))
+    yield Chart(
+        "heat",
+        f"{goal} by {down} and {across}",
+        "Darker is better in the light, brighter in the dark; a cell is the mean over its trials.",
+        heat(drawn, x=across, y=down),
+        (down, across, f"mean {goal}", "trials"),
+        tuple(rows),
+    )
+
+
+def _front_chart(subject: Subject, trials: Sequence[Entry]) -> Iterator[Chart]:
+    goals = [goal.name for goal in subject.goals]
+    costs = goals[1:] or [
+        name
+        for name in ("cost", "seconds", "context_tokens")
+        if name not in goals and len({trial.facts.get(name) for trial in trials}) > 1
+    ]
+    if not costs:
+        return
+    x, y = costs[0], goals[0]
+    placed = []
+    for trial in trials:
+        a, b = trial.value(x), trial.value(y)
+        if a is not None and b is not None:
+            placed.append((trial, a, b))
+    if len(placed) < 2:
+        return
+    chosen = set(subject.boards[0].front) if len(goals) > 1 else set()
+    best = chosen or _front(placed, subject.upward(x), subject.upward(y))
+    points, rows = [], []
+    for trial, a, b in placed:
+        on = trial.id in best
+        as_is = trial.id == subject.incumbent
+        kind = "as it stands" if as_is else "on the front" if on else "other trials"
+        points.append(
+            {
+                "x": a,
+                "y": b,
+                "trial": trial.id,
+                "settings": values_of(trial),
+                "kind": kind,
+                "front": on,
+            }
+        )
+        if on or as_is:
+            rows.append((trial.id, values_of(trial), number(b), f"{a:.4g}", kind))
+    yield Chart(
+        "pareto",
+        f"{y} against {FACT_NAMES.get(x, x)}",
+        "No trial is better on both than one on the line: pick from these.",
+        front(points, x=_named(subject, x), y=_named(subject, y)),
+        ("trial", "settings", y, FACT_NAMES.get(x, x), ""),
+        tuple(rows),
+    )
+
+
+def _front(placed: Sequence[tuple[Entry, float, float]], x_up: bool, y_up: bool) -> set[str]:
+    """Ids of trials that no other one beats on one side and equals or beats on the other."""
+    signed = [
+        (trial.id, round(a if x_up else -a, 6), round(b if y_up else -b, 6))
+        for trial, a, b in placed
+    ]
+    return {
+        name
+        for name, a, b in signed
+        if not any(c >= a and d >= b and (c, d) != (a, b) for _, c, d in signed)
+    }
+
+
+def _context_chart(subject: Subject, trials: Sequence[Entry], goal: str) -> Chart:
+    points, rows = [], []
+    for trial in trials:
+        value = trial.value(goal)
+        if value is None:
+            continue
+        tokens = round(trial.facts["context_tokens"], 1)
+        points.append({"x": tokens, "y": value, "trial": trial.id, "settings": values_of(trial)})
+        rows.append((trial.id, values_of(trial), f"{tokens:g}", number(value)))
+    return Chart(
+        "context",
+        f"{goal} against the length of the context",
+        "Chunk size and top_k both change how much is read. Where this cloud rises, a longer "
+        "context may be all that a larger chunk brings; hold retrieve.context_tokens to see.",
+        dots(points, x="context tokens", y=_named(subject, goal)),
+        ("trial", "settings", "context tokens", goal),
+        tuple(rows),
+    )
+
+
+def _relation_chart(
+    name: str, title: str, note: str, found: Sequence[Relation], over: str
+) -> Chart:
+    cells = [
+        {
+            "x": one.second,
+            "y": one.first,
+            "shade": one.rho,
+            "text": f"{one.rho:+.2f}",
+            "told": f"{one.rho:+.3f} over {one.n} {over}",
+        }
+        for one in found
+    ]
+    rows = tuple((one.first, one.second, f"{one.rho:+.3f}", str(one.n)) for one in found)
+    return Chart(
+        name,
+        title,
+        note,
+        heat(cells, x="", y="", diverging=True),
+        ("", "with", "Spearman's rho", over),
+        rows,
+        "relations",
+    )
+
+
+def _difference_chart(subject: Subject, found: Comparisons) -> Chart:
+    points, rows = [], []
+    for one in found.measures:
+        if one.difference is None:
+            continue
+        named = with_scale(one.measure, one.scale)
+        low = one.difference if one.low is None else one.low
+        high = one.difference if one.high is None else one.high
+        told = interval(one.low, one.high)
+        points.append({"y": named, "value": one.difference, "low": low, "high": high, "told": told})
+        rows.append(
+            (
+                named,
+                number(one.mean_a),
+                number(one.mean_b),
+                f"{one.difference:+.4f}",
+                told,
+                number(one.p_holm),
+                f"{one.wins}/{one.ties}/{one.losses}",
+                str(one.n),
+                one.verdict,
+            )
+        )
+    first, second = subject.focus[-1], subject.focus[0]
+    if subject.kind != "study":
+        first, second = second, first
+    return Chart(
+        "differences",
+        f"{second.label or second.id} against {first.label or first.id}, measure by measure",
+        "Difference of the means over the rows both have, with its 95 % interval; an interval that "
+        "holds 0 proves nothing.",
+        intervals(points, x="difference"),
+        (
+            "measure",
+            first.label or first.id,
+            second.label or second.id,
+            "difference",
+            "95 % interval",
+            "p (Holm)",
+            "wins/ties/losses",
+            "n",
+            "verdict",
+        ),
+        tuple(rows),
+        "rows",
+    )
+
+
+def _persona_charts(subject: Subject, entries: Sequence[Entry]) -> Iterator[Chart]:
+    for entry in entries:
+        parts = _by_persona(entry.read(True), subject.measures)
+        if not parts.keys() - {""}:
+            continue
+        cells, rows = [], []
+        for persona, summaries in parts.items():
+            named = persona or "(no persona)"
+            for one in summaries:
+                if one.mean is None:
+                    continue
+                shade = _shade(subject, one)
+                told = f"{one.mean:.4f} ({interval(one.low, one.high)}), n = {one.n}"
+                text = f"{one.mean:.2f}"
+                cells.append(
+                    {"x": one.measure, "y": named, "shade": shade, "text": text, "told": told}
+                )
+                told = interval(one.low, one.high)
+                rows.append((named, one.measure, number(one.mean), told, str(one.n)))
+        name = entry.label or entry.id
+        yield Chart(
+            f"personas-{entry.id}",
+            f"Who is served how well: {name}",
+            "Mean of each measure per persona; colour is the place on the measure's scale.",
+            heat(cells, x="", y=""),
+            ("persona", "measure", "mean", "95 % interval", "n"),
+            tuple(rows),
+            "rows",
+        )
+
+
+def _histograms(subject: Subject, entries: Sequence[Entry]) -> Iterator[Chart]:
+    names = [entry.label or entry.id for entry in entries]
+    for measure in subject.measures:
+        counted: list[Mapping[str, int]] = []
+        for entry in entries:
+            summary = entry.summary(measure)
+            if summary is not None and summary.histogram:
+                counted.append(summary.histogram)
+            else:
+                counted.append(_binned(entry.read(False), measure))
+        values = list(dict.fromkeys(value for counts in counted for value in counts))
+        if len(values) < 2:
+            continue
+        values.sort(key=lambda value: float(value.split(" ")[0]))
+        drawn = [
+            {"x": value, "y": counts.get(value, 0), "group": name}
+            for value in values
+            for name, counts in zip(names, counted, strict=True)
+        ]
+        table = [(value, *(str(counts.get(value, 0)) for counts in counted)) for value in values]
+        named = _named(subject, measure)
+        yield Chart(
+            f"histogram-{measure}",
+            f"How {measure} is spread",
+            "Number of rows; rows without a score are not in it.",
+            bars(drawn, x=named, y="rows", groups=names if len(names) > 1 else ()),
+            (named, *names),
+            tuple(table),
+            "rows",
+        )
+
+
+def _by_persona(
+    results: Iterator[ResultLike] | Any, measures: Sequence[str]
+) -> dict[str, list[Summary]]:
+    rows: dict[str, dict[str, list[Score]]] = {}
+    for result in results:
+        persona = result.row.persona_name if result.row is not None else ""
+        kept = rows.setdefault(persona, {})
+        for score in result.scores:
+            kept.setdefault(score.measure, []).append(score)
+    return {
+        persona: [aggregate(rows[persona][m]) for m in measures if m in rows[persona]]
+        for persona in sorted(rows, key=lambda name: (not name, name))
+    }
+
+
+def _binned(results: Any, measure: str) -> dict[str, int]:
+    """Rows by ten equal parts of the values seen, or by value where there are few."""
+    values = [
+        score.value
+        for result in results
+        for score in result.scores
+        if score.measure == measure and score.value is not None
+    ]
+    distinct = sorted({round(value, 6) for value in values})
+    if len(distinct) <= 6:
+        counts = Counter(f"{value:.4g}" for value in values)
+        return {f"{value:.4g}": counts[f"{value:.4g}"] for value in distinct}
+    low, high = (
+        (0.0, 1.0) if distinct[0] >= 0 and distinct[-1] <= 1 else (distinct[0], distinct[-1])
+    )
+    width = (high - low) / 10
+    edges = [low + width * at for at in range(10)]
+    found = dict.fromkeys((f"{edge:.3g} –" for edge in edges), 0)
+    for value in values:
+        at = min(9, int((value - low) / width + 1e-9))
+        found[f"{edges[at]:.3g} –"] += 1
+    return found
+
+
+def _shade(subject: Subject, one: Summary) -> float:
+    scale = one.scale
+    if scale is None or scale.high is None or one.mean is None or scale.high <= scale.low:
+        return 0.3
+    share = (one.mean - scale.low) / (scale.high - scale.low)
+    share = min(1.0, max(0.0, share))
+    return share if scale.higher_is_better else 1 - share
+
+
+def _named(subject: Subject, name: str) -> str:
+    return FACT_NAMES.get(name) or with_scale(name, subject.scale(name))
