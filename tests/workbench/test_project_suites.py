@@ -20,7 +20,7 @@ from ragwright.experiment import (
     gold_answer,
     write_rows,
 )
-from ragwright.testing import ScriptedServer, ServerRequest
+from ragwright.testing import Reply, ScriptedServer, ServerRequest
 from ragwright.workbench import make_suite
 
 LEADERS = {
@@ -315,6 +315,23 @@ def test_a_suite_needs_no_index_and_failed_rows_are_counted(tmp_path: Path) -> N
     assert means(capability_curves(found)[0]) == [1]
 
 
+def test_rows_that_failed_are_counted_at_their_dose(tmp_path: Path) -> None:
+    def fails(request: ServerRequest) -> Reply | str:
+        teams, passages, _ = asked(request)
+        return Reply.too_long() if teams == ["north"] and passages else needs_the_gold(request)
+
+    with ScriptedServer(fails) as server:
+        project = Project(tmp_path, f"{server.url}#planted")
+        with Workbench.open(project.folder) as bench:
+            bench.ingest()
+            suite = make_suite(bench, project.testset(bench), SuiteOptions(("noise",)))
+            _, summary = bench.evaluate(suite, "", Evaluating(answers=True))
+            [curve] = capability_curves(bench.results(summary.run))
+    assert summary.errored == 6
+    assert [point.without for point in curve.points] == [{"errored": 1}] * 6
+    assert [point.n for point in curve.points] == [7] * 6
+
+
 def test_rows_with_and_without_passages_of_their_own_are_kept_apart(tmp_path: Path) -> None:
     project = Project(tmp_path)
     given = Row("a", "q?", metadata={"suite": "noise", "dose": 0.0, "base": "a"})
@@ -342,6 +359,7 @@ def test_questions_that_can_be_no_part_of_a_suite_are_counted(tmp_path: Path) ->
                 reference_spans=(GoldSpan(span.document_id, 0, 3, "x"),),
             ),
             Row("5", "q?", reference="Abel", reference_spans=(GoldSpan("gone", 0, 3),)),
+            Row("7", " ", reference="Abel", reference_spans=(span,)),
             Row("6", rows[0].user_input, reference="Abel", reference_ids={span.document_id: 1}),
         )
         made = make_suite(bench, Testset("odd", odd), SuiteOptions(("rejection",)))
@@ -349,8 +367,8 @@ def test_questions_that_can_be_no_part_of_a_suite_are_counted(tmp_path: Path) ->
             make_suite(bench, Testset("odd", odd[:3]))
     assert {row.metadata["base"] for row in made.rows} == {"6"}
     left = [note for note in made.notes if "questions are left out" in note]
-    assert len(left) == 5
-    assert all(note.startswith("1 of 6 questions") for note in left)
+    assert len(left) == 6
+    assert all(note.startswith("1 of 7 questions") for note in left)
 
 
 def test_a_suite_goes_through_a_file_unchanged(made: Testset, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from ..experiment import SuiteOptions, capability_curves, write_rows
 from ..report import curves_json, curves_table
 from ..workbench import Session, Workbench, make_suite
 from ._console import Console, reported
-from ._options import HERE, Json, Output, Overrides, Project, Quiet, Seed
+from ._options import HERE, Jobs, Json, MaxCost, Output, Overrides, Project, Quiet, Seed
 from ._show import runner_line
 
 group = typer.Typer(
@@ -60,6 +60,8 @@ def suite_make(
     ] = False,
     project: Project = HERE,
     overrides: Overrides = None,
+    jobs: Jobs = None,
+    max_cost: MaxCost = None,
     quiet: Quiet = False,
     seed: Seed = 0,
 ) -> None:
@@ -76,7 +78,9 @@ def suite_make(
     )
     console = Console(quiet)
     with (
-        Workbench.open(project, Session(tuple(overrides or ()), seed=seed)) as bench,
+        Workbench.open(
+            project, Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost, seed=seed)
+        ) as bench,
         console.progress(lambda: runner_line(bench.runner.progress)),
     ):
         made = make_suite(bench, testset, options)

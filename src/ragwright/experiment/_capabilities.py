@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -128,7 +129,12 @@ def capability_curves(
         raise TestsetError(
             f"the run has no scores of {accuracy}", where=evaluation.name, hint=f"it has: {named}"
         )
-    return _Curves(rows, accuracy, setup or MeasureSetup(), seed).all()
+    lost: dict[tuple[str, str], Counter[str]] = {}
+    for result in evaluation.results:
+        suite, dose, *_ = (*result.row_id.split("/"), "", "")
+        if result.row is None and suite in _DOSES:
+            lost.setdefault((suite, dose), Counter())[result.scores[0].state] += 1
+    return _Curves(rows, accuracy, setup or MeasureSetup(), seed, lost).all()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +152,17 @@ class _Curves:
     """The rows of a run, and how they are read."""
 
     def __init__(
-        self, rows: Sequence[_Pair], accuracy: str, setup: MeasureSetup, seed: int
+        self,
+        rows: Sequence[_Pair],
+        accuracy: str,
+        setup: MeasureSetup,
+        seed: int,
+        lost: Mapping[tuple[str, str], Mapping[str, int]],
     ) -> None:
         self.by_suite: dict[str, list[_Pair]] = {}
         for result, row in rows:
             self.by_suite.setdefault(str(row.metadata["suite"]), []).append((result, row))
-        self.named, self.setup, self.seed = accuracy, setup, seed
+        self.named, self.setup, self.seed, self.lost = accuracy, setup, seed, lost
         controls = self.by_suite.pop(CLOSED_BOOK, [])
         self.controls = {_asked(row): (result, row) for result, row in controls}
 
@@ -200,7 +211,9 @@ class _Curves:
             by_dose.setdefault(_dose(row), []).append((row, score))
         points = []
         for dose in sorted(by_dose):
-            point = self._point(dose, by_dose[dose])
+            # Rows that failed are stored without their metadata; their ids say what they were.
+            lost = self.lost.get((suite, f"{dose:g}"), {}) if what.among == "all" else {}
+            point = self._point(dose, by_dose[dose], lost)
             if what.controlled and self.controls:
                 point = self._controlled(point, by_dose[dose], what)
             points.append(point)
@@ -215,7 +228,9 @@ class _Curves:
         change, low, high, _ = self._difference(first, last)
         return replace(curve, change=change, change_low=low, change_high=high)
 
-    def _point(self, dose: float, pairs: Sequence[tuple[Row, Score]]) -> CurvePoint:
+    def _point(
+        self, dose: float, pairs: Sequence[tuple[Row, Score]], lost: Mapping[str, int]
+    ) -> CurvePoint:
         bases = [_base(row) for row, _ in pairs]
         found = aggregate((score for _, score in pairs), self.seed, clusters=bases)
         scored = {_base(row) for row, score in pairs if score.value is not None}
@@ -223,7 +238,7 @@ class _Curves:
             dose,
             found.n,
             len(scored),
-            {state: n for state, n in found.states.items() if state != "scored"},
+            dict(Counter({s: n for s, n in found.states.items() if s != "scored"}) + Counter(lost)),
             found.mean,
             found.low,
             found.high,
@@ -261,10 +276,13 @@ class _Curves:
             return None, None, None, None
         found = compare_rows(a, b, seed=self.seed, clusters=clusters).measures[0]
         low, high = found.low, found.high
-        scale = found.scale.ends if found.scale is not None else (None, None)
-        if low is not None and low == high and scale == (0.0, 1.0):
-            low, high = _unseen(low, found.clusters or found.n)
-        return found.difference, low, high, found.mean_a
+        ends = found.scale.ends if found.scale is not None else (0.0, None)
+        if low is None or high is None or ends[1] is None:
+            return found.difference, low, high, found.mean_a
+        most = ends[1] - ends[0]  # two values of a scale are no further apart
+        if low == high:
+            low, high = _unseen(low, most, found.clusters or found.n)
+        return found.difference, max(low, -most), min(high, most), found.mean_a
 
     def _known(self, row: Row) -> bool:
         """True where the model answers the question right without any passage."""
@@ -301,14 +319,14 @@ class _Curves:
         return score
 
 
-def _unseen(difference: float, n: int) -> tuple[float, float]:
+def _unseen(difference: float, most: float, n: int) -> tuple[float, float]:
     """Where a mean difference can lie although all n differences seen are equal.
 
     As for a mean without spread: at most ``1 - 0.025 ** (1 / n)`` of all differences have another
-    value (the exact bound for none seen, Clopper and Pearson 1934), from -1 to 1.
+    value (the exact bound for none seen, Clopper and Pearson 1934), up to ``most`` either way.
     """
     other = 1 - 0.025 ** (1 / n)
-    return difference - other * (difference + 1), difference + other * (1 - difference)
+    return difference - other * (difference + most), difference + other * (most - difference)
 
 
 def _gold(row: Row) -> GoldAnswer:

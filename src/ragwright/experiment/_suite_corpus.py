@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..answer import corpus_ids
-from ..core import Filter, FilterError, GoldSpan, Hit, Row, Span, text_hash
+from ..core import Filter, FilterError, GoldSpan, Hit, RetrieveError, Row, Span, text_hash
 from ..flow import Flow, lookup
 from ..retrieve import ExpandOptions, RetrieveOptions, Target, retrieve
 from ._falsify import Kind, entities, falsify
@@ -89,7 +89,10 @@ def corpus_evidence(row: Row, corpus: Corpus) -> Flow[Gathered]:
         answer = gold_answer(row, language) or answer
     dropped: Counter[str] = Counter()
     relevant = tuple(map(_span, (*gold, *more)))
-    noise, hard = yield from _noise(row, corpus)
+    try:
+        noise, hard = yield from _noise(row, corpus)
+    except RetrieveError:  # an empty question, or one that the index cannot be searched for
+        return Gathered(reason="a question that nothing can be searched for")
     kept = []
     for one in checked_distractors(noise, relevant, answer, dropped):
         kept.append(one)
