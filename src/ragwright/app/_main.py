@@ -31,6 +31,8 @@ COMMANDS = {
     "mean.",
     "sweep": "Run a study: every combination of settings on the tune split, ranked with intervals.",
     "confirm": "Hold a sweep's winner against the project on the confirm split, opened once.",
+    "report": "Write one HTML file on a run, two runs or a study: verdict first, every row a click "
+    "away.",
     "measures": "List the measures: what each needs, its range, its direction and its source.",
     "suite": "Capability suites: noise, rejection, integration, counterfactual, sources.",
     "cache": "The store of replies that were paid for.",

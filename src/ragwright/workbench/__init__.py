@@ -14,6 +14,8 @@ from ._opened import Session
 from ._persona_files import PersonaChange, persona_change, write_persona
 from ._project import ProjectFolder, init_project
 from ._readership import Readership, forecast_readers, run_readers
+from ._rehearsing import SweepForecast, forecast_sweep
+from ._reporting import Reporting, report_subject
 from ._results import (
     SettingChange,
     changed_settings,
@@ -50,10 +52,12 @@ __all__ = [
     "PersonaChange",
     "ProjectFolder",
     "Readership",
+    "Reporting",
     "Session",
     "SettingChange",
     "Settings",
     "SourceEntry",
+    "SweepForecast",
     "SweepResult",
     "Sweeping",
     "Synthesizing",
@@ -65,6 +69,7 @@ __all__ = [
     "forecast_diagnosis",
     "forecast_readers",
     "forecast_rows",
+    "forecast_sweep",
     "forecast_synthesis",
     "import_testset",
     "init_project",
@@ -78,6 +83,7 @@ __all__ = [
     "project_testset",
     "read_study",
     "record_calibration",
+    "report_subject",
     "rows_to_review",
     "rows_to_score",
     "run_diagnosis",
