@@ -42,6 +42,10 @@ def candidate(question: str, kind: str = "model") -> Candidate:
         ("When was it repaired?", "has a pronoun"),
         ("It must be changed every ____ years by a mechanic.", "has a pronoun"),
         ("Il appartient au groupe des ____ de la région.", "has a pronoun"),
+        ("C'est une ____ parlementaire qui a pour monnaie nationale le złoty.", "goes on"),
+        ("Certains de ses fans auraient voulu imiter la ____ de Jackson.", "has a pronoun"),
+        ("Au ____ siècle, il a été intégré au concert de la musique carnatique.", "has a pronoun"),
+        ("During the great storm of 1902, it lost the ____ of its tower.", "has a pronoun"),
         ("What is known?", "names nothing"),
     ],
 )
@@ -59,6 +63,7 @@ def test_questions_without_context_are_told(question: str, fault: str) -> None:
         "Combien de temps faut-il pour vidanger le circuit de chauffage ?",
         "Qu'est-ce que la gabelle sous l'Ancien Régime ?",
         "Which documents are kept in the Lund archive?",
+        "Après la défaite de Napoléon à Waterloo, il fut exilé sur quelle île ?",
     ],
 )
 def test_questions_that_stand_alone_pass(question: str) -> None:

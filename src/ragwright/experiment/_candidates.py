@@ -72,13 +72,13 @@ _IMPERSONAL = re.compile(
     r"\b(?:(?:it (?:is|was)|(?:is|was) it) (?:possible|necessary|important|likely|useful|common"
     r"|better|best|clear|true|easy|hard|enough|said|known|worth)|it takes|does it take"
     r"|il y (?:a|avait|aura)|y a-t-il|il faut|faut-il|il est|est-il|existe-t-il"
-    r"|s['’]il (?:vous|te)|est-ce|ce (?:que|qui|qu['’]|dont)|c['’]est|these days"
+    r"|s['’]il (?:vous|te)|est-ce|ce (?:que|qui|qu['’]|dont)|these days"
     r"|this (?:year|century))\b",
     re.IGNORECASE,
 )
 _PRONOUN = re.compile(
     r"(?<![-\w])(?:it|its|they|them|their|he|him|his|she|her|hers|il|elle|ils|elles|lui|leur|leurs"
-    r"|celui-ci|celle-ci|ceux-ci|celles-ci|cela|ceci|ça|dieser|dieses)(?![-\w])",
+    r"|sa|ses|celui-ci|celle-ci|ceux-ci|celles-ci|cela|ceci|ça|dieser|dieses)(?![-\w])",
     re.IGNORECASE,
 )
 _DEMONSTRATIVE = re.compile(
@@ -88,8 +88,17 @@ _DEMONSTRATIVE = re.compile(
 )
 _CONTINUES = re.compile(
     r"^\W*(?:and|but|or|so|also|then|therefore|thus|hence|however|otherwise|instead|moreover"
-    r"|furthermore|here|there|both|neither|either one|that|et|mais|ou|donc|or|alors|ainsi|aussi"
+    r"|furthermore|here|there|both|neither|either one|that"
+    r"|c['’]est|ce (?:n['’]est|sont)|son|et|mais|ou|donc|or|alors|ainsi|aussi"
     r"|puis|ensuite|cependant|toutefois|pourtant|und|aber|oder|also|daher|dann)\b",
+    re.IGNORECASE,
+)
+
+
+_AFTER_OPENER = re.compile(
+    r"^\W*(?:à|au|aux|en|sur|dans|lors|pendant|après|avant|depuis|dès|pour|vers|in|at|on|during|after"
+    r"|before|since|by|from|for|until|im|am|nach|vor|seit)\b(?P<opener>[^,]*), "
+    r"(?P<pronoun>il|elle|ils|elles|he|she|it|they|er|es)\b",
     re.IGNORECASE,
 )
 
@@ -98,8 +107,9 @@ def context_fault(question: str, source: TokenSource) -> str:
     """Why a question cannot be understood by itself, empty where it can.
 
     It speaks of "the document" or "the second paragraph", goes on from something, points with a
-    demonstrative, or has a pronoun before two words that it could stand for. By rule, in
-    English and French, roughly in German; a false alarm costs one question.
+    demonstrative, or has a pronoun before two words that it could stand for, or right behind an
+    opening phrase without a name ("In 1902, it …"). By rule, in English and French, roughly in
+    German; a false alarm costs one question.
     """
     if found := _POINTS_AT_TEXT.search(question):
         return f"speaks of the text it is taken from ({found[0].strip().casefold()!r})"
@@ -113,7 +123,16 @@ def context_fault(question: str, source: TokenSource) -> str:
             return f"has a pronoun for nothing named ({found[0].casefold()!r})"
     if len(set(source.tokens(question))) < 2:
         return "names nothing"
+    opened = _AFTER_OPENER.match(open_text)
+    if opened and not any(map(_is_named, opened["opener"].split())):
+        return f"has a pronoun for nothing named ({opened['pronoun']!r})"
     return ""
+
+
+def _is_named(word: str) -> bool:
+    """True for a capitalised word that is no century in Roman numbers."""
+    word = word.strip("«»\"“”'’()")
+    return word[:1].isupper() and len(word) > 2 and not re.fullmatch(r"[IVXLCDM]+e?", word)
 
 
 def language_fault(question: str, language: str) -> str:
