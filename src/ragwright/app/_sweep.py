@@ -10,10 +10,20 @@ import typer
 
 from ..experiment import TrialResult, Verdict
 from ..report import leaderboard_table, trial_json
-from ..workbench import Session, Sweeping, SweepResult, Workbench, read_study, run_sweep
+from ..workbench import (
+    Session,
+    SweepForecast,
+    Sweeping,
+    SweepResult,
+    Workbench,
+    forecast_sweep,
+    read_study,
+    run_sweep,
+)
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
 from ._options import (
     HERE,
+    DryRun,
     Jobs,
     Json,
     MaxCost,
@@ -22,9 +32,10 @@ from ._options import (
     Overrides,
     Project,
     Quiet,
+    Resume,
     RetryErrors,
 )
-from ._show import runner_line
+from ._show import forecast_text, runner_line
 
 
 @reported
@@ -39,8 +50,11 @@ def command(
     no_cache: NoCache = False,
     jobs: Jobs = None,
     max_cost: MaxCost = None,
+    resume: Resume = False,
+    dry_run: DryRun = False,
 ) -> int:
     """Run a study: every combination of settings on the tune split, ranked with intervals."""
+    del resume  # a sweep always goes on where an unfinished one of the same study stopped
     console = Console(quiet, output)
     session = Session(
         tuple(overrides or ()),
@@ -51,6 +65,9 @@ def command(
     )
     with Workbench.open(project, session) as bench:
         found = read_study(bench, study)
+        if dry_run:
+            _show_forecast(console, forecast_sweep(bench, found), as_json)
+            return 0
         ended: list[TrialResult] = []
         progress = bench.runner.progress
         trials = found.size or found.options.trials
@@ -65,6 +82,17 @@ def command(
             fail(result.stopped)
             return EXIT_UNTRUSTED
         return 0 if result.board else EXIT_UNTRUSTED
+
+
+def _show_forecast(console: Console, forecast: SweepForecast, as_json: bool) -> None:
+    if as_json:
+        console.json(asdict(forecast))
+        return
+    head = f"trials: {forecast.trials} on {forecast.rows} rows"
+    if forecast.invalid:
+        head += f"; {forecast.invalid} combinations of values do not go together"
+    notes = [f"note: {note}" for note in forecast.notes]
+    console.result("\n".join([head, forecast_text(forecast.forecast), *notes]))
 
 
 def _show(console: Console, result: SweepResult, as_json: bool) -> None:

@@ -26,6 +26,10 @@ class Range:
         """True where the three agree."""
         return self.low == self.expected == self.high
 
+    def __add__(self, other: Range) -> Range:
+        """Both together."""
+        return Range(self.low + other.low, self.expected + other.expected, self.high + other.high)
+
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
@@ -50,6 +54,22 @@ class Forecast:
     seconds: Range | None
     models: Mapping[str, int]
     uncertain: int = 0
+
+    def __add__(self, other: Forecast) -> Forecast:
+        """What two jobs would do one after the other; calls that both need are counted twice."""
+        models = dict(self.models)
+        for name, calls in other.models.items():
+            models[name] = models.get(name, 0) + calls
+        return Forecast(
+            self.calls + other.calls,
+            self.reused + other.reused,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            None if self.cost is None or other.cost is None else self.cost + other.cost,
+            None if self.seconds is None or other.seconds is None else self.seconds + other.seconds,
+            dict(sorted(models.items())),
+            self.uncertain + other.uncertain,
+        )
 
 
 def forecast_of(scenarios: Mapping[str, Scenario], caller: Caller) -> Forecast:

@@ -206,11 +206,10 @@ class Runs:
         return self._found("? IS NULL OR kind = ?", (kind, kind))
 
     def _found(self, where: str, values: Sequence[str | None]) -> Sequence[Run]:
-        rows = self._reader.execute(
-            "SELECT run, kind, manifest, state, started, ended, coalesce(name, '') FROM runs "
-            f"LEFT JOIN names USING (run) WHERE {where} ORDER BY started, run",
-            values,
-        )
+        names = "LEFT JOIN names USING (run)"
+        columns = "run, kind, manifest, state, started, ended, coalesce(name, '')"
+        query = f"SELECT {columns} FROM runs {names} WHERE {where} ORDER BY started, run"  # noqa: S608
+        rows = self._reader.execute(query, values)
         return [Run(r[0], r[1], json.loads(r[2]), *r[3:]) for r in rows]
 
     def name(self, run: str, name: str) -> None:

@@ -62,11 +62,12 @@ def build_like(bench: Opened, other: Opened) -> IngestReport | None:
     reader = StoredDocuments(other.store, other.pair)
     feeds = [Feed(source, (reader,)) for source in reader.sources]
     ingest = Ingest(store, pair, bench.chunker, embedding, bench.runner, None)
-    report = ingest.run(feeds, _unfetched, prune=True)
+    report = ingest.run(feeds, unfetched, prune=True)
     if report.failures:
         raise report.failures[0].error
     return report
 
 
-def _unfetched(address: str) -> Fetched:
+def unfetched(address: str) -> Fetched:
+    """Nothing: what is stored is not fetched."""
     raise SourceError("a stored document is not fetched", where=address)

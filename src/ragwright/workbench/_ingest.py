@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import posixpath
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -254,6 +255,44 @@ class Ingest:
         return IngestForecast(
             documents, chunks, self._unchanged, len(missing), calls, tuple(self._failures)
         )
+
+    def rehearse(
+        self, feeds: Sequence[Feed], fetch: FetchBytes, into: Store, flying: set[str]
+    ) -> list[Callable[[], Flow[object]]]:
+        """Build the index in another store, with vectors that stand in for those not made yet.
+
+        Args:
+            feeds: What to read.
+            fetch: Gets addresses.
+            into: The other store.
+            flying: Keys of texts that are counted already; grows.
+
+        Returns:
+            Flows that would embed the rest, for a forecast.
+        """
+        self._flying = flying
+        makers: list[Callable[[], Flow[object]]] = []
+        for batch in self._batches(feeds, fetch):
+            if batch.missing and not self._local:
+                makers.append(partial(self._embedding, _Batch("", missing=batch.missing)))
+            if batch.documents:
+                ready = [self._stood_in(d, chunks) for d, chunks in batch.documents]
+                into.upsert(self._pair, ready, batch.root)
+        return makers
+
+    def _stood_in(self, document: Document, chunks: tuple[Chunk, ...]) -> IndexedDocument:
+        """A document whose vectors are drawn by the hash of each text."""
+        if not self._model:
+            return IndexedDocument(document, chunks)
+        width = self._pair.dimensions
+        rows = [
+            np.random.default_rng(int(chunk_key(chunk, document.title)[:16], 16))
+            .standard_normal(width)
+            .astype(np.float32)
+            for chunk in chunks
+        ]
+        matrix = np.stack(rows) if rows else np.zeros((0, width), dtype=np.float32)
+        return IndexedDocument(document, chunks, matrix)
 
     # -- reading ---------------------------------------------------------------------------
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from ..answer import load_personas, shipped_personas
 from ..core import Persona
-from ..flow import Fetch, Lookup, Replies, Runner, RunnerOptions, Runs, Search, Sql, embed
+from ..flow import Fetch, Lookup, Replies, Route, Runner, RunnerOptions, Runs, Search, Sql, embed
 from ..index import LookupHandler, Pair, SearchHandler, Store, Views, open_store
 from ..ingest import Chunker, FetchHandler, make_chunker
 from ..models import Analyzer, Models, Tokenizer, WordTokenizer, make_analyzer, model_handlers
@@ -161,13 +161,6 @@ class Opened:
         """The runner with a handler for every kind of request."""
         budget = self.settings.budget
         session = self.session
-        routes = {
-            **model_handlers(self.models),
-            Search: SearchHandler(self.views),
-            Lookup: LookupHandler(self.views),
-            Fetch: FetchHandler(self.settings.fetch),
-            Sql: SqlHandler(self.databases),
-        }
         bound = budget.max_cost if session.max_cost is None else session.max_cost
         options = RunnerOptions(
             concurrency=budget.concurrency,
@@ -178,7 +171,17 @@ class Opened:
             max_cost=None if bound is None else max(0.0, bound - self.spent),
             seed=session.seed,
         )
-        return Runner(routes, options, replies=self.replies)
+        return Runner(self.routes(self.views), options, replies=self.replies)
+
+    def routes(self, views: Views) -> Mapping[type[Any], Route]:
+        """Who carries out which requests, searches on these views."""
+        return {
+            **model_handlers(self.models),
+            Search: SearchHandler(views),
+            Lookup: LookupHandler(views),
+            Fetch: FetchHandler(self.settings.fetch),
+            Sql: SqlHandler(self.databases),
+        }
 
     @cached_property
     def databases(self) -> Databases:
