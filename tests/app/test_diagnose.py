@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from ragwright.testing import ScriptedServer, ServerRequest
 
 NAMES = ("pump", "valve", "tank", "filter", "boiler", "meter", "hose", "clamp", "sieve", "gauge")
 
@@ -81,3 +84,32 @@ def test_personas_are_compared_by_the_facts_they_are_told(project: Path) -> None
     shown = run(project, *asked, "--personas", "engineer,marketing").stdout
     assert "FactsKept" in shown
     assert "not proven" in shown
+
+
+def test_the_generator_that_is_proven_best_is_written_and_the_rest_is_kept(
+    project: Path,
+) -> None:
+    def speaks(request: ServerRequest) -> str:
+        weeks = re.search(r"checked every (\d+) weeks", request.prompt)
+        told = f"every {weeks[1]} weeks [1]." if weeks else "who knows"
+        return told if request.body["model"] == "good" else "now and then [1]."
+
+    (project / "personas").mkdir()
+    file = project / "personas" / "fitter.yaml"
+    file.write_text("audience: fitters  # all of them\n")
+    with ScriptedServer(speaks) as server:
+        models = f"{server.url}#bad,{server.url}#good"
+        asked = ["diagnose", "--testset", "set.jsonl", "--measures", "Contains"]
+        asked += ["--personas", "fitter", "--compare-models", models]
+        shown = run(project, *asked, "--json").stdout
+        assert json.loads(shown)["best"] == {"fitter": f"{server.url}#good"}
+        assert "model" not in file.read_text()
+        done = run(project, *asked, "--write")
+        assert f'+model: "{server.url}#good"' in done.stderr
+        assert "fitter.yaml.before" in done.stderr
+        written = file.read_text()
+        assert written.startswith("audience: fitters  # all of them\n")
+        twins = f"{server.url}#bad,{server.url}#worse"
+        same = run(project, *asked[:-1], twins, "--write")
+    assert "left as it is, nothing is proven" in same.stderr
+    assert file.read_text() == written

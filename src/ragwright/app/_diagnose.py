@@ -90,7 +90,8 @@ def command(
     given = project_testset(folder, testset, split, purpose="diagnose", rehearsal=flags.dry_run)
     resume = flags.resume or retry_errors
     if models or personas or write:
-        _refuse({"--stages": stages, "--closed-book": closed_book, "--rows": rows}, models, write)
+        own = {"--stages": stages, "--closed-book": closed_book, "--rows": rows, "--by": flags.by}
+        _refuse([flag for flag, said in own.items() if said], models, write)
         who = Readership(
             _names(personas), _names(models), resume, retry_errors, flags.seed, flags.name
         )
@@ -156,8 +157,7 @@ def _write(console: Console, folder: ProjectFolder, found: Readers) -> None:
             console.remark(f"what was there is kept in {kept}")
 
 
-def _refuse(given: dict[str, str | bool], models: str, write: bool) -> None:
-    useless = [flag for flag, said in given.items() if said]
+def _refuse(useless: list[str], models: str, write: bool) -> None:
     if useless:
         raise ConfigError(
             f"{', '.join(useless)}: personas and generators are compared as wholes",

@@ -287,17 +287,19 @@ def _told(one: StagePoints, rows: Sequence[DiagnosedRow]) -> str:
     span = f" ({c.low:.3f} to {c.high:.3f})" if c.low is not None and c.high is not None else ""
     p = f", p = {c.p_holm:.2g}" if c.p_holm is not None else ""
     return (
-        f"{REASONS[one.stage]}{_from_where(one.stage, rows)}. Done right where it is the first "
+        f"{REASONS[one.stage]}{_from_where(one, rows)}. Done right where it is the first "
         f"to lose, it brings {points}{span} points of {one.measure}, on {c.wins} of {len(rows)} "
         f"rows: proven{p}."
     )
 
 
-def _from_where(stage: Stage, rows: Sequence[DiagnosedRow]) -> str:
-    """At which ranks the gold stood that a cut or a reranker lost."""
-    if stage not in ("rerank", "truncate"):
+def _from_where(one: StagePoints, rows: Sequence[DiagnosedRow]) -> str:
+    """At which ranks the gold stood that a cut or a reranker lost, where most rows are such."""
+    stage = one.stage
+    lost = [row for row in rows if row.lost == stage]
+    if stage not in ("rerank", "truncate") or 2 * len(lost) < one.first.wins:
         return ""
-    places = [place for row in rows if row.lost == stage for place in row.gold if not place.shown]
+    places = [place for row in lost for place in row.gold if not place.shown]
     found = [place.found for place in places if place.found]
     after = [place.ordered for place in places if place.ordered]
     if not found or not after:
