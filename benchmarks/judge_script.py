@@ -107,7 +107,8 @@ def plain(text: str) -> str:
 def _parts(text: str, words: int, most: int) -> tuple[str, ...]:
     """Its first sentences of so many words, each once."""
     parts = (plain(part) for part in re.split(r"(?<=[.!?])\s+|\n", text))
-    return tuple(dict.fromkeys(part for part in parts if len(part.split()) >= words))[:most]
+    fit = (part for part in parts if len(part.split()) >= words and re.search(r"\w", part))
+    return tuple(dict.fromkeys(fit))[:most]
 
 
 def _drawn(
