@@ -285,4 +285,4 @@ def test_pairwise_shows_the_judges_spread_and_its_flips_apart(tmp_path: Path) ->
     assert calls == 12 * 2 * 2  # rows, orders, repeats
     assert "Pairwise (1-5)" in shown
     assert "two judgments of one row differ by" in shown
-    assert "rows the score hangs on the order" in shown
+    assert "judgments the score hangs on the order" in shown

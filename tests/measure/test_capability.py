@@ -73,7 +73,10 @@ def test_errors_are_found_only_where_there_is_one(metadata: dict[str, object]) -
 
 def test_marks_are_read_as_tables_hold_them() -> None:
     assert scores("Rome.", metadata={"answerable": "FALSE"})[0].value == 0.0
-    assert scores("Rome.", metadata={"answerable": "no"})[0].no_gold
+    assert scores("Rome.", metadata={"answerable": "no"})[0].value == 0.0
+    assert scores("Rome.", metadata={"answerable": 0})[0].value == 0.0
+    assert scores("Rome.", metadata={"answerable": ""})[0].no_gold
+    assert scores("Rome.", metadata={"answerable": "who knows"})[0].state == "errored"
 
 
 def test_an_empty_answer_neither_refuses_nor_finds_errors() -> None:

@@ -461,3 +461,14 @@ def test_rows_of_any_language_reach_the_judge_as_they_are() -> None:
         "passage 1": "Пруд",
         "answer": "١٧٩٠ — “oui”",
     }
+
+
+@pytest.mark.parametrize(("higher", "value"), [(True, 4.0), (False, 2.0)])
+def test_the_best_passage_is_best_by_the_rubrics_direction(higher: bool, value: float) -> None:
+    rubric = replace(FAITHFUL, name="tone", higher_is_better=higher)
+    long = "word " * 1500
+    row = replace(ROW, retrieved_contexts=(f"{long} one.", f"{long} two."))
+    setup = replace(SETUP, window=7000, per_passage=True)
+    says = Says(by=lambda request: verdict(4 if "one." in shown(request)["passage 1"] else 2))
+    found = run(judge(row, rubric, setup), says)
+    assert (found.state, found.value, len(says.seen)) == ("scored", value, 2)

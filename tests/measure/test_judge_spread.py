@@ -68,10 +68,28 @@ def test_flips_by_hand() -> None:
         return Score("Pairwise", "scored", (first + second) / 2, parts=parts)
 
     rate = flip_rate([pair(5, 3), pair(4, 4), pair(3, 4), Score("Pairwise", "skipped")])
-    assert (rate.rows, rate.flipped) == (3, 2)
+    assert (rate.rows, rate.judgments, rate.flipped) == (3, 3, 2)
     assert rate.rate == pytest.approx(2 / 3)
     assert rate.difference == 1.0
     assert rate.lean == pytest.approx(1 / 3)
+
+
+def test_flips_of_repeats_do_not_cancel_out() -> None:
+    def pair(first: float, second: float) -> Score:
+        parts = {FIRST_ORDER: first, SECOND_ORDER: second}
+        return Score("Pairwise", "scored", (first + second) / 2, parts=parts)
+
+    twice = of_repeats([pair(5, 3), pair(3, 5)])
+    assert twice.parts[FIRST_ORDER] == twice.parts[SECOND_ORDER] == 4
+    rate = flip_rate([twice, pair(4, 4)])
+    assert (rate.rows, rate.judgments, rate.flipped) == (2, 3, 2)
+    assert rate.rate == pytest.approx(2 / 3)
+    assert rate.difference == pytest.approx(4 / 3)
+    assert rate.lean == 0
+    invalid = Score("Pairwise", "judge_invalid", reason="no")
+    found = flip_rate([of_repeats([pair(5, 3), invalid, pair(4, 4)])])
+    assert (found.judgments, found.flipped) == (2, 1)
+    assert judge_spread([twice]).samples == 2  # orders are no repeats
 
 
 def test_a_row_needs_more_than_half_of_its_repeats() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from measure_fakes import Equal, Told, WordEmbed, run
 
 from ragwright.core import GoldSpan, MeasureError, Row
-from ragwright.flow import CompleteReply
+from ragwright.flow import CompleteReply, Runner
 from ragwright.measure import (
     Measure,
     MeasureSetup,
@@ -217,3 +218,43 @@ def test_a_search_that_found_nothing_scores_nothing_rather_than_not_at_all() -> 
     (measure,) = parse_measures("HitRate@1")
     assert next(score_rows([row], [measure]))[0].state == "not_applicable"
     assert next(score_rows([searched], [measure]))[0].value == 0.0
+
+
+@pytest.mark.parametrize("mark", [True, "true", "True ", 1, 1.0, "1", "yes", "YES"])
+def test_marks_are_read_as_tables_write_them(mark: object) -> None:
+    row = Row("r", "?", "I pass.", "Rome", metadata={"abstained": mark})  # type: ignore[dict-item]
+    ((score,),) = score_rows([row], parse_measures("ExactMatch"))
+    assert score.state == "abstained"
+
+
+@pytest.mark.parametrize("mark", [False, "false", 0, 0.0, "0", "no", "No", None, "", " "])
+def test_marks_that_say_no_or_nothing(mark: object) -> None:
+    row = Row("r", "?", "Rome", "Rome", metadata={"abstained": mark})  # type: ignore[dict-item]
+    ((score,),) = score_rows([row], parse_measures("ExactMatch"))
+    assert score.value == 1
+
+
+@pytest.mark.parametrize("mark", ["maybe", 2, -1, 0.5, math.nan, ("true",), "oui"])
+def test_a_mark_that_cannot_be_read_is_an_error_of_its_row(mark: object) -> None:
+    row = Row("r", "?", "Rome", "Rome", ("x",), metadata={"abstained": mark})  # type: ignore[dict-item]
+    fine = replace(row, metadata={})
+    marked, unmarked = score_rows([row, fine], parse_measures("ExactMatch, Recall@5"))
+    assert marked[0].state == "errored"
+    assert "`abstained`" in marked[0].reason
+    assert "neither true nor false" in marked[0].reason
+    assert unmarked[0].value == 1
+    with Runner({}) as runner:
+        measures = parse_measures("ExactMatch, Faithfulness, BERTScore")
+        scores = runner.run(score_row(row, measures, MeasureSetup(model="m", token_model="t")))
+    assert {score.state for score in scores} == {"errored"}
+
+
+def test_a_chunk_score_kept_with_rows_needs_no_embedder() -> None:
+    row = Row("r", "q", retrieved_contexts=("c",), metadata={"chunk_score": 0.625})
+    chunk_score = parse_measures("ChunkScore")
+    check_setup(chunk_score, MeasureSetup(), [FULL, row])
+    for rows in ((), (FULL,)):
+        with pytest.raises(MeasureError, match="embedder"):
+            check_setup(chunk_score, MeasureSetup(), rows)
+    with pytest.raises(MeasureError, match="embedder"):
+        check_setup(parse_measures("QADistance"), MeasureSetup(), [row])

@@ -159,3 +159,9 @@ def test_spans_have_no_grades_and_win_over_ids() -> None:
     assert spans.value == 1.0
     assert graded.state == "not_applicable"
     assert average.value == 0.0  # MAP knows documents alone
+
+
+def test_a_search_that_found_nothing_scores_nothing() -> None:
+    row = Row("r", "?", reference_spans=(GoldSpan("d", 0, 10, ""),), metadata={"retrieved": True})
+    ((*scores,),) = score_rows([row], parse_measures("SpanPrecision@5, SpanIoU@5, Recall@5"))
+    assert [(score.state, score.value) for score in scores] == [("scored", 0.0)] * 3

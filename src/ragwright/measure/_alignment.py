@@ -130,7 +130,7 @@ class MoverScorer(Reranker):
         self.scale = "MoverScore, -1 to 1"
 
     def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
-        """One score a passage; 0 where a text holds no tokens."""
+        """One score a passage; -1, the end of the scale, where a text holds no tokens."""
         reference = _own(self.tokens.vectors(query))
         return [mover_score(_own(self.tokens.vectors(text)), reference) for text in passages]
 
@@ -161,7 +161,7 @@ def mover_score(response: Matrix, reference: Matrix) -> float:
     The exact transport takes about 0.1 s for 200 tokens against 200, 1 s for 500 against 500.
     """
     if not len(response) or not len(reference):
-        return 0.0
+        return -1.0
     squared = np.maximum(2 - 2 * response @ reference.T, 0.0)
     return 1.0 - transport(np.sqrt(squared))
 

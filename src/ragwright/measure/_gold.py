@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core import Row
+from ..core import MeasureError, Row
 from ._definition import Definition
 
 GOLD = frozenset({"reference", "reference_contexts", "reference_ids", "reference_spans"})
@@ -21,12 +21,35 @@ class NoGold(str):
     __slots__ = ()
 
 
+_MARKS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
 def marked(row: Row, name: str) -> bool | None:
-    """What a row's metadata says of it, None where it does not; tables hold it as a word."""
+    """What a row's metadata says of it, None where it says nothing.
+
+    Tables hold it as a word or a number: true, yes, 1, false, no, 0.
+
+    Raises:
+        MeasureError: It is anything else. Read as "not said", a refusal would count as an answer.
+    """
     value = row.metadata.get(name)
-    if isinstance(value, str):
-        return {"true": True, "false": False}.get(value.strip().lower())
-    return value if isinstance(value, bool) else None
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        found = {1.0: True, 0.0: False}.get(float(value))
+    elif isinstance(value, str):
+        if not value.strip():
+            return None
+        found = _MARKS.get(value.strip().lower())
+    else:
+        found = None
+    if found is None:
+        raise MeasureError(
+            f"`{name}` is {value!r}, which is neither true nor false",
+            where=f"row {row.id!r}",
+            hint="write true or false (yes, no, 1 and 0 are read too), or leave it out",
+        )
+    return found
 
 
 def lacks_gold(row: Row, definition: Definition) -> bool:

@@ -131,7 +131,8 @@ def _told(verdicts: Sequence[Verdict], rubric: Rubric) -> tuple[float, str, dict
     scores = [float(verdict.score or 0) for verdict in verdicts]
     if len(verdicts) == 1:
         return scores[0], verdicts[0].reasoning, {}
-    value = fmean(scores) if rubric.over_passages == "mean" else max(scores)
+    best = max if rubric.higher_is_better else min
+    value = fmean(scores) if rubric.over_passages == "mean" else best(scores)
     lines = [f"judged passage by passage, the {rubric.over_passages} of {len(scores)} counts"]
     lines += [
         f"passage {number} ({verdict.score}): {verdict.reasoning}"

@@ -90,8 +90,11 @@ def score_rows(
     return (tuple(_computed(row, measure, chosen) for measure in measures) for row in rows)
 
 
-def check_setup(measures: Iterable[Measure], setup: MeasureSetup) -> None:
+def check_setup(measures: Iterable[Measure], setup: MeasureSetup, rows: Sequence[Row] = ()) -> None:
     """Say before a run what would leave a measure without a single score.
+
+    ``rows`` are those to be scored, as far as they are known: a measure whose values some of them
+    keep needs no model.
 
     Raises:
         MeasureError: A measure's model is not set.
@@ -101,7 +104,7 @@ def check_setup(measures: Iterable[Measure], setup: MeasureSetup) -> None:
     for measure in measures:
         definition = measure.definition
         lacking = _no_model(definition, setup)
-        if lacking:
+        if lacking and not any(_kept(row, measure) for row in rows):
             raise MeasureError(f"{measure}: {lacking}", hint="set it, or leave the measure out")
         check_rubric(measure, setup)
         if definition.extra:
@@ -119,14 +122,17 @@ def _unasked(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
     """The score of a measure that need not ask a model for this row, else None."""
     if measure.definition.model == "none":
         return _computed(row, measure, setup)
-    return _blocked(row, measure, setup)
+    try:
+        return _blocked(row, measure, setup)
+    except MeasureError as error:
+        return _errored(measure, error)
 
 
 def _computed(row: Row, measure: Measure, setup: MeasureSetup) -> Score:
-    blocked = _blocked(row, measure, setup)
-    if blocked is not None:
-        return blocked
     try:
+        blocked = _blocked(row, measure, setup)
+        if blocked is not None:
+            return blocked
         found = COMPUTED[measure.definition.kind](row, measure, setup)
     except Exception as error:
         return _errored(measure, error)
@@ -137,7 +143,11 @@ def _computed(row: Row, measure: Measure, setup: MeasureSetup) -> Score:
 
 
 def _blocked(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
-    """Why a row cannot be scored by a measure, None where it can."""
+    """Why a row cannot be scored by a measure, None where it can.
+
+    Raises:
+        MeasureError: What the row says of itself cannot be read.
+    """
     definition = measure.definition
     lacking = missing_fields(row, definition)
     if lacking:
@@ -151,9 +161,14 @@ def _blocked(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
     ):
         return Score(str(measure), "abstained", reason="the system gave no answer")
     no_model = _no_model(definition, setup)
-    if no_model and not (measure.name == "ChunkScore" and kept_chunk_score(row) is not None):
+    if no_model and not _kept(row, measure):
         return Score(str(measure), "not_applicable", reason=no_model)
     return empty_answer(row, measure)
+
+
+def _kept(row: Row, measure: Measure) -> bool:
+    """True where a row keeps the value of a measure that would have to ask a model for it."""
+    return measure.name == "ChunkScore" and kept_chunk_score(row) is not None
 
 
 def _no_model(definition: Definition, setup: MeasureSetup) -> str:

@@ -89,7 +89,9 @@ def _characters(name: str, retrieved: Sequence[GoldSpan], gold: Sequence[GoldSpa
         for other_start, other_end in theirs.get(document, ())
     )
     size, wanted = _size(ours), _size(theirs)
-    return common / size if name == "SpanPrecision" else common / (size + wanted - common)
+    if name == "SpanPrecision":
+        return common / size if size else 0.0  # a search that found nothing found nothing of it
+    return common / (size + wanted - common)
 
 
 def _union(spans: Iterable[GoldSpan]) -> dict[str, list[tuple[int, int]]]:

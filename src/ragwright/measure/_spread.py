@@ -50,13 +50,16 @@ class FlipRate:
 
     Attributes:
         rows: Rows judged in both orders.
-        flipped: Rows whose two orders have different scores.
-        rate: Their share.
+        judgments: Judgments in both orders: one a row, or as many as it has valid repeats.
+        flipped: Judgments whose two orders have different scores.
+        rate: Their share of the judgments. Not of rows: the mean of (5, 3) and (3, 5) is the same
+            in both orders, although the order has decided twice.
         difference: Mean absolute difference of the two orders.
         lean: Mean of first minus second order: which place the judge favours.
     """
 
     rows: int
+    judgments: int
     flipped: int
     rate: float | None = None
     difference: float | None = None
@@ -90,21 +93,31 @@ def judge_spread(scores: Iterable[Score]) -> JudgeSpread:
 
 def flip_rate(scores: Iterable[Score]) -> FlipRate:
     """How often the scores of a measure that is asked in both orders hang on the order."""
-    pairs = [
-        (score.parts[FIRST_ORDER], score.parts[SECOND_ORDER])
-        for score in scores
-        if score.state == "scored" and {FIRST_ORDER, SECOND_ORDER} <= set(score.parts)
-    ]
+    of_rows = [_orders(score.parts) for score in scores if score.state == "scored"]
+    pairs = [pair for row in of_rows for pair in row]
     flipped = sum(first != second for first, second in pairs)
     if not pairs:
-        return FlipRate(0, 0)
+        return FlipRate(0, 0, 0)
     return FlipRate(
-        rows=len(pairs),
+        rows=sum(bool(row) for row in of_rows),
+        judgments=len(pairs),
         flipped=flipped,
         rate=flipped / len(pairs),
         difference=fmean(abs(first - second) for first, second in pairs),
         lean=fmean(first - second for first, second in pairs),
     )
+
+
+def _orders(parts: Mapping[str, float]) -> list[tuple[float, float]]:
+    """Scores in both orders: of each repeat where those were kept, else of the one judgment."""
+    each = [
+        (parts[name], parts[SECOND_ORDER + name.removeprefix(FIRST_ORDER)])
+        for name in parts
+        if name.startswith(f"{FIRST_ORDER}, ")
+    ]
+    if not each and {FIRST_ORDER, SECOND_ORDER} <= set(parts):
+        each = [(parts[FIRST_ORDER], parts[SECOND_ORDER])]
+    return each
 
 
 def samples_of(score: Score) -> tuple[float, ...]:
@@ -129,12 +142,18 @@ def of_repeats(samples: Sequence[Score]) -> Score:
         lines.append(f"{len(valid)} of {len(samples)} repeats are valid")
     lines += [f"{SAMPLE}{at} ({score.value:g}): {score.detail}" for at, score in valid]
     parts = {f"{SAMPLE}{at}": float(score.value or 0) for at, score in valid}
+    orders = {
+        f"{order}, {SAMPLE}{at}": score.parts[order]
+        for at, score in valid
+        for order in (FIRST_ORDER, SECOND_ORDER)
+        if order in score.parts
+    }
     return Score(
         samples[0].measure,
         "scored",
         fmean(parts.values()),
         detail="\n".join(line[:_KEPT] for line in lines),
-        parts={**_common([score.parts for _, score in valid]), **parts},
+        parts={**_common([score.parts for _, score in valid]), **orders, **parts},
     )
 
 

@@ -130,9 +130,10 @@ def planned(
         system = System(target, bench.pair.key, options)
         return rows, wanted, ranking_work(system, rows, wanted)
     setup = judging(bench)
-    chosen = _chosen(measures, _as_answered(rows.rows), setup, options.top_k)
+    answered = _as_answered(rows.rows, near=bool(target.model))
+    chosen = _chosen(measures, answered, setup, options.top_k)
     wanted = chosen.measures
-    check_setup(wanted, setup)
+    check_setup(wanted, setup, answered)
     personas = {row.persona_name for row in rows.rows}
     system = System(target, bench.pair.key, options, answering_settings(bench, personas))
     rows = _with_shallow_ranks(_noted(rows, chosen), wanted, options.top_k)
@@ -141,8 +142,11 @@ def planned(
     return rows, wanted, replace(work, count=lru_cache(_COUNTED)(bench.tokenizer.count))
 
 
-def _as_answered(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Rows as they will be once they are answered, as far as measures are chosen by it."""
+def _as_answered(rows: Iterable[Row], *, near: bool) -> tuple[Row, ...]:
+    """Rows as they will be once they are answered, as far as measures are chosen by it.
+
+    Where the index has vectors (``near``), the similarity of their passages is kept with them.
+    """
     return tuple(
         replace(
             row,
@@ -150,6 +154,7 @@ def _as_answered(rows: Iterable[Row]) -> tuple[Row, ...]:
             retrieved_contexts=("a passage",),
             retrieved_context_ids=("a document",),
             retrieved_spans=(GoldSpan("a document", 0, 1, ""),),
+            metadata={**row.metadata, **({"chunk_score": 0.0} if near else {})},
         )
         for row in rows
     )
@@ -199,7 +204,7 @@ def _to_score(
     given = rows_to_score(bench, rows) if isinstance(rows, str) else rows
     setup = judging(bench)
     chosen = _chosen(measures, given.rows, setup)
-    check_setup(chosen.measures, setup)
+    check_setup(chosen.measures, setup, given.rows)
     work = scoring_work(given, chosen.measures, setup)
     return _noted(given, chosen), chosen.measures, work
 
@@ -297,7 +302,7 @@ def _given(
     given = read_rows(rows) if isinstance(rows, str | Path) else tuple(rows_of(rows))
     chosen = setup or MeasureSetup()
     taken = _chosen(measures, given, chosen)
-    check_setup(taken.measures, chosen)
+    check_setup(taken.measures, chosen, given)
     return given, chosen, taken
 
 

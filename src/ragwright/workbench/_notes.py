@@ -47,6 +47,6 @@ def _judge_notes(evaluation: Evaluation) -> Iterator[str]:
             )
         if flips.rate is not None:
             yield (
-                f"{summary.measure}: in {flips.flipped} of {flips.rows} rows the score hangs on "
-                f"the order ({flips.rate:.0%})"
+                f"{summary.measure}: in {flips.flipped} of {flips.judgments} judgments the score "
+                f"hangs on the order ({flips.rate:.0%})"
             )
