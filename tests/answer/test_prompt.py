@@ -174,3 +174,13 @@ def test_unknown_names_are_refused_with_the_nearest(options: PromptOptions) -> N
     with pytest.raises(PromptError) as caught:
         compose("Why?", ENGINEER, HITS, options)
     assert caught.value.hint
+
+
+def test_a_prompt_can_ask_for_errors_to_be_reported_by_a_cue_of_ones_own() -> None:
+    plain = compose("Why?", ENGINEER, HITS)
+    options = PromptOptions(replace={"only_context": "report_errors"}, error_cue="Careful, wrong.")
+    asking = compose("Why?", ENGINEER, HITS, options)
+    assert 'begin with the words "Careful, wrong."' in asking.text
+    assert "factual error" not in plain.text
+    changed = [a[0] for a, b in zip(plain.parts, asking.parts, strict=True) if a != b]
+    assert changed == ["only_context"]

@@ -9,7 +9,6 @@ import pytest
 from ragwright.core import Row, Score, TestsetError
 from ragwright.experiment import Curve, RowResult, capability_curves, evaluation_of
 from ragwright.measure import MeasureSetup, parse_measures
-from ragwright.report import curves_json, curves_table
 
 
 def row(suite: str, dose: float, base: str, response: str | None, **metadata: object) -> Row:
@@ -160,20 +159,3 @@ def test_an_own_suite_has_a_curve_too() -> None:
     [curve] = curves(row("typos", 1, "1", "Rollo"), row("typos", 2, "1", "Odo"))
     assert (curve.suite, curve.dose_name) == ("typos", "dose")
     assert [point.mean for point in curve.points] == [1, 0]
-
-
-def test_curves_as_text_and_as_json() -> None:
-    rows = [row("noise", dose, str(n), "Rollo") for dose in (0.0, 2 / 3) for n in range(5)]
-    rows += [row("closed_book", 0, str(n), "Rollo" if n == 0 else "?") for n in range(5)]
-    rows.append(row("sources", 2, "1", None))
-    found = curves(*rows)
-    text = curves_table(found, notes=["one note"])
-    assert "noise: accuracy (Contains) over share of irrelevant passages" in text
-    assert " 67%  1.0000  0.4782 .. 1.0000  5         0%       0.2000   +0.8000" in text
-    assert "from the first dose to the last: +0.0000" in text
-    assert "without a value: not_applicable 1" in text
-    assert text.endswith("note: one note")
-    assert max(map(len, text.splitlines())) <= 100
-    document = curves_json(found, run="r")
-    assert document["curves"][0]["points"][1]["above"] == pytest.approx(0.8)
-    assert document["run"] == "r"

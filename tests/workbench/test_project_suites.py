@@ -315,6 +315,42 @@ def test_a_suite_needs_no_index_and_failed_rows_are_counted(tmp_path: Path) -> N
     assert means(capability_curves(found)[0]) == [1]
 
 
+def test_what_a_suite_takes_is_known_before(tmp_path: Path) -> None:
+    with ScriptedServer(needs_the_gold) as server:
+        project = Project(tmp_path, f"{server.url}#planted")
+        with Workbench.open(project.folder) as bench:
+            bench.ingest()
+            suite = make_suite(bench, project.testset(bench))
+            how = Evaluating(answers=True)
+            calls = bench.forecast_evaluate(suite, "", how).calls
+            assert not server.requests
+            bench.evaluate(suite, "", how)
+            made = len(server.requests)
+            bench.evaluate(suite, "", how)
+    assert calls.low == calls.expected == calls.high == made
+    assert len(server.requests) == made  # asked again, nothing is paid again
+
+
+def test_french_answers_are_read_as_french(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    text = "Le filtre a été changé par l'équipe de Lyon, et elle le fera encore dans les deux ans. "
+    (docs / "a.txt").write_text(text * 3, "utf-8")
+    (docs / "b.txt").write_text("Les pneus sont vérifiés avec le niveau de l'huile, chaque mois.")
+    (tmp_path / "ragwright.yaml").write_text("sources: [docs/]\n")
+    with Workbench.open(tmp_path) as bench:
+        bench.ingest()
+        [document] = [d for d in bench.documents() if d.source.endswith("a.txt")]
+        at = document.text.index("l'équipe")
+        span = GoldSpan(document.id, at, at + len("l'équipe de Lyon"), "l'équipe de Lyon")
+        row = Row("1", "Qui a changé le filtre ?", reference=span.text, reference_spans=(span,))
+        made = make_suite(bench, Testset("t", (row,)), SuiteOptions(("rejection",)))
+    assert {one.metadata["language"] for one in made.rows} == {"fr"}
+    gold = gold_answer(made.rows[0])
+    assert gold is not None
+    assert gold.held("C'était une équipe de Lyon.") == (True,)
+
+
 def test_rows_that_failed_are_counted_at_their_dose(tmp_path: Path) -> None:
     def fails(request: ServerRequest) -> Reply | str:
         teams, passages, _ = asked(request)

@@ -11,6 +11,7 @@ import numpy as np
 from ..answer import corpus_ids
 from ..core import Filter, FilterError, GoldSpan, Hit, RetrieveError, Row, Span, text_hash
 from ..flow import Flow, lookup
+from ..models import detect_language
 from ..retrieve import ExpandOptions, RetrieveOptions, Target, retrieve
 from ._falsify import Kind, entities, falsify
 from ._gold_answers import GoldAnswer, LeakCheck, gold_answer
@@ -33,6 +34,7 @@ class Corpus:
         ids: Chunks that random distractors are drawn from.
         known: Dates, numbers, names, … that a true one can be replaced by.
         options: How many passages, which distractors, and the seed of what is drawn.
+        language: ISO code of documents that do not say theirs; empty where it is not clear.
     """
 
     target: Target
@@ -40,6 +42,7 @@ class Corpus:
     ids: Sequence[str]
     known: Mapping[Kind, Sequence[str]] = field(default_factory=dict)
     options: SuiteOptions = SuiteOptions()
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,9 @@ def open_corpus(
         texts += [
             hit.text for hit in (yield from lookup(target.snapshot, sample[at : at + 100])).hits
         ]
-    return Corpus(target, searching, ids, entities(texts), chosen)
+    spoken = detect_language(texts)
+    language = "" if spoken == "auto" else spoken
+    return Corpus(target, searching, ids, entities(texts), chosen, language)
 
 
 def corpus_evidence(row: Row, corpus: Corpus) -> Flow[Gathered]:
@@ -85,8 +90,7 @@ def corpus_evidence(row: Row, corpus: Corpus) -> Flow[Gathered]:
         return Gathered(reason=found)
     gold, more = found
     language = gold[0].metadata.get("language")
-    if isinstance(language, str):
-        answer = gold_answer(row, language) or answer
+    answer = gold_answer(row, language if isinstance(language, str) else corpus.language) or answer
     dropped: Counter[str] = Counter()
     relevant = tuple(map(_span, (*gold, *more)))
     try:

@@ -35,6 +35,7 @@ _JOINTS = {
     "it": "E inoltre:",
     "pt": "E também:",
     "nl": "En ook:",
+    "zh": "还有：",
 }
 _SENSIBLE = 0.5
 """Share of the questions that must be able to have a dose that was asked for."""
