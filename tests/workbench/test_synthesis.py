@@ -113,7 +113,7 @@ def test_a_model_writes_questions_whose_evidence_is_found(tmp_path: Path) -> Non
 
 def test_the_gold_is_written_for_every_persona(tmp_path: Path) -> None:
     def for_both(entry: dict[str, Any]) -> dict[str, Any]:
-        return {**entry, "answers": {"engineer": "In full: 9 h.", "marketing": "Quick."}}
+        return {**entry, "answers": {"engineer": "In full: so it is.", "marketing": "Quick."}}
 
     with ScriptedServer(author(for_both)) as server:
         how = Synthesizing(questions=4, per_chunk=2, personas=("engineer", "marketing"))
@@ -124,7 +124,7 @@ def test_the_gold_is_written_for_every_persona(tmp_path: Path) -> None:
     by_question: dict[str, set[str]] = {}
     for row in synthesis.rows:
         by_question.setdefault(row.user_input, set()).add(row.reference)
-    assert all(golds == {"In full: 9 h.", "Quick."} for golds in by_question.values())
+    assert all(golds == {"In full: so it is.", "Quick."} for golds in by_question.values())
     assert "an engineering team" in told
 
 
@@ -149,6 +149,16 @@ def test_what_does_not_hold_is_rejected_with_its_reason(
             made(folder, Synthesizing(questions=2, per_chunk=2))
     assert reason in caught.value.what
     assert all("<<evidence" not in request.prompt for request in server.requests)
+
+
+def test_a_number_that_only_a_reader_is_told_is_rejected(tmp_path: Path) -> None:
+    def invented(entry: dict[str, Any]) -> dict[str, Any]:
+        return {**entry, "answers": {"engineer": entry["answer"], "marketing": "Over 5,000!"}}
+
+    with ScriptedServer(author(invented)) as server:
+        how = Synthesizing(questions=2, per_chunk=2, personas=("engineer", "marketing"))
+        with pytest.raises(TestsetError, match="a number that its evidence has not"):
+            made(project(tmp_path, server), how)
 
 
 def test_a_question_that_its_evidence_does_not_answer_is_rejected(tmp_path: Path) -> None:
@@ -271,9 +281,10 @@ def test_a_budget_stops_it_and_it_is_taken_up_again(tmp_path: Path) -> None:
         prices = f"models: {{'{server.url}#writer': {{price_in: 1000, price_out: 1000}}}}\n"
         folder = project(tmp_path, server, prices)
         how = Synthesizing(questions=12, per_chunk=2, resume=True)
-        _, run = made(folder, how, Session(max_cost=8.0, jobs=1))
+        stopped, run = made(folder, how, Session(max_cost=8.0, jobs=1))
         assert isinstance(run.reason, BudgetStopped)
         assert run.skipped
+        assert "stopped before its end" in stopped.notes[0]
         before = len(server.requests)
         assert 0 < before < 18
         synthesis, resumed = made(folder, how)

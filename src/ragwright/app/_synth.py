@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..core import ConfigError
-from ..experiment import Synthesis, write_rows
+from ..experiment import Synthesis, read_rows, review_status, write_rows
 from ..flow import RunSummary
 from ..workbench import (
     Session,
@@ -67,6 +67,12 @@ class SynthFlags:
     seed: Seed = 0
     dry_run: DryRun = False
 
+    def may_replace(self, output: Path) -> bool:
+        """True where a testset that is there may be written again: never one under review."""
+        if self.force or self.dry_run:
+            return True
+        return self.resume and not any(map(review_status, read_rows(output)))
+
     def session(self) -> Session:
         """What the flags ask of the project."""
         return Session(
@@ -106,7 +112,7 @@ def command(
 ) -> int:
     """Make a testset from the indexed documents: by a model, offline, or from given rows."""
     console = Console(flags.quiet)
-    if output.exists() and not (flags.force or flags.dry_run or flags.resume):
+    if output.exists() and not flags.may_replace(output):
         raise ConfigError(
             "the testset is there already; nothing was changed",
             where=str(output),

@@ -85,7 +85,7 @@ def synthesis_of(
     made = Counter(" ".join(filter(None, (one.kind, one.level))) for one in chosen)
     told = list(notes)
     if len(chosen) < wanted:
-        told.append(f"{len(chosen)} of {wanted} questions: the documents gave no more")
+        told.append(f"{len(chosen)} of {wanted} questions: no more were found that hold")
     if chosen and len({one.span.document_id for one in chosen}) < _FEW_DOCUMENTS:
         told.append(
             f"fewer than {_FEW_DOCUMENTS} documents: the splits are runs of their text, and are "

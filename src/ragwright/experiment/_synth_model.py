@@ -6,6 +6,7 @@ quote alone does not answer is no question; nothing is repaired.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -170,6 +171,9 @@ def _checked(draft: _Draft, passage: Passage, source: TokenSource) -> Candidate:
         return candidate.rejected("not in the language of its source")
     if draft.level in _QUOTED_LEVELS and not supported(draft.answer, span.text, source):
         return candidate.rejected("the answer is not in its evidence")
+    told = re.findall(r"\d+", " ".join(candidate.answers.values()))
+    if any(number not in span.text for number in told):
+        return candidate.rejected("an answer for a reader has a number that its evidence has not")
     return candidate
 
 

@@ -106,7 +106,10 @@ def synthesize(bench: Bench, how: Synthesizing) -> tuple[Synthesis, RunSummary |
             made = spread(survey.chunks, reader.document, survey, _OFFLINE[kind], how.seed)
             lists.append(list(_until(made, how.questions + 10)))
     candidates = _distinct(bench, _in_turn(lists), survey)
-    synthesis = synthesis_of(candidates, how.questions, survey, reader.texts(candidates))
+    texts = reader.texts(candidates)
+    stopped = summary is not None and not summary.complete
+    notes = ("the run was stopped before its end: --resume goes on",) if stopped else ()
+    synthesis = synthesis_of(candidates, how.questions, survey, texts, notes)
     if not synthesis.rows and (summary is None or summary.reason is None):
         commonest = next(iter(synthesis.rejected), "no passage was long enough")
         raise TestsetError(
