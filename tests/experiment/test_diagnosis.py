@@ -116,7 +116,7 @@ def test_a_row_is_read_back_as_it_was_written() -> None:
     made = row("r1", 0.5, {"judge": 1.0}, "judge")
     place = GoldPlace("d", 3, 9, True, False, 2, None, None)
     whole = DiagnosedRow(
-        made.plain, "judge", (place,), True, made.oracles, (scored("Contains", 0.0),), False
+        made.plain, "judge", (place,), True, made.oracles, (scored("Contains", 0.0),), False, ("d",)
     )
     assert diagnosed_of(json.loads(json.dumps(diagnosed_body(whole)))) == whole
 

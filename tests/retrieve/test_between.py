@@ -114,3 +114,10 @@ def test_an_own_retriever_has_one_stage() -> None:
     options = RetrieveOptions(top_k=2, retriever=f"{__name__}:own")
     assert found(options, looking).document_ids == ("d0", "d1")
     assert [stage for stage, _ in looking.seen] == ["pooled", "ordered", "kept"]
+    full = (hit("own:0-9"), *(hit(key) for key in CHUNKS))
+
+    class Full(Between):
+        def pooled(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+            return full
+
+    assert found(options, Full()).document_ids == ("own", "d0")  # what is put in takes a place

@@ -240,6 +240,24 @@ def test_the_gold_that_no_chunk_holds_is_told_apart(folder: Path, model: Scripte
     assert "docs/gone.txt 0-9: in no chunk of the index" in text
 
 
+def test_a_document_that_only_an_oracle_read_can_be_forgotten(
+    folder: Path, model: ScriptedServer
+) -> None:
+    noise = "[{field: document_id, values: [docs/a-noise-01.txt]}]"
+    settings = f"retrieve: {{filters: {noise}}}\n{answering(model)}"
+    (folder / "ragwright.yaml").write_text(f"sources: [docs]\n{settings}")
+    given = load_testset(str(folder / "set.jsonl"))
+    with Workbench.open(folder) as bench:
+        found, run = run_diagnosis(bench, given, MEASURES, Diagnosing())
+        alder = found.rows[0]
+        others = set(alder.documents) - {"docs/station-00.txt", *alder.plain.ranking}
+        assert others  # with the filter lifted, other stations were shown as well
+        before = len(list(bench.runs.rows(run.run)))
+        assert bench.runs.forget(source=min(others)) > 0
+        assert "Alder" not in {row.id for row in bench.runs.rows(run.run)}
+        assert len(list(bench.runs.rows(run.run))) < before
+
+
 def test_documents_as_gold_do_as_well(folder: Path, model: ScriptedServer) -> None:
     lines = rows()
     for n, line in enumerate(lines):

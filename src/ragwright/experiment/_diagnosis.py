@@ -156,6 +156,7 @@ def diagnosed_body(row: DiagnosedRow) -> dict[str, Any]:
         "oracles": {stage: list(map(asdict, scores)) for stage, scores in row.oracles.items()},
         "closed_book": list(map(asdict, row.closed_book)),
         "known": row.known,
+        "documents": list(row.documents),
     }
 
 
@@ -172,6 +173,7 @@ def diagnosed_of(body: Mapping[str, Any]) -> DiagnosedRow:
         },
         tuple(Score(**score) for score in body["closed_book"]),
         body["known"],
+        tuple(body["documents"]),
     )
 
 

@@ -89,6 +89,7 @@ class DiagnosedRow:
         oracles: Stage -> scores with its oracle, in the order of the measures.
         closed_book: Scores of the answer without passages, where it was asked for; ``known``
             says whether that one is right.
+        documents: Every document that the plain answer, an oracle or a judge was shown.
     """
 
     plain: RowResult
@@ -98,6 +99,7 @@ class DiagnosedRow:
     oracles: Mapping[Stage, tuple[Score, ...]] = field(default_factory=dict)
     closed_book: tuple[Score, ...] = ()
     known: bool | None = None
+    documents: tuple[str, ...] = ()
 
 
 def pool_depth(options: RetrieveOptions) -> int:
@@ -125,6 +127,9 @@ def diagnosed_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
     names += ["closed_book"] if case.closed_book else []
     outcomes = yield from gather([_ORACLES[name](found) for name in names], settle=True)
     told = dict(zip(names, (settled(outcome) for outcome in outcomes), strict=True))
+    shown = [made, *(one.made for one in told.values() if one.made is not None)]
+    documents = [hit.document_id for answer in shown for hit in answer.hits]
+    documents += [piece.document_id for piece in pieces]
     closed = told.pop("closed_book", None)
     right = found.right(made)
     kept = Made(made.prompt, made.usage, notes=made.notes)
@@ -136,6 +141,7 @@ def diagnosed_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
         {stage: told[stage].scores for stage in case.stages},
         () if closed is None else closed.scores,
         None if closed is None or closed.made is None else found.right(closed.made),
+        tuple(dict.fromkeys(documents)),
     )
 
 

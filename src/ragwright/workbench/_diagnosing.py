@@ -106,7 +106,7 @@ def run_diagnosis(
         manifest=work.manifest,
         items=work.items,
         encode=diagnosed_body,
-        sources=_sources,
+        sources=lambda row: row.documents,
         resume=how.resume,
         retry_errors=how.retry_errors,
     )
@@ -200,11 +200,6 @@ def _stages(asked: tuple[Stage, ...], testset: Testset) -> tuple[Stage, ...]:
             hint="give rows a reference, or name stages of the search",
         )
     return stages
-
-
-def _sources(row: DiagnosedRow) -> list[str]:
-    """Documents whose text a stored row may hold."""
-    return list(dict.fromkeys((*row.plain.ranking, *(place.document_id for place in row.gold))))
 
 
 def _stored(runs: Runs, run: str) -> tuple[list[DiagnosedRow], list[str]]:

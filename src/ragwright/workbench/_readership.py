@@ -68,7 +68,7 @@ def run_readers(
     name = check_run_name(how.name)
     work = _work(bench, testset, measures, how)
     job = Job(
-        kind="diagnose",
+        kind="readers",
         manifest=work.manifest,
         items=work.items,
         encode=read_body,
