@@ -161,3 +161,22 @@ def test_a_rehearsal_writes_nothing_down(tmp_path: Path) -> None:
     log = Openings(tmp_path / "openings.jsonl", purpose="dry run", rehearsal=True)
     assert load_testset(written(tmp_path), split="confirm", openings=log).rows
     assert not log.path.exists()
+
+
+def test_marks_of_a_review_leave_the_rows_what_they_are_and_edits_are_counted(
+    tmp_path: Path,
+) -> None:
+    address = written(tmp_path)
+    path = tmp_path / "openings.jsonl"
+    before = load_testset(address, split="confirm", openings=Openings(path, "one", "ann"))
+    text = Path(address).read_text()
+    seen = text.replace('"user_input"', '"review": "accepted", "reviewed_by": "bob", "user_input"')
+    Path(address).write_text(seen)
+    again = load_testset(address, split="confirm", openings=Openings(path, "two", "ann"))
+    assert again.fingerprint == before.fingerprint
+    assert "opened once before, first on" in again.notes[-1]
+    Path(address).write_text(seen.replace("question", "Question"))
+    edited = load_testset(address, split="confirm", openings=Openings(path, "three", "ann"))
+    assert edited.fingerprint != before.fingerprint
+    assert "opened 2 times before, 2 of them in another version" in edited.notes[-1]
+    assert len(Openings.of(path, edited.fingerprint)) == 1

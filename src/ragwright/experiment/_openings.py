@@ -53,12 +53,20 @@ class Openings:
     rehearsal: bool = False
 
     def record(self, testset: str, fingerprint: str, rows: int) -> tuple[Opening, ...]:
-        """Write an opening down; returns the earlier ones of the same rows, oldest first.
+        """Write an opening down; returns the earlier ones of this testset, oldest first.
+
+        Those of the same rows (equal fingerprint) and, since a row that was edited makes another
+        fingerprint, those of a testset of the same file name.
 
         Raises:
             TestsetError: The log cannot be read or written; the rows must then not be given.
         """
-        earlier = self.of(self.path, fingerprint)
+        name = _file_name(testset)
+        earlier = tuple(
+            one
+            for one in self.of(self.path)
+            if one.fingerprint == fingerprint or _file_name(one.testset) == name
+        )
         if self.rehearsal:
             return earlier
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -97,14 +105,22 @@ class Openings:
         )
 
 
-def opening_note(earlier: tuple[Opening, ...], path: Path) -> str:
-    """What every report must say of the rows it rests on."""
+def opening_note(earlier: tuple[Opening, ...], fingerprint: str, path: Path) -> str:
+    """What every report must say of the rows it rests on.
+
+    Args:
+        earlier: Openings of the same rows, or of other versions of their testset, oldest first.
+        fingerprint: That of the rows.
+        path: The log.
+    """
     if not earlier:
         return f"the confirm split is opened for the first time (written to {path})"
     first, times = earlier[0], len(earlier)
+    others = sum(one.fingerprint != fingerprint for one in earlier)
     often = "once" if times == 1 else f"{times} times"
+    versions = f", {others} of them in another version of the rows" if others else ""
     return (
-        f"the confirm split was opened {often} before, first on {first.time[:10]} for "
+        f"the confirm split was opened {often} before{versions}, first on {first.time[:10]} for "
         f"{first.purpose!r} by {first.by}: what it says is worth less each time"
     )
 
@@ -126,6 +142,11 @@ def _opening(value: dict[str, Any], where: str) -> Opening:
             hint="this log is written by ragwright alone; take it back from version control",
         )
     return Opening(**{name: value[name] for name in names})
+
+
+def _file_name(testset: str) -> str:
+    """What stays the same where a project is moved; a split of a BEIR folder is its address."""
+    return testset if testset.startswith("beir:") else Path(testset).name
 
 
 def _ends_line(path: Path) -> bool:

@@ -18,6 +18,9 @@ from ._trec import Qrels, judgments, read_qrels
 _SHOWN = 5
 """Most ids that a note names."""
 
+_REVIEW = ("review", "reviewed_by", "reviewed_at")
+"""Metadata by which people mark rows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Testset:
@@ -41,7 +44,7 @@ class Testset:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the rows with all they hold, in their order."""
+        """Hash of the rows, the marks of a review left out; see :func:`rows_fingerprint`."""
         return rows_fingerprint(self.rows)
 
     def subset(self, size: int, seed: int = 0) -> Testset:
@@ -67,8 +70,15 @@ class Testset:
 
 
 def rows_fingerprint(rows: Sequence[Row]) -> str:
-    """Hash of rows with all they hold, in their order."""
-    return value_hash([asdict(row) for row in rows])
+    """Hash of rows with all they hold but the marks of a review, in their order.
+
+    That somebody looked at a row makes it no other row; that they edited it does.
+    """
+    plain = (
+        replace(row, metadata={k: v for k, v in row.metadata.items() if k not in _REVIEW})
+        for row in rows
+    )
+    return value_hash([asdict(row) for row in plain])
 
 
 def load_testset(
@@ -127,7 +137,7 @@ def load_testset(
     opened = rows_fingerprint(confirm)
     given = sum(placed[row.id] == "confirm" for row in testset.rows)
     earlier = openings.record(address, opened, given)
-    note = opening_note(earlier, openings.path)
+    note = opening_note(earlier, opened, openings.path)
     return replace(testset, notes=(*testset.notes, note), opened=opened)
 
 
