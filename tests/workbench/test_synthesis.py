@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -291,6 +294,26 @@ def test_a_budget_stops_it_and_it_is_taken_up_again(tmp_path: Path) -> None:
         assert resumed.resumed
         assert len(synthesis.rows) == 12
         assert len(server.requests) == 18  # six chunks, twelve questions: nothing asked twice
+
+
+def test_a_kill_loses_no_paid_reply(tmp_path: Path) -> None:
+    write = author()
+    with ScriptedServer(lambda request: Reply(str(write(request)), delay=0.1)) as server:
+        folder = project(tmp_path, server)
+        words = ["synth", "-o", "out.jsonl", "-n", "12", "--per-chunk", "2", "-j", "1", "--quiet"]
+        program = "from ragwright.app import main; main()"
+        started = subprocess.Popen([sys.executable, "-c", program, *words], cwd=folder)
+        while len(server.requests) < 6 and started.poll() is None:
+            time.sleep(0.02)
+        started.kill()
+        started.wait()
+        before = len(server.requests)
+        assert 6 <= before < 18
+        assert not (folder / "out.jsonl").exists()
+        synthesis, run = made(folder, Synthesizing(questions=12, per_chunk=2, resume=True))
+        assert run.resumed
+        assert len(synthesis.rows) == 12
+        assert len(server.requests) <= 18 + 1  # the call that was in flight
 
 
 def test_unknown_kinds_levels_and_personas_are_named(tmp_path: Path) -> None:
