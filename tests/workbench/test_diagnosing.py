@@ -206,6 +206,13 @@ def test_a_context_that_is_too_small_is_named(folder: Path, model: ScriptedServe
     assert found.of("retrieve", "Recall@5").recovered.difference == 0.0
 
 
+def test_a_search_that_keeps_too_few_tokens_is_named(folder: Path, model: ScriptedServer) -> None:
+    settings = f"retrieve: {{context_tokens: 5}}\n{answering(model)}"
+    found = diagnosed(folder, settings, "Recall@100,Contains", testset="pairs")
+    assert found.stage == "truncate"
+    assert found.of("truncate", "Recall@100").proven
+
+
 def test_a_generator_that_ignores_its_passages_is_named(folder: Path) -> None:
     with ScriptedServer("Trains are nice [1].") as dreamer, ScriptedServer(judges) as judge:
         settings = f"{answering(dreamer)}judge: {{model: '{judge.url}#judge'}}\n"

@@ -6,14 +6,23 @@ measures are tested together (Holm 1979).
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from statistics import median
 from typing import Any
 
 from ..core import MetaValue, Score
-from ..measure import Comparison, Comparisons, Measure, Summary, aggregate, compare_rows
+from ..measure import (
+    Comparison,
+    Comparisons,
+    Measure,
+    MeasureScale,
+    Summary,
+    aggregate,
+    compare_rows,
+)
 from ._gold_places import GoldPlace
 from ._oracles import (
     FRONT,
@@ -206,8 +215,9 @@ def _points(
             table[row.plain.row_id] = scores
     if not keys or not rows:
         return ()
-    recovered = compare_rows(plain, whole, seed=seed)
-    own_points = compare_rows(plain, first, seed=seed)
+    scales = {f"{stage} {measures[at]}": grown(measures[at]) for stage, at in keys}
+    recovered = compare_rows(plain, whole, seed=seed, scales=scales)
+    own_points = compare_rows(plain, first, seed=seed, scales=scales)
     found = []
     for stage, at in keys:
         measure, name = measures[at], f"{stage} {measures[at]}"
@@ -220,13 +230,31 @@ def _points(
                 stage,
                 str(measure),
                 mean if mean is None or upward else -mean,
-                replace(recovered[name], measure=str(measure)),
-                replace(own_points[name], measure=str(measure)),
+                named(recovered[name], str(measure)),
+                named(own_points[name], str(measure)),
                 credited[stage, at],
                 wide,
             )
         )
     return tuple(found)
+
+
+def grown(measure: Measure) -> MeasureScale | None:
+    """The scale of values that grow where things get better: turned round where less is."""
+    scale = measure.known_scale
+    if scale is None or scale.higher_is_better:
+        return scale
+    return MeasureScale(-math.inf if scale.high is None else -scale.high, -scale.low)
+
+
+def named(comparison: Comparison, measure: str) -> Comparison:
+    """A comparison under a measure's name; a bound without an end is none."""
+    endless: dict[str, Any] = {
+        field.name: None
+        for field in fields(comparison)
+        if isinstance(value := getattr(comparison, field.name), float) and math.isinf(value)
+    }
+    return replace(comparison, measure=measure, scale=None, **endless)
 
 
 def _goes(stage: Stage, measure: Measure) -> bool:

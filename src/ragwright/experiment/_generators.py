@@ -17,6 +17,7 @@ from ..flow import Flow
 from ..measure import (
     Comparison,
     Measure,
+    MeasureScale,
     MeasureSetup,
     Summary,
     aggregate,
@@ -26,6 +27,7 @@ from ..measure import (
 )
 from ..retrieve import Target
 from ._asked import answered_by
+from ._diagnosis import grown, named
 from ._facts import facts_kept, facts_of
 from ._results import Made, RowResult, result_body, result_of
 
@@ -202,6 +204,7 @@ def readers_of(rows: Sequence[ReadRow], measures: Sequence[Measure], *, seed: in
             for persona in personas
             for a, b in combinations(generators, 2)
         ],
+        grown(first),
         seed,
     )
     facts = _pairs(
@@ -210,6 +213,7 @@ def readers_of(rows: Sequence[ReadRow], measures: Sequence[Measure], *, seed: in
             for generator in generators
             for a, b in combinations(personas, 2)
         ],
+        MeasureScale(0, 1),
         seed,
     )
     silent = sum(r.result.row is not None and _abstained(r.result.row) for r in rows)
@@ -278,25 +282,26 @@ def _facts(at: Mapping[tuple[str, str, str], ReadRow], persona: str, generator: 
     }
 
 
-def _pairs(sides: Sequence[tuple[str, str, str, _Side, _Side]], seed: int) -> tuple[PairOf, ...]:
+def _pairs(
+    sides: Sequence[tuple[str, str, str, _Side, _Side]], scale: MeasureScale | None, seed: int
+) -> tuple[PairOf, ...]:
     """Compare every pair; all pairs are one family of tests."""
     tables: tuple[dict[str, list[Score]], dict[str, list[Score]]] = ({}, {})
-    named = []
+    made = []
     for place, (within, a, b, *both) in enumerate(sides):
         shared = both[0].keys() & both[1].keys()
         if not shared:
             continue
-        named.append((within, a, b, str(place), next(iter(both[0].values())).measure))
+        made.append((within, a, b, str(place), next(iter(both[0].values())).measure))
         for question in sorted(shared):
             for table, side in zip(tables, both, strict=True):
                 score = replace(side[question], measure=str(place))
                 table.setdefault(question, []).append(score)
-    if not named:
+    if not made:
         return ()
-    found = compare_rows(*tables, seed=seed)
+    found = compare_rows(*tables, seed=seed, scales={key: scale for *_, key, _ in made})
     return tuple(
-        PairOf(within, a, b, replace(found[key], measure=measure))
-        for within, a, b, key, measure in named
+        PairOf(within, a, b, named(found[key], measure)) for within, a, b, key, measure in made
     )
 
 

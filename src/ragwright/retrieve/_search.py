@@ -45,6 +45,7 @@ def retrieve(
     if options.retriever:
         found = yield from _own(query, target, options)
         hits = through.ordered(through.pooled(found.hits))
+        hits = hits if between is None else hits[: max(len(found.hits), options.top_k)]
         hits = _fitting(hits, target, options.context_tokens)
         return (
             found
