@@ -7,7 +7,15 @@ import pytest
 from measure_fakes import Equal, WordEmbed, run, word_vector
 
 from ragwright.core import MeasureError, Row
-from ragwright.measure import MeasureSetup, aggregate, parse_measures, qa_distances, score_row
+from ragwright.measure import (
+    MeasureSetup,
+    _embedded,
+    aggregate,
+    parse_measure,
+    parse_measures,
+    qa_distances,
+    score_row,
+)
 
 SETUP = MeasureSetup(embedder="e", token_model="folder")
 PAIRS = [
@@ -93,3 +101,31 @@ def test_a_vector_without_direction_is_an_error_not_a_number() -> None:
     (score,) = run(score_row(row, parse_measures("QADistance"), SETUP), WordEmbed())
     assert score.state == "errored"
     assert "length 0" in score.reason
+
+
+def test_many_rows_have_cheap_baselines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks in blocks are those of the whole table; no list of other passages is made a row."""
+    monkeypatch.setattr(_embedded, "_BATCH", 7)
+    words = [f"{chr(97 + n % 26)}{n}" for n in range(50)]
+    rows = [
+        Row(str(n), f"{w} pump", response=f"{w} valve", retrieved_contexts=(w, words[n - 1]))
+        for n, w in enumerate(words)
+    ]
+    found = run(qa_distances(rows, SETUP), WordEmbed())
+    whole = np.array([[distance(r.user_input, o.said) for o in rows] for r in rows]).round(6)
+    assert found.ranks == tuple(1 + (whole < whole.diagonal()[:, None] - 2e-6).sum(axis=1))
+    chosen = _embedded._other_chunks(rows, np.random.default_rng(0))
+    assert len(set(chosen)) > 20
+    assert all(t not in row.retrieved_contexts for t, row in zip(chosen, rows, strict=True))
+    monkeypatch.setattr(_embedded, "_MOST", 20)
+    fewer = run(qa_distances(rows, SETUP), WordEmbed())
+    assert len(fewer.row_ids) == 20
+    assert list(fewer.row_ids) == sorted(fewer.row_ids, key=int)
+    assert [s.measure for s in fewer.baselines()][-1] == "rank of the own answer of 20"
+    assert fewer.baselines()[0].scale == parse_measure("QADistance").known_scale
+
+
+def test_a_passage_that_is_hard_to_draw_is_found() -> None:
+    texts = [f"t{n}" for n in range(400)]
+    draw = np.random.default_rng(0)
+    assert _embedded._drawn(texts, frozenset(texts[1:]), draw) == "t0"

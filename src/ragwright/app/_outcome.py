@@ -53,13 +53,20 @@ def show_evaluation(
     elif as_json or name.endswith(".json"):
         console.json(_document(evaluation, run, sliced))
     else:
-        blocks = [summary_table(evaluation.summaries, notes=evaluation.notes, run=run)]
+        shown = (*evaluation.summaries, *evaluation.baselines)
+        blocks = [summary_table(shown, notes=evaluation.notes, run=run)]
         blocks += [slice_table(parts, field) for field, parts in sliced.items()]
         console.result("\n\n".join(blocks))
 
 
 def _document(evaluation: Evaluation, run: str, sliced: Sliced) -> dict[str, Any]:
-    return summary_json(evaluation.summaries, run=run, notes=evaluation.notes, slices=sliced)
+    return summary_json(
+        evaluation.summaries,
+        run=run,
+        notes=evaluation.notes,
+        slices=sliced,
+        baselines=evaluation.baselines,
+    )
 
 
 def _sliced(

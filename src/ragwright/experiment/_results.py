@@ -52,6 +52,7 @@ class Evaluation:
     """Results of every row in testset order, and their summary per measure.
 
     ``manifest`` is what its run pinned: testset, measures, settings; empty where it is not known.
+    ``baselines`` are summaries of what means nothing, to be read beside a measure.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Evaluation:
     results: tuple[RowResult, ...]
     notes: tuple[str, ...] = ()
     manifest: Mapping[str, Any] = field(default_factory=dict)
+    baselines: tuple[Summary, ...] = ()
 
     def __getitem__(self, measure: str) -> Summary:
         """The summary of a measure by its text."""

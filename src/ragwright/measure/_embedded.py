@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -11,12 +11,16 @@ from numpy.typing import NDArray
 
 from ..core import MeasureError, Row, Score
 from ..flow import Flow, embed, gather, rerank
-from ._measure import Measure
+from ._measure import Measure, parse_measure
 from ._setup import MeasureSetup
+from ._statistics import Summary, aggregate
 from ._text import references_of
 
 Matrix: TypeAlias = NDArray[np.float64]
 _BATCH = 256
+_TRIES = 64
+_MOST = 1000
+"""Rows that null baselines are made of: more would cost as much again and say no more."""
 
 
 def kept_chunk_score(row: Row) -> float | None:
@@ -81,7 +85,7 @@ class QADistances:
             "QADistance, answers shuffled": self.shuffled,
             "QADistance, question echoed": self.echoed,
             "QADistance, random chunk": self.chunk,
-            "rank of the own answer": self.ranks,
+            f"rank of the own answer of {len(self.ranks)}": self.ranks,
         }
         return {
             name: tuple(Score(name, "scored", float(value)) for value in values)
@@ -89,12 +93,22 @@ class QADistances:
             if values
         }
 
+    def baselines(self, seed: int = 0) -> tuple[Summary, ...]:
+        """What :meth:`scores` come to, without ``QADistance`` itself, to be read beside it."""
+        scale = parse_measure("QADistance").known_scale
+        return tuple(
+            replace(aggregate(scores, seed), scale=None if name.startswith("rank") else scale)
+            for name, scores in self.scores().items()
+            if name != "QADistance"
+        )
+
 
 def qa_distances(rows: Sequence[Row], setup: MeasureSetup, seed: int = 0) -> Flow[QADistances]:
     """Distances of questions to their answers with the null baselines beside them (SPEC C3, C5).
 
     Args:
-        rows: Those without a question or a response are left out.
+        rows: Those without a question or a response are left out; of more than 1,000, so many
+            are drawn.
         setup: ``embedder`` makes all vectors.
         seed: Decides which answers and chunks stand in for the own ones.
 
@@ -110,26 +124,38 @@ def qa_distances(rows: Sequence[Row], setup: MeasureSetup, seed: int = 0) -> Flo
             hint="score single rows by the measure QADistance",
         )
     draw = np.random.default_rng(seed)
+    if len(used) > _MOST:
+        used = [used[at] for at in np.sort(draw.choice(len(used), _MOST, replace=False))]
     questions = [row.user_input for row in used]
     asked = yield from _vectors(setup.embedder, questions, "query")
     echoed = yield from _vectors(setup.embedder, questions, "passage")
     given = yield from _vectors(setup.embedder, [row.said for row in used], "passage")
     chunks = _other_chunks(used, draw)
     chosen = yield from _vectors(setup.embedder, chunks, "passage")
-    every = np.round(1 - asked @ given.T, 6)
-    own = np.diagonal(every)
+    ranks = _ranks(asked, given)
+    other = given[_others(len(used), draw)]
     return QADistances(
         row_ids=tuple(row.id for row in used),
-        own=tuple(own.tolist()),
-        shuffled=tuple(every[np.arange(len(used)), _others(len(used), draw)].tolist()),
+        own=_distances(asked, given),
+        shuffled=_distances(asked, other),
         echoed=_distances(asked, echoed),
         chunk=_distances(asked, chosen) if chunks else (),
-        ranks=tuple((1 + (every < own[:, None]).sum(axis=1)).tolist()),
+        ranks=ranks,
     )
 
 
 def _distances(one: Matrix, two: Matrix) -> tuple[float, ...]:
     return tuple(np.round(1 - (one * two).sum(axis=1), 6).tolist())
+
+
+def _ranks(asked: Matrix, given: Matrix) -> tuple[int, ...]:
+    """Rank of each row's own response among all, a block of rows in memory at a time."""
+    found: list[int] = []
+    for at in range(0, len(asked), _BATCH):
+        near = np.round(1 - asked[at : at + _BATCH] @ given.T, 6)
+        own = near[np.arange(len(near)), np.arange(at, at + len(near))]
+        found += (1 + (near < own[:, None]).sum(axis=1)).tolist()
+    return tuple(found)
 
 
 def _others(count: int, draw: np.random.Generator) -> list[int]:
@@ -146,11 +172,21 @@ def _other_chunks(rows: Sequence[Row], draw: np.random.Generator) -> list[str]:
     pool = list(dict.fromkeys(text for row in rows for text in row.retrieved_contexts))
     found = []
     for row in rows:
-        others = [text for text in pool if text not in row.retrieved_contexts]
-        if not others:
+        own = frozenset(row.retrieved_contexts)
+        if len(own) == len(pool):
             return []
-        found.append(others[int(draw.integers(len(others)))])
+        found.append(_drawn(pool, own, draw))
     return found
+
+
+def _drawn(pool: Sequence[str], own: Collection[str], draw: np.random.Generator) -> str:
+    """A text of the pool that is none of the own ones, by trying: few of many are own."""
+    for _ in range(_TRIES):
+        text = pool[int(draw.integers(len(pool)))]
+        if text not in own:
+            return text
+    others = [text for text in pool if text not in own]
+    return others[int(draw.integers(len(others)))]
 
 
 def _vectors(model: str, texts: Sequence[str], role: str) -> Flow[Matrix]:

@@ -32,10 +32,12 @@ def summary_json(
     run: str = "",
     notes: Iterable[str] = (),
     slices: Mapping[str, Mapping[str, Iterable[Summary]]] | None = None,
+    baselines: Iterable[Summary] = (),
 ) -> dict[str, Any]:
     """The document of ``eval --json``: ``{"measures": {name: {"mean", …}}, "run", "notes"}``.
 
-    ``slices`` (field -> value -> summaries) adds ``"slices"`` of the same shape.
+    ``slices`` (field -> value -> summaries) adds ``"slices"`` of the same shape, ``baselines`` the
+    key ``"baselines"`` of the shape of ``"measures"``.
     """
     found: dict[str, Any] = {
         "measures": _by_measure(summaries),
@@ -47,6 +49,8 @@ def summary_json(
             by: {value: _by_measure(part) for value, part in values.items()}
             for by, values in slices.items()
         }
+    if null := _by_measure(baselines):
+        found["baselines"] = null
     return found
 
 
@@ -96,11 +100,15 @@ def summary_csv(summaries: Iterable[Summary]) -> str:
 
 
 def rows_csv(rows: Iterable[ScoredRow]) -> str:
-    """One line a row and measure: row, measure, state, value, reason, and a judge's own words."""
+    """One line a row and measure: row, measure, state, value, reason, a judge's own words.
+
+    ``no_gold`` is 1 where the row does not say what the measure has to know, else 0.
+    """
+    names = ("measure", "state", "value", "reason", "detail")
     return _csv(
-        ["row", "measure", "state", "value", "reason", "detail"],
+        ["row", *names, "no_gold"],
         (
-            [row.row_id, score.measure, score.state, score.value, score.reason, score.detail]
+            [row.row_id, *(getattr(score, name) for name in names), int(score.no_gold)]
             for row in rows
             for score in row.scores
         ),

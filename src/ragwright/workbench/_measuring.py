@@ -33,6 +33,7 @@ from ..measure import (
 )
 from ..models import EmbedOptions, Models, Tokenizer, model_handlers
 from ..retrieve import Target
+from ._baselines import with_baselines
 from ._gold import project_testset, with_current_gold
 from ._notes import with_notes
 from ._project import ProjectFolder
@@ -105,7 +106,12 @@ def evaluate_project(
     """Run a testset through a project and score it; see ``Workbench.evaluate``."""
     rows, wanted, work = planned(bench, testset, measures, how)
     evaluation, summary = run_work(bench.runner, bench.runs, work, rows, wanted, how)
-    return with_notes(evaluation), summary
+    return _whole(bench, evaluation, how), summary
+
+
+def _whole(bench: Bench, evaluation: Evaluation, how: Evaluating) -> Evaluation:
+    """An evaluation with what should be read beside its numbers."""
+    return with_notes(with_baselines(evaluation, bench.runner, judging(bench), how.seed))
 
 
 def forecast_project(
@@ -187,7 +193,7 @@ def score_stored(
     """Score rows of a file, or of a stored run; see ``Workbench.score``."""
     given, wanted, work = _to_score(bench, rows, measures)
     evaluation, summary = run_work(bench.runner, bench.runs, work, given, wanted, how)
-    return with_notes(evaluation), summary
+    return _whole(bench, evaluation, how), summary
 
 
 def forecast_stored(
@@ -271,7 +277,8 @@ def evaluate(
     with Runner(model_handlers(known), RunnerOptions(seed=seed)) as runner:
         results = runner.map(answer_flows(given, taken.measures, chosen))
         found = evaluation_of(results, taken.measures, name=name, seed=seed)
-    return with_notes(replace(found, notes=(taken.note,) if taken.note else ()))
+        found = with_baselines(found, runner, chosen, seed)
+    return with_notes(replace(found, notes=(*([taken.note] if taken.note else []), *found.notes)))
 
 
 def forecast_rows(
