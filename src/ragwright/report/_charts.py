@@ -44,7 +44,11 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """Colours of a chart by name, and the grounds they stand on."""
+    """Colours of a chart by name, and the grounds they stand on.
+
+    On cells of a heat map, ``low_text`` gives way to ``high_text`` above the shade ``cross`` (of
+    a diverging one ``wide``): there both have the same contrast.
+    """
 
     ink: str
     quiet: str
@@ -57,6 +61,8 @@ class Theme:
     diverging: tuple[str, str, str]
     low_text: str
     high_text: str
+    cross: float
+    wide: float
 
     def config(self) -> Spec:
         """Vega-Lite config."""
@@ -97,6 +103,8 @@ class Theme:
             "@diverging": list(self.diverging),
             "@lowText": self.low_text,
             "@highText": self.high_text,
+            "@cross": self.cross,
+            "@wide": self.wide,
         }
 
 
@@ -109,9 +117,11 @@ LIGHT = Theme(
     "#1c7245",
     "#b3261e",
     ("#e6eef7", "#174a85"),
-    ("#b4560f", "#f2f2ef", "#1f5fa8"),
-    "#1d2329",
+    ("#9c4a0b", "#f2f2ef", "#1f5fa8"),
+    "#000000",
     "#ffffff",
+    0.72,
+    0.84,
 )
 DARK = Theme(
     "#e4e7ea",
@@ -123,8 +133,10 @@ DARK = Theme(
     "#f08a80",
     ("#1e2a37", "#8fc1f5"),
     ("#e8a05c", "#262b30", "#79b0ee"),
-    "#e4e7ea",
-    "#10151a",
+    "#ffffff",
+    "#000000",
+    0.52,
+    0.575,
 )
 """Light and dark: every text on every ground has a contrast of 4.5 to 1 or more."""
 
@@ -165,7 +177,7 @@ def dots(
         mean: Spec = {"type": "line", "color": "@second", "point": {"color": "@second"}}
     else:
         across["sort"] = None
-        mean = {"type": "tick", "color": "@second", "thickness": 2.5, "bandSize": 34}
+        mean = {"type": "tick", "color": "@second", "thickness": 2.5, "size": 44}
     up = {"field": "y", "type": "quantitative", "title": y, "scale": {"zero": False}}
     return {
         **_frame(240),
@@ -212,13 +224,13 @@ def heat(
     across = list(dict.fromkeys(str(cell["x"]) for cell in cells))
     down = list(dict.fromkeys(str(cell["y"]) for cell in cells))
     scale: Spec = (
-        {"domain": [-1, 0, 1], "range": "@diverging"}
+        {"domain": [-1, 0, 1], "range": "@diverging", "interpolate": "rgb"}
         if diverging
-        else {"domain": [0, 1], "range": "@ramp"}
+        else {"domain": [0, 1], "range": "@ramp", "interpolate": "rgb"}
     )
-    strong = "abs(datum.shade) > 0.55" if diverging else "datum.shade > 0.5"
+    strong = "abs(datum.shade) > cross" if diverging else "datum.shade > cross"
     long = max((len(text) for text in across), default=0)
-    many = len(across) > 6 or long * len(across) > 60
+    many = len(across) > 8 or long * len(across) > 75
     axes = {
         "x": {
             "field": "x",
@@ -248,8 +260,10 @@ def heat(
         ]
     }
     return {
-        **_frame(height or max(90, 34 * len(down))),
+        **_frame(height or max(44, 34 * len(down))),
+        "usermeta": {"narrow": long * len(across) > 36},
         "data": {"values": list(cells)},
+        "params": [{"name": "cross", "value": "@wide" if diverging else "@cross"}],
         "encoding": axes,
         "layer": [
             {

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from ._charts import Chart, bars, curve, intervals
 from ._curves import DoseCurve
 from ._diagnosis import LOST, DiagnosisLike
+from ._relations import between
 from ._subject import Effect, Subject
-from ._text import interval, number
+from ._text import number
 
 
 def finding_charts(subject: Subject) -> Iterator[Chart]:
@@ -28,7 +29,7 @@ def _effects(measure: str, effects: Sequence[Effect]) -> Chart:
     several = len(personas) > 1
     for one in effects:
         tokens = "" if one.tokens is None else f"{one.tokens:g}"
-        told = interval(one.low, one.high)
+        told = between(one.low, one.high)
         verdict = "safe to delete" if one.safe else one.verdict
         named = one.persona or "all personas"
         rows.append((one.part, named, _signed(one.difference), told, str(one.n), tokens, verdict))
@@ -60,7 +61,7 @@ def _curve(at: int, one: DoseCurve) -> Chart:
     control = False
     for point in one.points:
         dose = f"{point.dose:.0%}" if share else f"{point.dose:g}"
-        told = interval(point.low, point.high)
+        told = between(point.low, point.high)
         rows.append(
             (
                 dose,
@@ -89,7 +90,7 @@ def _curve(at: int, one: DoseCurve) -> Chart:
     known = ", questions known without passages" if one.among == "known" else ""
     change = ""
     if one.change is not None:
-        sure = interval(one.change_low, one.change_high)
+        sure = between(one.change_low, one.change_high)
         change = f" From the first dose to the last: {one.change:+.4f} ({sure})."
     closed = " The dashed line is the same question without any passage." if control else ""
     return Chart(
@@ -122,7 +123,7 @@ def _diagnosis(found: DiagnosisLike) -> Iterator[Chart]:
             if one.measure != measure:
                 continue
             whole = one.recovered
-            told = interval(whole.low, whole.high)
+            told = between(whole.low, whole.high)
             rows.append(
                 (
                     one.stage,

@@ -17,7 +17,10 @@ _BROKEN = frozenset({"judge_invalid", "errored"})
 
 
 def gate_junit(outcome: GateOutcome, *, name: str = "ragwright gate") -> str:
-    """One test case a rule: ``failure`` where it failed, ``error`` where it is untrusted."""
+    """One test case a rule: ``failure`` where it failed, ``error`` where it is untrusted.
+
+    The reason is the message; below it stands what to do, where that is known.
+    """
     suite = ElementTree.Element("testsuite", name=_clean(name))
     for check in outcome.checks:
         case = ElementTree.SubElement(
@@ -25,7 +28,11 @@ def gate_junit(outcome: GateOutcome, *, name: str = "ragwright gate") -> str:
         )
         if check.state != "passed":
             kind = "failure" if check.state == "failed" else "error"
-            ElementTree.SubElement(case, kind, message=_clean(check.reason), type=check.state)
+            said = ElementTree.SubElement(
+                case, kind, message=_clean(check.reason), type=check.state
+            )
+            if check.hint:
+                said.text = f"to do: {_clean(check.hint)}"
     return _document(suite)
 
 

@@ -8,9 +8,9 @@ from ..measure import Summary
 from ._charts import Chart
 from ._elements import Html, Inside, joined, table, tag
 from ._headline import Headline, values_of
-from ._relations import value_text
+from ._relations import between, value_text
 from ._subject import FACT_NAMES, Board, Entry, Subject
-from ._text import interval, number, with_scale
+from ._text import number, with_scale
 from ._views import sensitivity
 
 _SHOWN = 25
@@ -42,7 +42,7 @@ def head_section(subject: Subject, verdict: Headline) -> Html:
             tag("span", _MARKS[verdict.state], class_="mark", aria_hidden="true"),
             " ",
             verdict.text,
-            class_=f"verdict {verdict.state}",
+            class_=f"verdict {'unproven' if verdict.state == 'open' else verdict.state}",
             dir="auto",
         ),
         [tag("p", sentence, class_="said", dir="auto") for sentence in verdict.said],
@@ -65,11 +65,11 @@ def _confirmed(subject: Subject) -> Html | None:
             p = one.p if side is one.confirmed else None
             rows.append(
                 (
-                    f"{one.trial}, {one.objective} on {name}",
+                    f"{one.trial} on {name}",
                     number(side.mean_a),
                     number(side.mean_b),
                     "-" if side.difference is None else f"{side.difference:+.4f}",
-                    interval(side.low, side.high),
+                    between(side.low, side.high),
                     number(p),
                     str(side.n),
                     one.outcome if side is one.confirmed else "",
@@ -107,16 +107,18 @@ def board_sections(subject: Subject) -> Html:
 def _board(subject: Subject, board: Board, at: int) -> Html:
     by_id = {entry.id: entry for entry in subject.entries}
     entries = [by_id[name] for name in board.entries if name in by_id]
-    keys = list(dict.fromkeys(key for entry in entries for key in entry.values))
+    several = len(subject.boards) > 1
+    keys = [key for key in subject.keys if not (several and key.startswith("judge."))]
+    measures = list(dict.fromkeys([*_goal_measures(subject), *subject.measures]))
     facts = [name for name in FACT_NAMES if any(name in entry.facts for entry in entries)]
-    span = _span(subject, entries)
+    span = _span(measures, entries)
     heads = [
         tag("th", "", scope="col", class_="num"),
         tag("th", _sorter("trial"), scope="col"),
         *(tag("th", _sorter(key), scope="col") for key in keys),
         *(
             tag("th", _sorter(with_scale(m, subject.scale(m))), scope="col", class_="num")
-            for m in subject.measures
+            for m in measures
         ),
         tag("th", _sorter("rows"), scope="col", class_="num"),
         *(tag("th", _sorter(FACT_NAMES[name]), scope="col", class_="num") for name in facts),
@@ -137,8 +139,7 @@ def _board(subject: Subject, board: Board, at: int) -> Html:
             for key in keys
         ]
         cells += [
-            _measure_cell(entry.summary(m), span if not n else None)
-            for n, m in enumerate(subject.measures)
+            _measure_cell(entry.summary(m), span if not n else None) for n, m in enumerate(measures)
         ]
         cells.append(tag("td", str(entry.rows), class_="num"))
         cells += [_fact_cell(entry, name) for name in facts]
@@ -170,11 +171,16 @@ def _sorter(name: str) -> Html:
     return tag("button", name, type="button", class_="sort")
 
 
-def _span(subject: Subject, entries: Sequence[Entry]) -> tuple[float, float] | None:
+def _goal_measures(subject: Subject) -> list[str]:
+    """Measures that the order is by."""
+    return [goal.name for goal in subject.goals if goal.name in subject.measures]
+
+
+def _span(measures: Sequence[str], entries: Sequence[Entry]) -> tuple[float, float] | None:
     """Ends of the axis that the intervals of the first measure share."""
-    if not subject.measures:
+    if not measures:
         return None
-    found = [entry.summary(subject.measures[0]) for entry in entries]
+    found = [entry.summary(measures[0]) for entry in entries]
     ends = [
         end
         for one in found
@@ -189,7 +195,7 @@ def _measure_cell(one: Summary | None, span: tuple[float, float] | None) -> Html
     """Mean, interval, and where they are not all scored n and coverage."""
     if one is None or one.mean is None:
         return tag("td", "-", class_="num", data_v="")
-    sure = interval(one.low, one.high)
+    sure = between(one.low, one.high)
     partly = (
         tag("span", f"n {one.n}, {one.coverage:.0%} scored", class_="gap")
         if one.coverage < 1
@@ -266,7 +272,7 @@ def _measures(subject: Subject) -> Iterable[Inside]:
                     named,
                     *((entry.label or entry.id,) if several else ()),
                     number(one.mean),
-                    interval(one.low, one.high),
+                    between(one.low, one.high),
                     number(one.median),
                     number(one.sd),
                     str(one.n),

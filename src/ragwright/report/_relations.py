@@ -90,6 +90,11 @@ def value_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def between(low: float | None, high: float | None) -> str:
+    """Both ends of an interval, or a dash."""
+    return "-" if low is None or high is None else f"{low:.4f} to {high:.4f}"
+
+
 def _columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None]]:
     keys = dict.fromkeys(key for one in settings for key in one)
     found: dict[str, list[float | None]] = {}

@@ -210,10 +210,10 @@ class Subject:
 
     @property
     def focus(self) -> tuple[Entry, ...]:
-        """Entries that charts look into: what is told of first, and what it is told against."""
+        """Entries that charts look into: what is told against first, what is told of last."""
         if self.kind != "study":
             return self.entries[:2]
-        chosen = (self.best, self.entry(self.incumbent))
+        chosen = (self.entry(self.incumbent), self.best)
         found = {entry.id: entry for entry in chosen if entry is not None}
         return tuple(found.values())
 

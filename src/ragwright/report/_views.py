@@ -13,17 +13,21 @@ from ._charts import Chart, bars, dots, front, heat, intervals, ordered_values
 from ._headline import values_of
 from ._relations import (
     Relation,
+    between,
     is_numeric,
     measure_relations,
     parameter_relations,
     value_text,
 )
 from ._subject import FACT_NAMES, Entry, ResultLike, Subject
-from ._text import interval, number, with_scale
+from ._text import number, with_scale
 
 _HEAT_KEYS = ("chunk.size", "retrieve.top_k")
 _MOST_VALUES = 24
 """More distinct names of a key than this are no chart."""
+
+_FEW_VALUES = 6
+"""So few distinct values are counted one by one."""
 
 
 def setting_charts(subject: Subject) -> Iterator[Chart]:
@@ -55,7 +59,7 @@ def relation_charts(subject: Subject) -> Iterator[Chart]:
             found,
             "trials",
         )
-    entry = subject.focus[0] if subject.focus else None
+    entry = subject.focus[-1] if subject.focus else None
     if entry is None or len(subject.measures) < 2:
         return
     rows = list(entry.read(False))
@@ -189,7 +193,7 @@ def _heat_chart(
     yield Chart(
         "heat",
         f"{goal} by {down} and {across}",
-        "Darker is better in the light, brighter in the dark; a cell is the mean over its trials.",
+        "The stronger the colour, the better; a cell is the mean over its trials.",
         heat(drawn, x=across, y=down),
         (down, across, f"mean {goal}", "trials"),
         tuple(rows),
@@ -281,7 +285,7 @@ def _relation_chart(
     cells = [
         {
             "x": one.second,
-            "y": one.first,
+            "y": FACT_NAMES.get(one.first, one.first),
             "shade": one.rho,
             "text": f"{one.rho:+.2f}",
             "told": f"{one.rho:+.3f} over {one.n} {over}",
@@ -308,7 +312,7 @@ def _difference_chart(subject: Subject, found: Comparisons) -> Chart:
         named = with_scale(one.measure, one.scale)
         low = one.difference if one.low is None else one.low
         high = one.difference if one.high is None else one.high
-        told = interval(one.low, one.high)
+        told = between(one.low, one.high)
         points.append({"y": named, "value": one.difference, "low": low, "high": high, "told": told})
         rows.append(
             (
@@ -323,12 +327,12 @@ def _difference_chart(subject: Subject, found: Comparisons) -> Chart:
                 one.verdict,
             )
         )
-    first, second = subject.focus[-1], subject.focus[0]
-    if subject.kind != "study":
-        first, second = second, first
+    first, second = subject.focus[0], subject.focus[-1]
+    stands = first.id == subject.incumbent
+    against = "the project as it stands" if stands else first.label or first.id
     return Chart(
         "differences",
-        f"{second.label or second.id} against {first.label or first.id}, measure by measure",
+        f"{second.label or second.id} against {against}, measure by measure",
         "Difference of the means over the rows both have, with its 95 % interval; an interval that "
         "holds 0 proves nothing.",
         intervals(points, x="difference"),
@@ -360,12 +364,12 @@ def _persona_charts(subject: Subject, entries: Sequence[Entry]) -> Iterator[Char
                 if one.mean is None:
                     continue
                 shade = _shade(subject, one)
-                told = f"{one.mean:.4f} ({interval(one.low, one.high)}), n = {one.n}"
+                told = f"{one.mean:.4f} ({between(one.low, one.high)}), n = {one.n}"
                 text = f"{one.mean:.2f}"
                 cells.append(
                     {"x": one.measure, "y": named, "shade": shade, "text": text, "told": told}
                 )
-                told = interval(one.low, one.high)
+                told = between(one.low, one.high)
                 rows.append((named, one.measure, number(one.mean), told, str(one.n)))
         name = entry.label or entry.id
         yield Chart(
@@ -382,13 +386,7 @@ def _persona_charts(subject: Subject, entries: Sequence[Entry]) -> Iterator[Char
 def _histograms(subject: Subject, entries: Sequence[Entry]) -> Iterator[Chart]:
     names = [entry.label or entry.id for entry in entries]
     for measure in subject.measures:
-        counted: list[Mapping[str, int]] = []
-        for entry in entries:
-            summary = entry.summary(measure)
-            if summary is not None and summary.histogram:
-                counted.append(summary.histogram)
-            else:
-                counted.append(_binned(entry.read(False), measure))
+        counted = _counted(entries, measure)
         values = list(dict.fromkeys(value for counts in counted for value in counts))
         if len(values) < 2:
             continue
@@ -411,6 +409,36 @@ def _histograms(subject: Subject, entries: Sequence[Entry]) -> Iterator[Chart]:
         )
 
 
+def _counted(entries: Sequence[Entry], measure: str) -> list[Mapping[str, int]]:
+    """Rows by value for each entry: points of a judge's scale, else ten equal parts."""
+    found = [entry.summary(measure) for entry in entries]
+    if all(summary is not None and summary.histogram for summary in found):
+        return [summary.histogram for summary in found if summary is not None]
+    values = [
+        [
+            score.value
+            for result in entry.read(False)
+            for score in result.scores
+            if score.measure == measure and score.value is not None
+        ]
+        for entry in entries
+    ]
+    distinct = sorted({round(value, 6) for side in values for value in side})
+    if len(distinct) <= _FEW_VALUES:
+        return [Counter(f"{value:.4g}" for value in side) for side in values]
+    shares = distinct[0] >= 0 and distinct[-1] <= 1
+    low, high = (0.0, 1.0) if shares else (distinct[0], distinct[-1])
+    width = (high - low) / 10
+    edges = [f"{low + width * at:.3g} –" for at in range(10)]
+    binned: list[Mapping[str, int]] = []
+    for side in values:
+        counts = dict.fromkeys(edges, 0)
+        for value in side:
+            counts[edges[min(9, int((value - low) / width + 1e-9))]] += 1
+        binned.append(counts)
+    return binned
+
+
 def _by_persona(
     results: Iterator[ResultLike] | Any, measures: Sequence[str]
 ) -> dict[str, list[Summary]]:
@@ -424,30 +452,6 @@ def _by_persona(
         persona: [aggregate(rows[persona][m]) for m in measures if m in rows[persona]]
         for persona in sorted(rows, key=lambda name: (not name, name))
     }
-
-
-def _binned(results: Any, measure: str) -> dict[str, int]:
-    """Rows by ten equal parts of the values seen, or by value where there are few."""
-    values = [
-        score.value
-        for result in results
-        for score in result.scores
-        if score.measure == measure and score.value is not None
-    ]
-    distinct = sorted({round(value, 6) for value in values})
-    if len(distinct) <= 6:
-        counts = Counter(f"{value:.4g}" for value in values)
-        return {f"{value:.4g}": counts[f"{value:.4g}"] for value in distinct}
-    low, high = (
-        (0.0, 1.0) if distinct[0] >= 0 and distinct[-1] <= 1 else (distinct[0], distinct[-1])
-    )
-    width = (high - low) / 10
-    edges = [low + width * at for at in range(10)]
-    found = dict.fromkeys((f"{edge:.3g} –" for edge in edges), 0)
-    for value in values:
-        at = min(9, int((value - low) / width + 1e-9))
-        found[f"{edges[at]:.3g} –"] += 1
-    return found
 
 
 def _shade(subject: Subject, one: Summary) -> float:

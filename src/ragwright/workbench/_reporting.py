@@ -110,7 +110,8 @@ class _Reader:
             for run in known
             if run.kind == SWEEP and run.manifest.get("study", {}).get("name") == name
         ]
-        exact = [run for run in begun if run.id == name] or begun
+        exact = [run for run in begun if run.id == name]
+        exact = exact or [run for run in begun if run.kind != TRIAL] or begun
         if len({run.id for run in exact}) == 1 or (exact and exact[-1].name == name):
             return exact[-1]
         by_id = {run.id: run for run in known}
@@ -224,7 +225,7 @@ class _Reader:
         return Entry(
             trial.id,
             trial.summaries,
-            "",
+            "" if trial.number else "as it stands",
             trial.values,
             trial.state,
             trial.rows if run is not None else 0,
@@ -419,10 +420,10 @@ def _took(results: Sequence[RowResult]) -> dict[str, float]:
         return {}
     costs = [one.usage.cost if one.usage.calls else 0.0 for one in made]
     known = [cost for cost in costs if cost is not None]
-    facts = {
-        "seconds": sum(one.usage.seconds for one in made) / len(made),
-        "context_tokens": sum(one.context_tokens for one in made) / len(made),
-    }
+    facts = {"seconds": sum(one.usage.seconds for one in made) / len(made)}
+    tokens = sum(one.context_tokens for one in made) / len(made)
+    if tokens:
+        facts["context_tokens"] = tokens
     if len(known) == len(costs):
         facts["cost"] = sum(known) / len(known)
     return facts

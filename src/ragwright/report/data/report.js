@@ -107,8 +107,9 @@
 
   const entries = new Map(index.entries.map((entry) => [entry.id, entry]));
   const named = (id) => {
-    const label = data.labels[id] || (id === data.incumbent ? "as it stands" : "");
-    const rank = id === data.best && data.kind === "study" ? "best" : label;
+    const label = data.labels[id] || "";
+    if (data.kind !== "study") return label || id;
+    const rank = id === data.best ? "best" : label;
     return rank && rank !== id ? `${id} (${rank})` : id;
   };
   const state = { trial: "", with: "", measure: 0, order: "", state: "", persona: "", find: "", row: "" };
@@ -227,7 +228,7 @@
 
   async function toggled(line, item, wanted) {
     const box = line.parentElement;
-    const inside = box.querySelector(".open");
+    const inside = box.querySelector(".opened");
     if (inside && !wanted) {
       inside.remove();
       line.setAttribute("aria-expanded", "false");
@@ -236,7 +237,7 @@
     }
     if (inside) return;
     line.setAttribute("aria-expanded", "true");
-    const room = el("div", { class: "open" }, "…");
+    const room = el("div", { class: "opened" }, "…");
     box.append(room);
     remember(questions[item.pos][0]);
     try {
@@ -428,9 +429,11 @@
     await loaded();
     const theme = data.themes[dark.matches ? "dark" : "light"];
     const spec = coloured(data.charts[box.dataset.chart], theme.colours);
+    const across = spec.encoding?.x?.axis;
+    if (spec.usermeta?.narrow && box.clientWidth < 440 && across) across.labelAngle = -40;
     try {
       await vegaEmbed(box, spec, {
-        ast: true, renderer: "svg", config: theme.config, mode: "vega-lite",
+        ast: true, renderer: "svg", logLevel: 1, config: theme.config, mode: "vega-lite",
         actions: { export: true, source: false, compiled: false, editor: false },
         downloadFileName: box.dataset.chart,
       });
