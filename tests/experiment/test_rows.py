@@ -13,6 +13,7 @@ import pytest
 
 from ragwright.core import Row, TestsetError
 from ragwright.experiment import iter_rows, read_rows, rows_of
+from ragwright.measure import parse_measures, score_rows
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 
@@ -116,6 +117,30 @@ def test_several_ground_truths_are_all_accepted(tmp_path: Path) -> None:
     (found,) = read_rows(file(tmp_path, [row]))
     assert found.reference == "a"
     assert found.metadata["references"] == ("a", "b")
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize("own", ["", "John F. Kennedy"])
+def test_accepted_answers_are_the_same_from_every_form(
+    tmp_path: Path, own: str, foreign: bool
+) -> None:
+    question = "question" if foreign else "user_input"
+    answer = "answer" if foreign else "response"
+    row = {question: "?", answer: "JFK"} | ({"reference": own} if own else {})
+    accepted = ["John F. Kennedy", "JFK"]
+    (told,) = read_rows(file(tmp_path, row | {"references": accepted}, "rows.jsonl"))
+    (cell,) = read_rows(table(tmp_path, [row | {"references": json.dumps(accepted)}]))
+    (lone,) = read_rows(table(tmp_path, [row | {"references": "JFK"}]))
+    assert told == cell
+    assert (told.reference, told.metadata["references"]) == ("John F. Kennedy", tuple(accepted))
+    assert (lone.reference, lone.metadata["references"]) == (own or "JFK", ("JFK",))
+    taken = [score_row_of(found) for found in (told, cell, lone)]
+    assert taken == [1.0, 1.0, 1.0]
+
+
+def score_row_of(row: Row) -> float | None:
+    ((score,),) = score_rows([row], parse_measures("ExactMatch"))
+    return score.value
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from ragwright.core import Row, TestsetError
+from ragwright.core import Answer, GoldSpan, Row, TestsetError
 from ragwright.experiment import (
     HttpSystem,
     SystemReply,
     answered,
+    answered_by,
     answered_flows,
     chat_row,
     haystack_system,
@@ -26,7 +27,7 @@ from ragwright.experiment import (
 )
 from ragwright.experiment._systems import reply_of
 from ragwright.flow import Chat, ChatReply, Runner
-from ragwright.measure import parse_measures
+from ragwright.measure import parse_measures, score_rows
 
 ROWS = [Row(id=str(at), user_input=f"q{at}", reference="a1") for at in range(6)]
 EXPECTED = SystemReply("An answer", ("one", "two"), ("d1", "d2"))
@@ -88,7 +89,9 @@ def test_langchain_variants() -> None:
     found = langchain_system(Chain({"answer": "x", "context": tagged}), ids="key")("q")
     assert found.context_ids == ("7", "8")
     holes = [LcDocument("one", {"source": "d1"}), LcDocument("two")]
-    assert langchain_system(Chain({"answer": "x", "context": holes}))("q").context_ids == ()
+    assert langchain_system(Chain({"answer": "x", "context": holes}))("q").context_ids is None
+    nothing = langchain_system(Chain({"answer": "x", "context": []}))("q")
+    assert nothing.context_ids == ()  # searched, and nothing was found
     glued = langchain_system(Chain({"answer": "x", "context": "one\n\ntwo"}))("q")
     assert glued.contexts == ("one\n\ntwo",)
     with pytest.raises(TestsetError, match="'answer' and 'result'"):
@@ -249,6 +252,76 @@ def test_a_system_that_fails_costs_its_own_row_only() -> None:
     assert found[2].scores[0].reason == "ConnectionError: it is down"
     with pytest.raises(TestsetError, match="0 workers"):
         answered(ROWS, system, workers=0)
+
+
+OLD = Row(
+    "1",
+    "q",
+    reference="Paris",
+    response="old",
+    retrieved_contexts=("an old passage",),
+    retrieved_context_ids=("gold",),
+    retrieved_spans=(GoldSpan("gold", 0, 5),),
+    reference_ids={"gold": 1},
+    metadata={
+        "abstained": True,
+        "chunk_score": 0.9,
+        "model": "m:old",
+        "retrieved": True,
+        "route": "index",
+        "topic": "towns",
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "recall"),
+    [
+        ("Paris", None),
+        (SystemReply("Paris"), None),
+        (SystemReply("Paris", ("new",), ("other",)), 0.0),
+        ({"answer": "Paris", "context_ids": []}, 0.0),  # an honest empty ranking
+        ({"answer": "Paris", "context_ids": ["gold"]}, 1.0),
+    ],
+)
+def test_an_answer_inherits_nothing_of_the_one_before(said: Any, recall: float | None) -> None:
+    (found,) = answered([OLD], lambda question: said)
+    row = found.row
+    assert (row.retrieved_spans, row.metadata.get("topic")) == ((), "towns")
+    assert not {"abstained", "chunk_score", "model", "route"} & row.metadata.keys()
+    ((ranked, words),) = score_rows([row], parse_measures("Recall@5, TokenF1"))
+    assert (ranked.value, words.state, words.value) == (recall, "scored", 1.0)
+
+
+def test_a_system_that_fails_leaves_no_old_answer_to_be_judged() -> None:
+    def system(question: str) -> str:
+        raise ConnectionError("it is down")
+
+    (found,) = answered([OLD], system)
+    assert (found.row.response, found.row.retrieved_context_ids) == (None, ())
+    with Runner({}) as runner:
+        (result,) = runner.map(answered_flows([found], parse_measures("TokenF1")))
+    assert (result.scores[0].state, result.row) == ("errored", None)
+
+
+def test_a_closed_book_answer_has_no_passages() -> None:
+    flow = chat_row(OLD, "m:x")
+    next(flow)
+    with pytest.raises(StopIteration) as ended:
+        flow.send(ChatReply("Paris"))
+    row = ended.value.value
+    assert (row.response, row.retrieved_contexts, dict(row.metadata)) == (
+        "Paris",
+        (),
+        {"topic": "towns"},
+    )
+
+
+def test_our_own_answer_inherits_nothing_of_the_one_before() -> None:
+    row = answered_by(OLD, Answer("q", "Paris", model="m:new"))
+    assert "chunk_score" not in row.metadata
+    assert (row.metadata["model"], row.metadata["abstained"]) == ("m:new", False)
+    assert row.retrieved_context_ids == ()
 
 
 def test_rows_are_read_only_as_they_are_asked() -> None:

@@ -26,14 +26,34 @@ def _unmarked(found: re.Match[str], marks: Collection[int]) -> str:
     return "" if known else found[0]
 
 
+_OF_AN_ANSWER = frozenset({"abstained", "chunk_score", "model", "retrieved", "route"})
+"""Metadata that tells of one answer, and of no other answer to the same question."""
+
+
+def unanswered(row: Row) -> Row:
+    """A row without an answer and all that was said of one: its ranking, passages and states.
+
+    What is left is the question with its gold, so that a new answer inherits nothing.
+    """
+    return replace(
+        row,
+        response=None,
+        retrieved_contexts=(),
+        retrieved_context_ids=(),
+        retrieved_spans=(),
+        metadata={k: v for k, v in row.metadata.items() if k not in _OF_AN_ANSWER},
+    )
+
+
 def answered_by(row: Row, made: Answer) -> Row:
     """A row with an answer in it: text, passages with their places, whether it abstained.
 
     Source marks that were resolved are taken out of the text: they are no words of the answer,
     and measures of text would count them. ``metadata`` gains ``abstained``, ``retrieved`` (an empty
     ranking then scores 0), ``route``, ``model`` and, where the passages have similarities,
-    ``chunk_score``, their mean (SPEC A4).
+    ``chunk_score``, their mean (SPEC A4). Nothing of an earlier answer is kept.
     """
+    row = unanswered(row)
     marks = {citation.marker for citation in made.citations}
     metadata: dict[str, MetaValue] = {
         **row.metadata,

@@ -36,7 +36,7 @@ ALIASES = {
 AMBIGUOUS = ("answer", "context", "expectations", "inputs", "outputs")
 """Columns read by their company, or by what they hold."""
 
-_GOLD = {"contexts", "reference", "retrieved_contexts"} | {
+_GOLD = {"contexts", "reference", "references", "retrieved_contexts"} | {
     column for column, ours in ALIASES.items() if ours == "reference"
 }
 _DEEPEVAL = {"actual_output", "expected_output", "retrieval_context"}
@@ -45,6 +45,7 @@ _LISTS = {
     "contexts",
     "ground_truths",
     "reference_contexts",
+    "references",
     "retrieval_context",
     "retrieved_context",
     "retrieved_contexts",
@@ -76,8 +77,8 @@ _IDS = ("doc_id", "doc_uri", "document_id", "id")
 def from_cells(record: Mapping[str, str], where: str) -> dict[str, Any]:
     """A table's line, with lists and objects where columns hold some.
 
-    A cell of a column of passages that does not begin with a bracket is one passage, and an empty
-    one is none.
+    A cell of a column of passages or accepted answers that does not begin with a bracket is one of
+    them, and an empty one is none.
     """
     found: dict[str, Any] = {}
     for column, cell in record.items():
@@ -130,8 +131,15 @@ def in_our_names(record: Mapping[str, Any], where: str) -> dict[str, Any]:
     for column in _NESTED:
         if column in given and _deep(given[column]):
             given[column] = json.dumps(given[column], ensure_ascii=False)
-    if not foreign and "reference_context_ids" not in given:
-        return given
+    if isinstance(given.get("references"), str):
+        given["references"] = [given["references"]]
+    if foreign or "reference_context_ids" in given:
+        given = _all_renamed(given, where, keep_deep=bool(foreign))
+    return _with_reference(given)
+
+
+def _all_renamed(given: Mapping[str, Any], where: str, *, keep_deep: bool) -> dict[str, Any]:
+    """Every column under our name; nested values of other tools (traces, claims) as text."""
     found: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for column, content in given.items():
@@ -143,10 +151,18 @@ def in_our_names(record: Mapping[str, Any], where: str) -> dict[str, Any]:
                     hint="keep one of the two",
                 )
             sources[name] = column
-            # Nested values of other tools (traces, claims) are kept as text, not lost.
-            kept = bool(foreign) and name not in _OURS and _deep(value)
+            kept = keep_deep and name not in _OURS and _deep(value)
             found[name] = json.dumps(value, ensure_ascii=False) if kept else value
     return found
+
+
+def _with_reference(given: dict[str, Any]) -> dict[str, Any]:
+    """The columns, the first accepted answer as the reference where none is named so."""
+    accepted = given.get("references")
+    if given.get("reference") is not None or not isinstance(accepted, list):
+        return given
+    texts = [text for text in accepted if isinstance(text, str) and text.strip()]
+    return {**given, "reference": texts[0]} if texts else given
 
 
 def _renamed(column: str, content: Any, given: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def read_reply(how: HttpSystem, data: bytes) -> SystemReply:
     ids = _list(value, how.ids, how.url)
     if not all(isinstance(text, str) for text in contexts):
         raise TestsetError(f"{how.contexts} are not all texts", where=how.url)
-    return SystemReply(answer, tuple(contexts), tuple(map(str, ids)))
+    return SystemReply(answer, tuple(contexts), tuple(map(str, ids)) if how.ids else None)
 
 
 def filled(body: Any, question: str) -> Any:

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 from ..core import Row, Score, TestsetError
 from ..flow import Flow, Message, chat
 from ..measure import Measure, MeasureSetup
+from ._asked import unanswered
 from ._evaluate import answer_row
 from ._results import RowResult
 
@@ -31,12 +32,13 @@ class SystemReply:
     Attributes:
         response: The answer.
         contexts: Passages it was written from, best first.
-        context_ids: Ids of their documents in the same order, for retrieval measures.
+        context_ids: Ids of their documents in the same order, for retrieval measures; empty
+            where nothing was found, which scores 0, None where the system does not tell.
     """
 
     response: str
     contexts: tuple[str, ...] = ()
-    context_ids: tuple[str, ...] = ()
+    context_ids: tuple[str, ...] | None = None
 
 
 System: TypeAlias = Callable[[str], Any]
@@ -45,7 +47,7 @@ System: TypeAlias = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A row with what the system said, or why it said nothing."""
+    """A row with what the system said, or why it said nothing; without an earlier answer."""
 
     row: Row
     error: str = ""
@@ -80,17 +82,19 @@ def _answered(rows: Iterator[Row], system: System, workers: int) -> Iterator[Ans
 
 
 def _ask(row: Row, system: System) -> Answered:
+    bare = unanswered(row)
     try:
         said = reply_of(system(row.user_input))
     except Exception as error:
-        return Answered(row, f"{type(error).__name__}: {error}")
+        return Answered(bare, f"{type(error).__name__}: {error}")
+    told = said.context_ids is not None
     return Answered(
         replace(
-            row,
+            bare,
             response=said.response,
             retrieved_contexts=said.contexts,
-            retrieved_context_ids=said.context_ids or row.retrieved_context_ids,
-            retrieved_spans=(),
+            retrieved_context_ids=said.context_ids or (),
+            metadata={**bare.metadata, **({"retrieved": True} if told else {})},
         )
     )
 
@@ -108,19 +112,20 @@ def answered_row(
     """Score what a system said; where it failed, every measure is ``errored`` with the reason."""
     if found.error:
         scores = tuple(Score(str(m), "errored", reason=found.error) for m in measures)
-        return RowResult(found.row.id, (), scores, found.row)
+        return RowResult(found.row.id, (), scores)
     return (yield from answer_row(found.row, measures, setup))
 
 
 def chat_row(row: Row, model: str, instructions: str = "") -> Flow[Row]:
     """Ask a chat model the row's question as it stands, and put the reply into the row.
 
+    Passages and states of an earlier answer are taken out: the model saw none of them.
     For an OpenAI-compatible endpoint that is itself the system under test, and for the
     closed-book control.
     """
     turns = [Message("system", instructions)] if instructions else []
     reply = yield from chat(model, [*turns, Message("user", row.user_input)])
-    return replace(row, response=reply.text)
+    return replace(unanswered(row), response=reply.text)
 
 
 def reply_of(said: Any) -> SystemReply:
@@ -142,12 +147,16 @@ def reply_of(said: Any) -> SystemReply:
                 "the system returned a row without a response",
                 hint="an answer of nothing is an empty text",
             )
-        return SystemReply(said.response, said.retrieved_contexts, said.retrieved_context_ids)
+        ids = said.retrieved_context_ids
+        told = bool(ids) or said.metadata.get("retrieved") is True
+        return SystemReply(said.response, said.retrieved_contexts, ids if told else None)
     if isinstance(said, Mapping):
         contexts = one_of(said, ("retrieved_contexts", "contexts"), required=False) or ()
-        ids = one_of(said, ("retrieved_context_ids", "context_ids"), required=False) or ()
+        ids = one_of(said, ("retrieved_context_ids", "context_ids"), required=False)
         return SystemReply(
-            text_of(one_of(said, ("response", "answer"))), tuple(contexts), tuple(map(str, ids))
+            text_of(one_of(said, ("response", "answer"))),
+            tuple(contexts),
+            None if ids is None else tuple(map(str, ids)),
         )
     raise TestsetError(
         f"the system returned {type(said).__name__}",
@@ -176,7 +185,7 @@ def langchain_system(chain: Any, *, key: str = "input", ids: str = "") -> System
         answer = one_of(said, ("answer", "result", "output", "response"))
         found = one_of(said, ("context", "source_documents", "documents"), required=False)
         # A chain may hand its passages on as one text, already put together.
-        documents = found if isinstance(found, list | tuple) else [found] if found else []
+        documents = found if isinstance(found, list | tuple) else [found] if found else None
         return _with_documents(answer, documents, ("page_content",), "metadata", ids)
 
     return ask
@@ -220,7 +229,7 @@ def haystack_system(
     def ask(question: str) -> SystemReply:
         data = {component: {name: question} for component, name in inputs.items()}
         outputs = pipeline.run(data, include_outputs_from={retriever} if retriever else None)
-        found = outputs.get(retriever, {}).get("documents") or []
+        found = outputs.get(retriever, {}).get("documents")
         for output in outputs.values():
             if output.get("answers"):  # built answers carry the documents they were made from
                 first = output["answers"][0]
@@ -270,10 +279,10 @@ def text_of(said: Any) -> str:
 
 
 def _with_documents(
-    answer: Any, documents: Sequence[Any], texts: Sequence[str], metadata: str, ids: str
+    answer: Any, documents: Sequence[Any] | None, texts: Sequence[str], metadata: str, ids: str
 ) -> SystemReply:
     passages, names = [], []
-    for document in documents:
+    for document in documents or ():
         held = document if isinstance(document, str) else None
         found = next((getattr(document, t) for t in texts if hasattr(document, t)), held)
         if not isinstance(found, str):
@@ -282,11 +291,12 @@ def _with_documents(
         own = getattr(document, "id", None) or about.get("source")
         passages.append(found)
         names.append(about.get(ids) if ids else own)
-    return SystemReply(text_of(answer), tuple(passages), _all_ids(names))
+    told = None if documents is None else _all_ids(names)
+    return SystemReply(text_of(answer), tuple(passages), told)
 
 
-def _all_ids(names: Sequence[Any]) -> tuple[str, ...]:
+def _all_ids(names: Sequence[Any]) -> tuple[str, ...] | None:
     """The ids where every passage has one: a ranking with holes would be another ranking."""
     if any(name is None for name in names):
-        return ()
+        return None
     return tuple(str(name) for name in names)
