@@ -18,6 +18,7 @@ from ragwright.core import (
     FlowError,
     GatherError,
     ModelRefusedError,
+    ModelTimeoutError,
     ModelUnavailableError,
     UnhandledRequestError,
 )
@@ -33,6 +34,7 @@ from ragwright.flow import (
     Search,
     SendHandler,
     TraceEntry,
+    aside,
     chat,
     gather,
     search_keyword,
@@ -484,3 +486,56 @@ def test_verbs_leave_out_parameters_that_are_not_set() -> None:
     step = next(chat("m", user("a"), {"temperature": 0, "stop": ["x"], "seed": None}))
     assert isinstance(step, Chat)
     assert step.params == (("stop", ("x",)), ("temperature", 0))
+
+
+# -- work aside ----------------------------------------------------------------------------
+
+
+def test_work_aside_leaves_the_loop_to_others() -> None:
+    """While one flow's work takes its time, on a thread of the pool, others are answered."""
+    begun, answered = threading.Event(), threading.Event()
+    threads: list[str] = []
+
+    def work() -> int:
+        threads.append(threading.current_thread().name)
+        begun.set()
+        assert answered.wait(10)
+        return 7
+
+    def slow() -> Flow[int]:
+        return (yield from aside(work))
+
+    def quick() -> Flow[int]:
+        yield from ask("a")
+        answered.set()
+        return 1
+
+    with Runner({Chat: FakeChat(picky)}) as runner:
+        assert list(runner.map([slow(), quick()])) == [7, 1]
+    assert begun.is_set()
+    assert threads[0].startswith("ragwright-batch")
+
+
+def test_what_work_aside_raises_is_raised_at_its_yield() -> None:
+    def fails() -> Flow[str]:
+        try:
+            return (yield from aside(lambda: str(1 / 0)))
+        except ZeroDivisionError as error:
+            return f"caught {error}"
+
+    with Runner({}) as runner:
+        assert runner.run(fails()) == "caught division by zero"
+        forecast = runner.forecast([fails])  # free local work is real in a dry run
+    assert (forecast.calls.high, forecast.uncertain) == (0, 0)
+
+
+def test_work_aside_is_bound_by_the_flows_time_limit() -> None:
+    release = threading.Event()
+
+    def slow() -> Flow[bool]:
+        return (yield from aside(lambda: release.wait(10)))
+
+    with Runner({}) as runner:
+        with pytest.raises(ModelTimeoutError, match="time limit"):
+            runner.run(slow(), timeout=0.05)
+        release.set()

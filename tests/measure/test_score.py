@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import replace
 
 import pytest
@@ -258,3 +259,17 @@ def test_a_chunk_score_kept_with_rows_needs_no_embedder() -> None:
             check_setup(chunk_score, MeasureSetup(), rows)
     with pytest.raises(MeasureError, match="embedder"):
         check_setup(parse_measures("QADistance"), MeasureSetup(), [row])
+
+
+def test_texts_are_not_compared_on_the_runners_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+
+    def watched(row: Row, measure: Measure, setup: MeasureSetup) -> float:
+        threads.append(threading.current_thread().name)
+        return 1.0
+
+    monkeypatch.setitem(COMPUTED, "text", watched)
+    with Runner({}) as runner:
+        scores = runner.run(score_row(FULL, parse_measures("ROUGE(L), ExactMatch")))
+    assert [score.value for score in scores] == [1.0, 1.0]
+    assert all(name.startswith("ragwright-batch") for name in threads)

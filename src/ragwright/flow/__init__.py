@@ -35,10 +35,12 @@ from ._requests import (
 from ._runner import Runner
 from ._runs import Run, RunRow, Runs
 from ._verbs import (
+    Aside,
     Branch,
     Flow,
     Gather,
     Step,
+    aside,
     branch,
     chat,
     complete,
@@ -57,6 +59,7 @@ from ._verbs import (
 
 __all__ = [
     "AnyHandler",
+    "Aside",
     "BatchHandler",
     "Branch",
     "Chat",
@@ -101,6 +104,7 @@ __all__ = [
     "Step",
     "TraceEntry",
     "Vector",
+    "aside",
     "branch",
     "chat",
     "complete",

@@ -24,7 +24,7 @@ from ._handlers import AnyHandler, BatchHandler, Handler, Route
 from ._lanes import RetryPolicy
 from ._replies import Replies
 from ._requests import ChatReply, Fetch, Reply, Request, Search
-from ._verbs import Branch, Flow, Gather, Step
+from ._verbs import Aside, Branch, Flow, Gather, Step
 
 T = TypeVar("T")
 
@@ -120,9 +120,20 @@ class Engine:
             loop = asyncio.get_running_loop()
             if loop.time() >= context.deadline:
                 raise _too_late()
+        if isinstance(step, Aside):
+            return await self._aside(step.work, context)
         if context.trace is None:
             return await self._request(step, context)
         return await self._traced(step, context, context.trace)
+
+    async def _aside(self, work: Callable[[], Any], context: Context) -> Any:
+        try:
+            async with asyncio.timeout_at(context.deadline) as limit:
+                return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        except TimeoutError:
+            if limit.expired():
+                raise _too_late() from None
+            raise
 
     async def _traced(self, request: Request, context: Context, trace: list[TraceEntry]) -> Reply:
         loop = asyncio.get_running_loop()

@@ -6,7 +6,7 @@ the request, checks once that the runner sent the right kind of reply, and retur
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, cast, overload
 
@@ -58,7 +58,14 @@ class Branch:
     high: int
 
 
-Step: TypeAlias = Request | Gather | Branch
+@dataclass(frozen=True, slots=True, eq=False)
+class Aside:
+    """Do work on the pool (see :func:`aside`)."""
+
+    work: Callable[[], Any]
+
+
+Step: TypeAlias = Request | Gather | Branch | Aside
 Flow: TypeAlias = Generator[Step, Any, T]
 
 
@@ -204,6 +211,15 @@ def gather(
         GatherError: After all children have settled, where any failed and ``settle`` is off.
     """
     return cast("list[Any]", (yield Gather(flows, limit, settle)))
+
+
+def aside(work: Callable[[], T]) -> Flow[T]:
+    """What a computation returns, done on the bounded pool and not on the runner's loop.
+
+    For what may take more than 5 ms. It asks nobody for anything, so a dry run does it too; what it
+    raises is raised here. Work that nobody waits for any more ends by itself.
+    """
+    return cast("T", (yield Aside(work)))
 
 
 def settled(outcome: T | Exception) -> T:

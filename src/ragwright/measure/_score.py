@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from ..core import MeasureError, RagwrightError, Row, Score, StoppedError, require
-from ..flow import Flow, gather
+from ..flow import Flow, aside, gather
 from ._capability import capability_value
 from ._definition import Definition
 from ._embedded import chunk_score, kept_chunk_score, qa_distance, token_similarity
@@ -39,6 +40,9 @@ _MODEL_FIELDS = {
     "tokens": ("token_model",),
 }
 _EXTRA_MODULES = {"measures": "sacrebleu", "torch": "transformers"}
+_SLOW = frozenset({"capability", "text"})
+"""Kinds whose computing grows with the texts: done aside, not on the runner's loop."""
+
 _OF_RESPONSE = frozenset({"text", "embedding", "judged", "logprob"})
 
 
@@ -56,7 +60,9 @@ def score_row(
         One score a measure; none of them raises. Only stops (a budget, Ctrl-C) pass through.
     """
     chosen = setup or MeasureSetup()
-    scores: list[Score | None] = [_unasked(row, measure, chosen) for measure in measures]
+    unasked = partial(_unasked, row, measures, chosen)
+    slow = any(measure.definition.kind in _SLOW for measure in measures)
+    scores = (yield from aside(unasked)) if slow else unasked()
     open_ = [at for at, score in enumerate(scores) if score is None]
     if open_:
         outcomes = yield from gather(
@@ -118,10 +124,17 @@ def missing_fields(row: Row, definition: Definition) -> tuple[str, ...]:
     return min(lacking, key=len)
 
 
-def _unasked(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
-    """The score of a measure that need not ask a model for this row, else None."""
-    if measure.definition.model == "none":
-        return _computed(row, measure, setup)
+def _unasked(row: Row, measures: Sequence[Measure], setup: MeasureSetup) -> list[Score | None]:
+    """Scores of the measures that need not ask a model for this row, None for the others."""
+    return [
+        _computed(row, measure, setup)
+        if measure.definition.model == "none"
+        else _unblocked(row, measure, setup)
+        for measure in measures
+    ]
+
+
+def _unblocked(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
     try:
         return _blocked(row, measure, setup)
     except MeasureError as error:

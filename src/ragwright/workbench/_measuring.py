@@ -14,6 +14,7 @@ from ..experiment import (
     Testset,
     answer_flows,
     answer_row,
+    computed_results,
     evaluation_of,
     read_rows,
     rows_of,
@@ -275,7 +276,12 @@ def evaluate(
     name = str(rows) if isinstance(rows, str | Path) else "rows"
     known = models or Models({}, EmbedOptions(), Path())
     with Runner(model_handlers(known), RunnerOptions(seed=seed)) as runner:
-        results = runner.map(answer_flows(given, taken.measures, chosen))
+        asking = any(measure.definition.model != "none" for measure in taken.measures)
+        results = (
+            runner.map(answer_flows(given, taken.measures, chosen))
+            if asking
+            else computed_results(given, taken.measures, chosen)
+        )
         found = evaluation_of(results, taken.measures, name=name, seed=seed)
         found = with_baselines(found, runner, chosen, seed)
     return with_notes(replace(found, notes=(*([taken.note] if taken.note else []), *found.notes)))
