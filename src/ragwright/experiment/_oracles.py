@@ -104,6 +104,8 @@ class DiagnosedRow:
 
 def pool_depth(options: RetrieveOptions) -> int:
     """How many candidates count as found: those that a reranker is, or would be, shown."""
+    if options.context_tokens is not None:
+        return options.pool  # as many as fit: any of them may be kept
     wide = max(
         options.rerank.candidates, options.top_k, select_depth(options.top_k, options.select)
     )

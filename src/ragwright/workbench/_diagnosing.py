@@ -239,7 +239,7 @@ def _unseen(found: Diagnosis, work: _Work, options: RetrieveOptions) -> list[str
     """A note where rows are lost to the cut, and measures cannot show what would be behind it."""
     lost, top_k, depth = found.losses.get("truncate", 0), options.top_k, pool_depth(options)
     shallow = [str(m) for m in work.measures if m.cutoff is not None and m.cutoff <= top_k]
-    if not lost or not shallow:
+    if not lost or not shallow or options.context_tokens is not None:
         return []
     return [
         f"{lost} rows are lost to the cut: {', '.join(shallow)} look no deeper than top_k "
