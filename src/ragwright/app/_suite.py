@@ -21,6 +21,23 @@ group = typer.Typer(
     no_args_is_help=True,
 )
 _DEFAULT = SuiteOptions()
+_FALSE = ",".join(f"{dose:g}" for dose in _DEFAULT.falsified)
+
+Doses = Annotated[
+    str,
+    typer.Option(
+        "--doses",
+        help="Shares of irrelevant passages: 0,0.5,2/3; what the questions allow where empty.",
+    ),
+]
+Falsified = Annotated[str, typer.Option("--falsified", help="Shares of falsified passages.")]
+Kind = Annotated[
+    str,
+    typer.Option(
+        "--distractors",
+        help="Irrelevant passages: hard (what a search finds beside the gold), random, mixed.",
+    ),
+]
 
 
 @group.command("make")
@@ -34,26 +51,12 @@ def suite_make(
     passages: Annotated[
         int, typer.Option("--passages", min=1, help="Passages in a context.")
     ] = _DEFAULT.passages,
-    doses: Annotated[
-        str,
-        typer.Option(
-            "--doses",
-            help="Shares of irrelevant passages: 0,0.5,2/3; what the questions allow where empty.",
-        ),
-    ] = "",
-    falsified: Annotated[
-        str, typer.Option("--falsified", help="Shares of falsified passages.")
-    ] = ",".join(f"{dose:g}" for dose in _DEFAULT.falsified),
+    doses: Doses = "",
+    falsified: Falsified = _FALSE,
     sources: Annotated[
         int, typer.Option("--sources", min=1, help="Most questions joined into one.")
     ] = _DEFAULT.sources,
-    distractors: Annotated[
-        str,
-        typer.Option(
-            "--distractors",
-            help="Irrelevant passages: hard (what a search finds beside the gold), random, mixed.",
-        ),
-    ] = _DEFAULT.distractors,
+    distractors: Kind = _DEFAULT.distractors,
     as_configured: Annotated[
         bool,
         typer.Option("--as-configured", help="Do not ask for errors in passages to be reported."),
