@@ -212,84 +212,66 @@ def dots(
     }
 
 
-def heat(
-    cells: Sequence[Mapping[str, Any]],
-    *,
-    x: str,
-    y: str,
-    diverging: bool = False,
-    height: int | None = None,
-) -> Spec:
-    """Cells ``x``, ``y``, ``value``, ``shade`` (0 to 1, or -1 to 1) and ``text``."""
+def heat(cells: Sequence[Mapping[str, Any]], *, x: str, y: str, diverging: bool = False) -> Spec:
+    """Cells ``x``, ``y``, ``value``, ``shade`` (0 to 1, or -1 to 1), ``text`` and ``told``."""
     across = list(dict.fromkeys(str(cell["x"]) for cell in cells))
     down = list(dict.fromkeys(str(cell["y"]) for cell in cells))
     scale: Spec = (
-        {"domain": [-1, 0, 1], "range": "@diverging", "interpolate": "rgb"}
+        {"domain": [-1, 0, 1], "range": "@diverging"}
         if diverging
-        else {"domain": [0, 1], "range": "@ramp", "interpolate": "rgb"}
+        else {"domain": [0, 1], "range": "@ramp"}
     )
+    shade = {
+        "field": "shade",
+        "type": "quantitative",
+        "scale": {**scale, "interpolate": "rgb"},
+        "legend": None,
+    }
+    told = [
+        {"field": "y", "title": y or "row"},
+        {"field": "x", "title": x or "column"},
+        {"field": "told", "title": "value"},
+    ]
     strong = "abs(datum.shade) > cross" if diverging else "datum.shade > cross"
+    ink = {"condition": {"test": strong, "value": "@highText"}, "value": "@lowText"}
     long = max((len(text) for text in across), default=0)
-    many = len(across) > 8 or long * len(across) > 75
-    axes = {
-        "x": {
-            "field": "x",
-            "type": "nominal",
-            "sort": across,
-            "title": x or None,
-            "axis": {
-                "labelAngle": -40 if many else 0,
-                "orient": "bottom",
-                "domain": False,
-                "ticks": False,
-            },
-        },
-        "y": {
-            "field": "y",
-            "type": "nominal",
-            "sort": down,
-            "title": y or None,
-            "axis": {"domain": False, "ticks": False, "labelLimit": 130},
-        },
-    }
-    told = {
-        "tooltip": [
-            {"field": "y", "title": y or "row"},
-            {"field": "x", "title": x or "column"},
-            {"field": "told", "title": "value"},
-        ]
-    }
     return {
-        **_frame(height or max(44, 34 * len(down))),
+        **_frame(max(44, 34 * len(down))),
         "usermeta": {"narrow": long * len(across) > 36},
         "data": {"values": list(cells)},
         "params": [{"name": "cross", "value": "@wide" if diverging else "@cross"}],
-        "encoding": axes,
+        "encoding": _names(across, down, x, y),
         "layer": [
             {
                 "mark": {"type": "rect", "cornerRadius": 2, "stroke": "@line", "strokeWidth": 1},
-                "encoding": {
-                    "color": {
-                        "field": "shade",
-                        "type": "quantitative",
-                        "scale": scale,
-                        "legend": None,
-                    },
-                    **told,
-                },
+                "encoding": {"color": shade, "tooltip": told},
             },
             {
                 "mark": {"type": "text", "fontSize": 11},
-                "encoding": {
-                    "text": {"field": "text", "type": "nominal"},
-                    "color": {
-                        "condition": {"test": strong, "value": "@highText"},
-                        "value": "@lowText",
-                    },
-                },
+                "encoding": {"text": {"field": "text", "type": "nominal"}, "color": ink},
             },
         ],
     }
+
+
+def _names(across: Sequence[str], down: Sequence[str], x: str, y: str) -> Spec:
+    """Axes of a heat map; names that would not stand side by side are tilted."""
+    long = max((len(text) for text in across), default=0)
+    many = len(across) > 8 or long * len(across) > 75
+    bare = {"domain": False, "ticks": False}
+    axes: Spec = {}
+    for at, names, title, axis in (
+        ("x", across, x, {**bare, "labelAngle": -40 if many else 0, "orient": "bottom"}),
+        ("y", down, y, {**bare, "labelLimit": 130}),
+    ):
+        axes[at] = {
+            "field": at,
+            "type": "nominal",
+            "sort": list(names),
+            "title": title or None,
+            "axis": axis,
+        }
+    return axes
 
 
 def intervals(

@@ -125,15 +125,9 @@ def _board(subject: Subject, board: Board, at: int) -> Html:
     ]
     lines = []
     for place, entry in enumerate(entries, 1):
-        marks = [
-            tag("span", "as it stands", class_="tag") if entry.id == subject.incumbent else None,
-            tag("span", "front", class_="tag", title="on the Pareto front")
-            if entry.id in board.front and len(subject.goals) > 1
-            else None,
-        ]
         cells: list[Inside] = [tag("td", str(place), class_="num quiet")]
         link = tag("a", entry.id, href=f"#trial={entry.id}", title="See its rows")
-        cells.append(tag("th", link, " ", marks, scope="row"))
+        cells.append(tag("th", link, " ", _marks(subject, board, entry), scope="row"))
         cells += [
             tag("td", value_text(entry.values[key]) if key in entry.values else "", dir="auto")
             for key in keys
@@ -149,7 +143,7 @@ def _board(subject: Subject, board: Board, at: int) -> Html:
     more = None
     if len(entries) > _SHOWN:
         more = tag("button", f"Show all {len(entries)}", type="button", class_="more")
-    title = f"Leaderboard{': ' + board.judge if board.judge else ''}"
+    title = f"Leaderboard {board.judge}".strip()
     grid = tag(
         "table",
         tag("caption", title, class_="hidden"),
@@ -165,6 +159,13 @@ def _board(subject: Subject, board: Board, at: int) -> Html:
         class_="boardbox",
         id=f"board{at}",
     )
+
+
+def _marks(subject: Subject, board: Board, entry: Entry) -> Iterable[Html]:
+    if entry.id == subject.incumbent:
+        yield tag("span", "as it stands", class_="tag")
+    if entry.id in board.front and len(subject.goals) > 1:
+        yield tag("span", "front", class_="tag", title="on the Pareto front")
 
 
 def _sorter(name: str) -> Html:
