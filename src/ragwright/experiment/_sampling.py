@@ -60,7 +60,10 @@ class ListSampler(Sampler):
 
 
 def grid_points(study: Study) -> Iterator[Mapping[str, Any]]:
-    """Every combination of values, the last key changing first."""
+    """Every combination of values, the last key changing first; or the points that are listed."""
+    if study.points:
+        yield from study.points
+        return
     for chosen in itertools.product(*(axis.values for axis in study.axes)):
         yield {axis.key: value for axis, value in zip(study.axes, chosen, strict=True)}
 

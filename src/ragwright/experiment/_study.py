@@ -48,6 +48,9 @@ class StudyOptions:
     )
     keep: float = option(0.5, "Share of the trials that goes on after each rung.", gt=0, lt=1)
     limit: int | None = option(None, "Most rows of the tune split, chosen by the seed.", ge=1)
+    personas: tuple[str, ...] = option(
+        (), "Ask every question for each of these personas; the rows' own where empty."
+    )
     seed: int = option(0, "Seed of the search, the choice of rows and the intervals.")
     retrieval_only: bool = option(False, "Score what is found; write no answers.")
     most: int = option(2000, "Most trials of a grid; a larger one is refused.", ge=1)
@@ -89,6 +92,7 @@ class Study:
         axes: Swept keys in file order.
         fixed: Key path -> value of what the study sets and does not sweep.
         places: Key path -> ``file:line``, for messages.
+        points: The trials one by one, swept key -> value, where not the whole grid is meant.
     """
 
     name: str
@@ -96,12 +100,15 @@ class Study:
     axes: tuple[Axis, ...]
     fixed: Mapping[tuple[str, ...], Any] = field(default_factory=dict)
     places: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    points: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def size(self) -> int | None:
-        """Points of the grid; None where a key is drawn from a range."""
+        """Trials of a grid; None where a key is drawn from a range."""
         if any(axis.range is not None for axis in self.axes):
             return None
+        if self.points:
+            return len(self.points)
         return math.prod(len(axis.values) for axis in self.axes)
 
     @property
@@ -115,7 +122,8 @@ class Study:
 
     def described(self) -> dict[str, Any]:
         """The study as JSON-able values: what a run of it pins."""
-        return {
+        points = {"points": [dict(point) for point in self.points]} if self.points else {}
+        return points | {
             "name": self.name,
             "options": dataclasses.asdict(self.options),
             "axes": {
@@ -156,7 +164,8 @@ def stored_study(body: Mapping[str, Any]) -> Study:
         for key, values in body["axes"].items()
     ]
     fixed = {tuple(key.split(".")): value for key, value in body["fixed"].items()}
-    return Study(body["name"], StudyOptions(**options), tuple(axes), fixed)
+    points = tuple(body.get("points", ()))
+    return Study(body["name"], StudyOptions(**options), tuple(axes), fixed, points=points)
 
 
 def study_of(placed: Placed, name: str, sections: Mapping[str, type[Any]]) -> Study:

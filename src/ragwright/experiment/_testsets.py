@@ -68,6 +68,27 @@ class Testset:
             notes=(*self.notes, f"{size} of {len(self.rows)} rows, chosen with seed {seed}"),
         )
 
+    def asked_for(self, personas: Sequence[str]) -> Testset:
+        """Every question for each of these personas; as it is where none is named.
+
+        A question that has a row for a persona keeps it and its gold; for other personas its first
+        row stands in, called ``ID for PERSONA``. Rows of one question stay together.
+        """
+        if not personas:
+            return self
+        by_question: dict[str, list[Row]] = {}
+        for row in self.rows:
+            by_question.setdefault(row.user_input, []).append(row)
+        found = []
+        for group in by_question.values():
+            own = {row.persona_name: row for row in reversed(group)}
+            first = group[0]
+            for name in dict.fromkeys(personas):
+                named = replace(first, id=f"{first.id} for {name}", persona_name=name)
+                found.append(own.get(name) or named)
+        note = f"every question is asked for {', '.join(dict.fromkeys(personas))}"
+        return replace(self, rows=tuple(found), notes=(*self.notes, note))
+
 
 def rows_fingerprint(rows: Sequence[Row]) -> str:
     """Hash of rows with all they hold but the marks of a review, in their order.

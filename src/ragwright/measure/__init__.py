@@ -9,6 +9,7 @@ from ._compare import Comparison, Comparisons, compare_rows, holm
 from ._defaults import ChosenMeasures, default_measures, ranking_measures
 from ._definition import Definition, MeasureScale
 from ._embedded import QADistances, qa_distances
+from ._equivalence import most_lost
 from ._gate import (
     GateCheck,
     GateOptions,
@@ -80,6 +81,7 @@ __all__ = [
     "judge_check",
     "judge_spread",
     "load_rubrics",
+    "most_lost",
     "object_schema",
     "on_rubric_scales",
     "on_scale",

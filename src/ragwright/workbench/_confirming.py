@@ -138,9 +138,10 @@ def confirm(bench: Workbench, name: str, how: Confirming | None = None) -> Confi
         swept.study.options.testset,
         CONFIRM,
         purpose=f"confirm {swept.study.name}: {', '.join(manifest['trials'])}",
-    )
+    ).asked_for(swept.study.options.personas)
     run = bench.runs.unfinished(CONFIRM, manifest) or bench.runs.start(CONFIRM, manifest)
-    fresh = _run(bench, swept, (swept.incumbent, *chosen), testset)
+    trials = [Trial(one.number, one.values) for one in (swept.incumbent, *chosen)]
+    fresh = run_trials(bench, swept.study, trials, testset, swept.measures)
     held = _clusters(fresh[0], options.clusters)
     seed = swept.study.options.seed
     pairs = [
@@ -225,16 +226,23 @@ def _clusters(results: Sequence[RowResult], by: str) -> Mapping[str, Hashable] |
     return {result.row_id: cluster_of(result.row, by) for result in results if result.row}
 
 
-def _run(
-    bench: Workbench, swept: _Swept, trials: Sequence[TrialResult], testset: Testset
+def run_trials(
+    bench: Workbench,
+    study: Study,
+    trials: Sequence[Trial],
+    testset: Testset,
+    measures: Sequence[Measure],
 ) -> list[Sequence[RowResult]]:
-    """Results of trials on other rows, in their order."""
+    """Results of a study's trials on other rows, in the order of the trials.
+
+    Raises:
+        StoppedError: The budget, or a person, ended it; what was run is kept.
+    """
     found: list[Sequence[RowResult]] = []
     for trial in trials:
-        of = Trial(trial.number, trial.values)
-        variant = variant_of(bench, swept.study, of)
+        variant = variant_of(bench, study, trial)
         build_like(variant, bench)
-        plan = trial_plan(of, variant, testset, swept.measures, trial_how(swept.study))
+        plan = trial_plan(trial, variant, testset, measures, trial_how(study))
         [summary] = run_jobs(variant.runner, bench.runs, [plan.job])
         if summary.reason is not None:
             raise summary.reason

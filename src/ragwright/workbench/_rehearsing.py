@@ -17,10 +17,9 @@ from ..index import Store, View, Views, open_store
 from ..measure import Measure
 from ..models import Models
 from ._building import StoredDocuments, unfetched
-from ._gold import project_testset
 from ._ingest import Feed, Ingest
 from ._measuring import planned
-from ._sweeping import trial_how, variant_of
+from ._sweeping import study_rows, trial_how, variant_of
 from ._workbench import Workbench
 
 T = TypeVar("T")
@@ -117,9 +116,7 @@ class _Rehearsal:
         if not bench.store.holds(bench.pair):
             bench.target()  # says what is missing
             raise RetrieveError("nothing is indexed")
-        testset = project_testset(bench.folder, options.testset, "tune")
-        if options.limit is not None:
-            testset = testset.subset(options.limit, options.seed)
+        testset = study_rows(bench, self._study)
         base = self._variant(Trial(0, {}))
         _, measures, _ = planned(base, testset, options.measures, trial_how(self._study))
         trials, invalid = self._trials()

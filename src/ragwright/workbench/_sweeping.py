@@ -185,6 +185,19 @@ def run_sweep(bench: Workbench, study: Study, how: Sweeping | None = None) -> Sw
     return _Sweep(bench, study, how or Sweeping()).run()
 
 
+def study_rows(bench: Workbench, study: Study) -> Testset:
+    """The rows that a study picks on: the tune split, a subset of it, for its personas.
+
+    Raises:
+        TestsetError: The testset cannot be read, or the split is empty.
+    """
+    options = study.options
+    testset = project_testset(bench.folder, options.testset, "tune")
+    if options.limit is not None:
+        testset = testset.subset(options.limit, options.seed)
+    return testset.asked_for(options.personas)
+
+
 def sampler_of(study: Study, objectives: Sequence[Objective]) -> Sampler:
     """The search that a study asks for."""
     if study.options.search == "tpe":
@@ -241,9 +254,7 @@ class _Sweep:
 
     def run(self) -> SweepResult:
         bench, options = self.bench, self.study.options
-        testset = project_testset(bench.folder, options.testset, "tune")
-        if options.limit is not None:
-            testset = testset.subset(options.limit, options.seed)
+        testset = study_rows(bench, self.study)
         how = Evaluating(answers=not options.retrieval_only)
         base = variant_of(bench, self.study, Trial(0, {}))
         testset, measures, _ = planned(base, testset, options.measures, how)
