@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from collections import Counter
 from itertools import combinations
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from measure_data import DATA, needs
 from rouge_score.rouge_scorer import RougeScorer
 
+from ragwright.measure import _rouge
 from ragwright.measure._edit import common_subsequence, edit_distance
 from ragwright.measure._rouge import rouge, skip_f1, weighted_f1
 from ragwright.measure._words import plain_words
@@ -76,6 +79,59 @@ def test_single_words_join_the_skip_bigrams() -> None:
     assert rouge("SU", ["gunman", "the", "killed", "police"], GUNMAN) == pytest.approx(4 / 10)
     assert rouge("SU", ["police", "kill", "the", "gunman"], GUNMAN) == pytest.approx((3 + 3) / 10)
     assert rouge("SU", ["police"], GUNMAN) == pytest.approx(2 * 1 * 0.1 / 1.1)  # P 1/1, R 1/10
+
+
+def slow_weighted(response: list[str], reference: list[str], power: float) -> float:
+    """ROUGE-W cell by cell, as Lin 2004 writes it down."""
+    best = [[0.0] * (len(reference) + 1) for _ in range(len(response) + 1)]
+    runs = [[0] * (len(reference) + 1) for _ in range(len(response) + 1)]
+    for i, word in enumerate(response, 1):
+        for j, other in enumerate(reference, 1):
+            if word == other:
+                run = runs[i - 1][j - 1]
+                best[i][j] = best[i - 1][j - 1] + (run + 1) ** power - run**power
+                runs[i][j] = run + 1
+            else:
+                best[i][j] = max(best[i - 1][j], best[i][j - 1])
+    common = best[-1][-1] ** (1 / power)
+    return 2 * common / (len(response) + len(reference)) if common else 0.0
+
+
+@settings(deadline=None)
+@given(WORDS.filter(bool), WORDS.filter(bool), st.sampled_from([1.0, 1.2, 2.0]), st.booleans())
+def test_weighted_rows_are_the_cells_of_the_paper(
+    response: list[str], reference: list[str], power: float, dense: bool
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_rouge, "_FEW_STARTS", -1 if dense else 40)
+        found = weighted_f1(response, reference, power)
+    assert found == pytest.approx(slow_weighted(response, reference, power), abs=1e-12)
+    assert found <= 1
+
+
+@settings(deadline=None)
+@given(WORDS, WORDS, st.integers(1, 20))
+def test_skip_bigrams_by_pieces_are_those_counted_one_by_one(
+    response: list[str], reference: list[str], cells: int
+) -> None:
+    ours, theirs = (Counter(combinations(text, 2)) for text in (response, reference))
+    common = (ours & theirs).total()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_rouge, "_CELLS", cells)
+        found = skip_f1(response, reference)
+    total = ours.total() + theirs.total()
+    assert found == pytest.approx(2 * common / total if common else 0.0)
+
+
+def test_long_texts_take_little_memory() -> None:
+    """4,000 shared words have 16 million pairs: 128 MB a text, were they held at once."""
+    words = [f"w{n}" for n in range(4000)]
+    tracemalloc.start()
+    assert skip_f1(words, words) == pytest.approx(1)
+    assert weighted_f1(words[:300], words) > 0
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64e6
 
 
 def test_runs_weigh_more() -> None:

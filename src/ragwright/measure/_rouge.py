@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ._edit import common_subsequence
 
 Words = Sequence[str]
 RUN_POWER = 1.2
 """How ROUGE-W favours runs: a run of n words counts n ** 1.2 (``-w 1.2`` of ROUGE 1.5.5)."""
+
+_FEW_STARTS = 40
+_CELLS = 1 << 20
+"""Counts of pairs of words held at once: 8 MB a text."""
 
 
 def rouge(kind: str, response: Words, reference: Words) -> float | str:
@@ -42,30 +48,60 @@ def subsequence_f1(response: Words, reference: Words) -> float:
 
 
 def weighted_f1(response: Words, reference: Words, power: float = RUN_POWER) -> float:
-    """ROUGE-W: longest common subsequence that favours runs of words, O(words x words)."""
-    weight = [n**power for n in range(min(len(response), len(reference)) + 2)]
-    best, runs = [0.0] * (len(reference) + 1), [0] * (len(reference) + 1)
+    """ROUGE-W: longest common subsequence that favours runs of words.
+
+    O(words x words) in numpy, a row of the table at a time, one word of the response each.
+    """
+    places = _places(reference)
+    nowhere = np.zeros(0, np.int64)
+    weights = np.arange(min(len(response), len(reference)) + 2, dtype=np.float64) ** power
+    gain = np.diff(weights)
+    best, runs = np.zeros(len(reference) + 1), np.zeros(len(reference) + 1, np.int64)
     for word in response:
-        left, left_run, above, above_runs = 0.0, 0, best, runs
-        best, runs = [left], [left_run]
-        for place, other in enumerate(reference):
-            if word == other:
-                run = above_runs[place]
-                left = above[place] + weight[run + 1] - weight[run]
-                left_run = run + 1
-            else:
-                left, left_run = max(left, above[place + 1]), 0
-            best.append(left)
-            runs.append(left_run)
-    found = best[-1] ** (1 / power)
-    return f1(found, len(response), len(reference))
+        at = places.get(word, nowhere)
+        run = runs[at]
+        met = best[at] + gain[run]
+        best, runs = best.copy(), np.zeros_like(runs)
+        best[at + 1], runs[at + 1] = met, run + 1
+        _fill(best, at + 1)
+    found = float(best[-1] ** (1 / power))
+    return min(1.0, f1(found, len(response), len(reference)))
+
+
+def _places(words: Words) -> dict[str, NDArray[np.int64]]:
+    """Word -> where it stands, ascending."""
+    found: dict[str, list[int]] = {}
+    for at, word in enumerate(words):
+        found.setdefault(word, []).append(at)
+    return {word: np.array(at, np.int64) for word, at in found.items()}
+
+
+def _fill(row: NDArray[np.float64], starts: NDArray[np.int64]) -> None:
+    """The running maximum of a row, in place, begun anew at each of the starts."""
+    ends = [0, *starts.tolist(), len(row)]
+    if len(starts) <= _FEW_STARTS:
+        for start, end in pairwise(ends):
+            np.maximum.accumulate(row[start:end], out=row[start:end])
+        return
+    begun = np.zeros(len(row), np.int64)
+    begun[starts] = starts
+    into = np.arange(len(row)) - np.maximum.accumulate(begun)
+    step, longest = 1, int(into.max())
+    while step <= longest:  # each round doubles how far back a place has looked
+        at = np.flatnonzero(into >= step)
+        row[at] = np.maximum(row[at], row[at - step])
+        step *= 2
 
 
 def skip_f1(response: Words, reference: Words, *, words: bool = False) -> float:
     """ROUGE-S: pairs of words in order, however far apart; ``words`` adds single ones (SU)."""
-    common = sorted(set(response) & set(reference))
-    ours, theirs = _pairs(response, common), _pairs(reference, common)
-    found = int(np.minimum(ours, theirs).sum())
+    number = {word: at for at, word in enumerate(sorted(set(response) & set(reference)))}
+    ours, theirs = ([number[w] for w in text if w in number] for text in (response, reference))
+    rows = min(len(number), max(1, _CELLS // max(1, len(number)))) or 1
+    found = sum(
+        int(np.minimum(*(_pairs(text, at, rows, len(number)) for text in (ours, theirs))).sum())
+        for at in range(0, len(number), rows)
+    )
     sizes = [len(text) * (len(text) - 1) // 2 for text in (response, reference)]
     if words:
         found += (Counter(response) & Counter(reference)).total()
@@ -85,16 +121,17 @@ def _ngrams(n: int, words: Words) -> Counter[tuple[str, ...]]:
     return Counter(zip(*(words[at:] for at in range(n)), strict=False))
 
 
-def _pairs(words: Words, known: Words) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """How often each word of ``known`` stands before each other one: shape (known, known)."""
-    number = {word: at for at, word in enumerate(known)}
-    counts = np.zeros((len(known), len(known)), np.int64)
-    after = np.zeros(len(known), np.int64)
+def _pairs(words: Sequence[int], first: int, rows: int, size: int) -> NDArray[np.int64]:
+    """How often each of some words stands before each word: shape (rows, size).
+
+    The words are numbers below ``size``; the rows are those of the words from ``first`` on, for
+    the whole table would be too large for long texts.
+    """
+    counts, after = np.zeros((rows, size), np.int64), np.zeros(size, np.int64)
     for word in reversed(words):
-        at = number.get(word)
-        if at is not None:
-            counts[at] += after
-            after[at] += 1
+        if first <= word < first + rows:
+            counts[word - first] += after
+        after[word] += 1
     return counts
 
 
