@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from xml.etree import ElementTree
 
 import pytest
 
 from ragwright.core import Score
-from ragwright.measure import aggregate, calibrate, compare_rows, gate
+from ragwright.measure import GateOutcome, aggregate, calibrate, compare_rows, gate
 from ragwright.report import (
     calibration_json,
     calibration_table,
@@ -95,7 +95,11 @@ def test_csv_reads_back() -> None:
         "value": "0.123456789",
         "reason": "",
         "detail": "the share\n- of what?",
+        "no_gold": "0",
     }
+    bare = Score("KF1", "not_applicable", reason="no gold", no_gold=True)
+    found = list(csv.DictReader(io.StringIO(rows_csv([Plain("r9", (bare,))]))))
+    assert found[0]["no_gold"] == "1"
     assert rows[2]["value"] == ""
     assert (rows[3]["reason"], rows[4]["row"]) == ("'=no score", "'=r3")
 
@@ -134,7 +138,12 @@ def test_a_gate_in_every_form() -> None:
     assert failure is not None
     assert "coverage" in (error.get("message") or "")
     assert failure.get("type") == "failed"
+    assert failure.text is None
     assert gate_table(outcome).endswith("gate: failed")
+    hinted = replace(outcome.checks[0], hint="ask <people>")
+    told = parsed(gate_junit(GateOutcome("untrusted", (hinted,)))).find(".//error")
+    assert told is not None
+    assert told.text == "to do: ask <people>"
     found = json.loads(json.dumps(gate_json(outcome)))
     assert found["outcome"] == "failed"
     assert [check["state"] for check in found["checks"]] == ["untrusted", "failed", "passed"]

@@ -88,6 +88,7 @@ class _Packer:
     rows: dict[tuple[str, str, str], int] = field(default_factory=dict)
     by_id: dict[str, int] = field(default_factory=dict)
     shown: list[list[Any]] = field(default_factory=list)
+    asked: int = 0
     entries: list[dict[str, Any]] = field(default_factory=list)
     left_out: dict[str, int] = field(default_factory=dict)
     full: bool = True
@@ -149,6 +150,7 @@ class _Packer:
         else:
             found = len(self.shown)
             self.shown.append(_asked(result))
+            self.asked += sum(map(len, self.shown[-1]))
         self.rows[key] = found
         self.by_id.setdefault(name, found)
         return found
@@ -175,7 +177,7 @@ class _Packer:
         start, self.fresh = len(self.known), []
         details = _block([self._detail(result) for result in group])
         texts = _block(self.fresh) if self.fresh else ""
-        needed = len(details) + len(texts) + after * self.score_size
+        needed = len(details) + len(texts) + after * self.score_size + self.asked // 2
         if self.spent + needed > self.room:
             for key in [key for key, number in self.known.items() if number >= start]:
                 del self.known[key]
