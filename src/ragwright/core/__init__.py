@@ -51,7 +51,7 @@ from ._errors import (
     UnhandledRequestError,
     UnsupportedSourceError,
 )
-from ._hashing import canonical_json, text_hash, value_hash
+from ._hashing import canonical_json, text_hash, value_hash, values_hash
 from ._headers import retry_after
 from ._mapping import Mapped, near, read_mapping, shipped_mapping
 from ._options import option
@@ -172,5 +172,6 @@ __all__ = [
     "text_hash",
     "unknown_key",
     "value_hash",
+    "values_hash",
     "without_control",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -22,6 +23,16 @@ def value_hash(value: Any) -> str:
         TypeError: The value holds something JSON has no word for.
     """
     return text_hash(canonical_json(value))
+
+
+def values_hash(values: Iterable[Any]) -> str:
+    """:func:`value_hash` of the list of these values, of which one is in memory at a time."""
+    digest = hashlib.blake2b(b"[", digest_size=16)
+    for at, value in enumerate(values):
+        text = f"{',' if at else ''}{canonical_json(value)}"
+        digest.update(text.encode("utf-8", "surrogatepass"))
+    digest.update(b"]")
+    return digest.hexdigest()
 
 
 def canonical_json(value: Any) -> str:

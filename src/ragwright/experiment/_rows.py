@@ -48,11 +48,12 @@ def iter_rows(path: str | Path) -> Iterator[Row]:
     """
     source = Path(path)
     table = source.suffix.lower() in _TABLES
-    yield from _numbered(
+    records = (
         (place, from_cells(record, place) if table else record)
         for where, read in records_of(source)
         for place, record in one_system_each(read, where)
     )
+    yield from _numbered(records, f"{source}:")
 
 
 def rows_of(records: Iterable[Row | Mapping[str, Any]]) -> Iterator[Row]:
@@ -61,7 +62,7 @@ def rows_of(records: Iterable[Row | Mapping[str, Any]]) -> Iterator[Row]:
     Raises:
         TestsetError: As :func:`iter_rows`; the object is named by its number.
     """
-    yield from _numbered(
+    numbered = (
         (place, record)
         for number, one in enumerate(records, 1)
         for place, record in (
@@ -70,11 +71,15 @@ def rows_of(records: Iterable[Row | Mapping[str, Any]]) -> Iterator[Row]:
             else one_system_each(one, f"row {number}")
         )
     )
+    yield from _numbered(numbered, "row ")
 
 
-def _numbered(records: Iterable[tuple[str, Row | Mapping[str, Any]]]) -> Iterator[Row]:
-    """Rows with their numbers for ids where they have none, no id twice."""
-    seen: dict[str, str] = {}
+def _numbered(records: Iterable[tuple[str, Row | Mapping[str, Any]]], source: str) -> Iterator[Row]:
+    """Rows with their numbers for ids where they have none, no id twice.
+
+    ``source`` is what all their places begin with.
+    """
+    seen: dict[str, str] = {}  # all that is held of a long file, so without its name
     for number, (where, record) in enumerate(records, 1):
         if isinstance(record, Row):
             row = record
@@ -84,10 +89,10 @@ def _numbered(records: Iterable[tuple[str, Row | Mapping[str, Any]]]) -> Iterato
             raise TestsetError(
                 f"id {row.id!r} occurs twice",
                 where=where,
-                hint=f"{seen[row.id]} has it too; keep one of the two rows, or leave the ids out "
-                "(id, query_id, instance_id) and the rows are numbered",
+                hint=f"{source}{seen[row.id]} has it too; keep one of the two rows, "
+                "or leave the ids out (id, query_id, instance_id) and the rows are numbered",
             )
-        seen[row.id] = where
+        seen[row.id] = where.removeprefix(source)
         yield row
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -68,42 +69,58 @@ def default_measures(
     them have at most 5 words; `BERTScore(recall)` where a token model is set.
 
     Args:
-        rows: What is to be measured.
+        rows: What is to be measured; read once, one in memory at a time.
         setup: Models; without any, nothing that is chosen asks one.
         hits: Most passages of an answer; no ranking is measured deeper. None: unknown.
     """
-    known, chosen = tuple(rows), setup or MeasureSetup()
+    chosen = setup or MeasureSetup()
     depth = 10 if hits is None else hits
     ranking = [f"nDCG@{min(10, depth)}", f"Recall@{min(5, depth)}"]
     thought_of = [*ranking, *JUDGED, GROUNDING, SHORT, WHOLE, WITH_TOKENS]
-    left_out = {name: _reason(name, known, chosen) for name in thought_of}
+    seen = _seen(rows, parse_measures(thought_of), chosen)
+    left_out = {name: _reason(name, seen, chosen) for name in thought_of}
     return ChosenMeasures(
         tuple(parse_measure(name) for name in thought_of if not left_out[name]),
         {name: reason for name, reason in left_out.items() if reason},
     )
 
 
-def _reason(name: str, rows: Sequence[Row], setup: MeasureSetup) -> str:
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What rows hold: the least that any of them lacks for a measure, lengths of references."""
+
+    least: Mapping[str, tuple[str, ...]]
+    words: float
+
+
+def _seen(rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup) -> _Seen:
+    """Look through rows once, holding one at a time."""
+    least: dict[str, tuple[str, ...]] = {}
+    words = array("l")
+    for row in rows:
+        for measure in measures:
+            best = least.get(str(measure))
+            if best is None or best:
+                lacking = missing_fields(row, measure.definition)
+                least[str(measure)] = lacking if best is None else min(best, lacking, key=len)
+        if references := references_of(row):
+            language = language_of(row, setup)
+            words.append(min(len(answer_words(text, language)) for text in references))
+    return _Seen(least, median(words) if words else 0)
+
+
+def _reason(name: str, seen: _Seen, setup: MeasureSetup) -> str:
     """Why a measure is left out, empty where it is taken."""
-    lacking = [missing_fields(row, parse_measure(name).definition) for row in rows]
-    if all(lacking):
-        least = min(lacking, key=lambda names: len(names), default=())
-        return f"no row has {' and '.join(least)}" if least else "no rows"
+    least = seen.least.get(name)
+    if least is None:
+        return "no rows"
+    if least:
+        return f"no row has {' and '.join(least)}"
     if name in JUDGED and not setup.model:
         return "no chat model judges: `judge.model`"
     if name == WITH_TOKENS and not setup.token_model:
         return "no model of tokens: `judge.token_model`"
     if name == GROUNDING and setup.model:
         return "Faithfulness asks the judge"
-    words = _reference_words(rows, setup) if name == SHORT else 0
-    return f"half of the references have {words:.0f} words or more" if words > SHORT_WORDS else ""
-
-
-def _reference_words(rows: Sequence[Row], setup: MeasureSetup) -> float:
-    """The median length of the references, of each row the shortest one."""
-    found = [
-        min(len(answer_words(text, language_of(row, setup))) for text in references)
-        for row in rows
-        if (references := references_of(row))
-    ]
-    return median(found) if found else 0
+    long = name == SHORT and seen.words > SHORT_WORDS
+    return f"half of the references have {seen.words:.0f} words or more" if long else ""

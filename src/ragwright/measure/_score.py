@@ -96,11 +96,11 @@ def score_rows(
     return (tuple(_computed(row, measure, chosen) for measure in measures) for row in rows)
 
 
-def check_setup(measures: Iterable[Measure], setup: MeasureSetup, rows: Sequence[Row] = ()) -> None:
+def check_setup(measures: Iterable[Measure], setup: MeasureSetup, rows: Iterable[Row] = ()) -> None:
     """Say before a run what would leave a measure without a single score.
 
     ``rows`` are those to be scored, as far as they are known: a measure whose values some of them
-    keep needs no model.
+    keep needs no model. They are read anew for each measure that lacks one.
 
     Raises:
         MeasureError: A measure's model is not set.
