@@ -76,6 +76,12 @@ def neutral(text: str, guard: Sequence[str] = ()) -> str:
         guard: Turn markers of the prompt; where the text holds one at the start of a line, a
             word joiner (U+2060) parts its first character from the rest.
     """
+    return _neutral(text, tuple(guard))
+
+
+@lru_cache(maxsize=2048)
+def _neutral(text: str, guard: tuple[str, ...]) -> str:
+    """The same passages come up for many questions, and for every trial of a sweep."""
     # In code, an index such as x[0] stays: it hangs on a name, so it can open no line.
     parts = _CODE.split(text)
     text = "".join(

@@ -21,7 +21,12 @@ class RagGate(Protocol):
     """Scores rows and fails the test unless they meet every rule."""
 
     def __call__(
-        self, rows: Rows, *rules: str, setup: MeasureSetup | None = None, floor: float = 0.95
+        self,
+        rows: Rows,
+        *rules: str,
+        setup: MeasureSetup | None = None,
+        floor: float = 0.95,
+        least: int = 10,
     ) -> Evaluation:
         """The evaluation, where every rule is met."""
 
@@ -31,13 +36,18 @@ def rag_gate_fixture() -> RagGate:
     """The fixture ``rag_gate``, once a conftest says ``from ragwright.testing import …`` it.
 
     In a test: ``rag_gate("rows.jsonl", "TokenF1>=0.6", "Contains>=0.5")``. A mean on too
-    few scored rows (``floor``, a share) fails too: a gate passes on no numbers it cannot trust.
+    few scored rows (``floor``, a share, and ``least``, a number) fails too: a gate passes on no
+    numbers it cannot trust.
     """
     return hold
 
 
 def hold(
-    rows: Rows, *rules: str, setup: MeasureSetup | None = None, floor: float = 0.95
+    rows: Rows,
+    *rules: str,
+    setup: MeasureSetup | None = None,
+    floor: float = 0.95,
+    least: int = 10,
 ) -> Evaluation:
     """Score rows by the measures of the rules, and fail the running test unless all are met.
 
@@ -47,7 +57,7 @@ def hold(
     parsed = [parse_rule(rule) for rule in rules]
     measures = list(dict.fromkeys(rule.measure for rule in parsed))
     found = evaluate(rows, measures, setup)
-    outcome = gate(found.summaries, parsed, GateOptions(floor))
+    outcome = gate(found.summaries, parsed, GateOptions(floor, least=least))
     if outcome.state != "passed":
         pytest.fail(f"{gate_table(outcome)}\n\n{summary_table(found.summaries)}", pytrace=False)
     return found

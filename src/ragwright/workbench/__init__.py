@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from ._ablating import (
+    Ablating,
+    AblationResult,
+    forecast_ablation,
+    plan_ablation,
+    run_ablation,
+)
 from ._calibrations import judge_checks, record_calibration
 from ._capabilities import make_suite
 from ._confirming import Confirmed, Confirming, confirm
@@ -38,6 +45,8 @@ from ._synthesis import Synthesizing, forecast_synthesis, import_testset, synthe
 from ._workbench import Asking, Workbench
 
 __all__ = [
+    "Ablating",
+    "AblationResult",
     "Asking",
     "BudgetOptions",
     "Check",
@@ -66,6 +75,7 @@ __all__ = [
     "confirm",
     "doctor",
     "evaluate",
+    "forecast_ablation",
     "forecast_diagnosis",
     "forecast_readers",
     "forecast_rows",
@@ -79,6 +89,7 @@ __all__ = [
     "make_suite",
     "open_results",
     "persona_change",
+    "plan_ablation",
     "project_keys",
     "project_testset",
     "read_study",
@@ -86,6 +97,7 @@ __all__ = [
     "report_subject",
     "rows_to_review",
     "rows_to_score",
+    "run_ablation",
     "run_diagnosis",
     "run_readers",
     "run_sweep",

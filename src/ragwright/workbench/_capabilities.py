@@ -164,7 +164,7 @@ def _planned(
         **answering_settings(bench, personas),
         "given": True,
     }
-    work = replace(work, kind="eval", manifest=manifest, items=items, count=bench.tokenizer.count)
+    work = replace(work, kind="eval", manifest=manifest, items=items, count=bench.count)
     return replace(rows, notes=(*rows.notes, SHOWN)), wanted, work
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,7 +32,7 @@ from ..measure import (
     parse_measures,
     ranking_measures,
 )
-from ..models import EmbedOptions, Models, Tokenizer, model_handlers
+from ..models import EmbedOptions, Models, model_handlers
 from ..retrieve import Target
 from ._baselines import with_baselines
 from ._gold import project_testset, with_current_gold
@@ -50,9 +50,6 @@ from ._runs import (
     stored_evaluation,
 )
 from ._settings import Settings
-
-_COUNTED = 10_000
-"""Passages whose number of tokens is remembered: the same ones come up for many rows."""
 
 
 class Bench(Protocol):
@@ -79,8 +76,8 @@ class Bench(Protocol):
         """Knows models by name."""
 
     @property
-    def tokenizer(self) -> Tokenizer:
-        """Counts tokens of passages."""
+    def count(self) -> Callable[[str], int]:
+        """Number of tokens of a passage."""
 
     @property
     def store(self) -> Store:
@@ -146,7 +143,7 @@ def planned(
     rows = _with_shallow_ranks(_noted(rows, chosen), wanted, options.top_k)
     asking = partial(_asked, bench)
     work = answering_work(system, asking, rows, wanted, setup)
-    return rows, wanted, replace(work, count=lru_cache(_COUNTED)(bench.tokenizer.count))
+    return rows, wanted, replace(work, count=bench.count)
 
 
 def _as_answered(rows: Iterable[Row], *, near: bool) -> tuple[Row, ...]:

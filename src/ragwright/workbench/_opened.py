@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,6 +17,9 @@ from ..models import Analyzer, Models, Tokenizer, WordTokenizer, make_analyzer, 
 from ..retrieve import Databases, SqlHandler, parse_filter, parse_soft_filter
 from ._project import ProjectFolder
 from ._settings import Settings, load_settings
+
+_COUNTED = 20_000
+"""Texts whose number of tokens is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,7 @@ class Opened:
         twin = next((one for one in family if _asked_alike(one.settings, made.settings)), None)
         if twin is not None:
             made.models = twin.models
-            made.__dict__["runner"] = twin.runner
+            made.__dict__.update(runner=twin.runner, tokenizer=twin.tokenizer, count=twin.count)
         base._variants.append(made)
         return made
 
@@ -194,6 +197,11 @@ class Opened:
         model = self.settings.embed.model
         own = self.models.tokenizer(model) if model else None
         return own or WordTokenizer()
+
+    @cached_property
+    def count(self) -> Callable[[str], int]:
+        """Number of tokens of a text, by :attr:`tokenizer`; remembered for passages met again."""
+        return lru_cache(_COUNTED)(self.tokenizer.count)
 
     @cached_property
     def chunker(self) -> Chunker:
