@@ -66,6 +66,13 @@ PAGES = {
         "beside the page. The judges are scripted: the page says what the program does with a "
         "judge's replies and how fast, not how well any judge judges.",
     ),
+    "tuning": Page(
+        "Tuning, measured",
+        "What sweeps and reports cost in calls and time, with scripted models.",
+        "Every figure on this page was computed by the commands named with it and is kept as JSON "
+        "beside the page. The models are scripted: the page says what the program does with them "
+        "and how fast, not how good any setting is.",
+    ),
 }
 
 
