@@ -97,11 +97,22 @@ def test_two_runs_are_compared_and_a_gate_reads_them(project: Path) -> None:
     told = json.loads(run(project, "compare", first, second, "--json"))
     assert told["measures"]["HitRate@1"]["difference"] == pytest.approx(-2 / 3)
     assert "no change proven" in run(project, "compare", first, "latest")
-    run(project, "gate", first, "--rule", "HitRate@1>=0.9")
-    run(project, "gate", second, "--rule", "HitRate@1>=0.9", code=100)
+    run(project, "gate", first, "--rule", "HitRate@1>=0.9", "--least", "3")
+    run(project, "gate", second, "--rule", "HitRate@1>=0.9", "--least", "3", code=100)
     run(project, "gate", second, "--rule", "Recall@1>=0.9", code=101)
     run(project, "gate", second, "--rule", "HitRate@1>=baseline", "--baseline", first, code=101)
-    run(project, "gate", second, "--rule", "HitRate@1>=0.9", "-o", "gate.xml", code=100)
+    run(
+        project,
+        "gate",
+        second,
+        "--rule",
+        "HitRate@1>=0.9",
+        "--least",
+        "3",
+        "-o",
+        "gate.xml",
+        code=100,
+    )
     suite = ElementTree.parse(project / "gate.xml").getroot()
     assert suite.find(".//failure") is not None
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragwright.core import MeasureError, Score
-from ragwright.measure import Comparison, compare_rows
+from ragwright.measure import Comparison, MeasureScale, compare_rows
 from ragwright.measure._compare import holm, permutation_p, smallest_difference
 
 
@@ -228,3 +228,44 @@ def test_lost_judgments_do_not_flip_a_ranking() -> None:
 def test_comparisons_are_plain_mappings_of_scores() -> None:
     side: Mapping[str, Sequence[Score]] = {"1": (Score("Theirs", "scored", 3.0),)}
     assert compare_rows(side, side)["Theirs"].ties == 1
+
+
+def test_without_a_known_direction_there_is_no_verdict() -> None:
+    sides = [
+        {str(at): [Score("Rubric(rude)", "scored", value)] for at, value in enumerate(values)}
+        for values in ([1.0] * 10, [3.0, 4.0] * 5)
+    ]
+    found = compare_rows(*sides)["Rubric(rude)"]
+    assert found.verdict == "no change proven"
+    assert found.more_rows == 0
+    assert "no verdict" in found.text
+    assert "Which way is better is not known" in found.text
+    scale = MeasureScale(1, 5, higher_is_better=False)
+    assert compare_rows(*sides, scales={"Rubric(rude)": scale})["Rubric(rude)"].verdict == "worse"
+
+
+def test_numbers_that_cannot_be_compared_get_no_verdict() -> None:
+    sides = rows([0.1] * 10), rows([0.9] * 10)
+    assert compare_rows(*sides)["nDCG@10"].verdict == "better"
+    found = compare_rows(*sides, incomparable={"nDCG@10": "two judges scored them"})["nDCG@10"]
+    assert found.verdict == "no change proven"
+    assert "no verdict, +0.8000" in found.text
+    assert "Two judges scored them." in found.text
+
+
+def test_a_scale_without_an_end_leaves_lost_rows_unbounded() -> None:
+    whole: list[float | None] = [9.0, 8.0] * 10
+    less: list[float | None] = [3.0, 4.0] * 10
+    assert compared(whole, less, "Perplexity").verdict == "better"
+    found = compared(whole, [*less[:19], None], "Perplexity")
+    assert (found.lost, found.lowest, found.verdict) == (1, None, "no change proven")
+    assert "on a scale without an end they could turn it" in found.text
+
+
+def test_rows_without_gold_are_not_lost() -> None:
+    sides = rows([0.1] * 10), rows([0.9] * 10)
+    for side in sides:
+        side["bare"] = [Score("nDCG@10", "not_applicable", reason="no gold", no_gold=True)]
+    found = compare_rows(*sides)["nDCG@10"]
+    assert (found.lost, found.verdict) == (0, "better")
+    assert found.lowest == found.highest == pytest.approx(0.8)

@@ -18,13 +18,13 @@ from ragwright.core import Row, Score
 from ragwright.flow import Chat
 from ragwright.measure import Summary, aggregate, compare_rows, parse_measures, score_row
 
-ROWS = [replace(ROW, id=f"r{n}", user_input=f"question {n}?") for n in range(12)]
-UNUSABLE = "Of the 3 statements all are supported, so 5/5, I am 0.9 certain."
-STRONG = [verdict(5)] * 8 + [UNUSABLE] * 4
-"""Better on every row; on four of them the judge says so in the wrong form."""
-STEADY = [verdict(4)] * 12
-EVASIVE = [verdict(5)] * 5 + ["I'm sorry, I cannot judge this text."] * 7
-"""Good on five rows; the judge refuses to look at the rest."""
+ROWS = [replace(ROW, id=f"r{n}", user_input=f"question {n:03}?") for n in range(120)]
+UNUSABLE = "Of the 3 statements all are supported, so 5/5, I am 0.5 certain."
+STRONG = [verdict(5)] * 92 + [UNUSABLE] * 28
+"""Better on every row; on 28 of them the judge says so in the wrong form."""
+STEADY = [verdict(4)] * 120
+EVASIVE = [verdict(5)] * 50 + ["I'm sorry, I cannot judge this text."] * 70
+"""Good on fifty rows; the judge refuses to look at the rest."""
 
 
 def as_zero(replies: Sequence[str]) -> float:
@@ -75,15 +75,16 @@ def test_elsewhere_the_system_that_is_hardly_judged_wins_in_silence() -> None:
 def test_here_the_better_system_stays_ahead_and_the_missing_rows_are_said() -> None:
     strong, steady = judged(STRONG), judged(STEADY)
     found = summary(strong)
-    assert (found.mean, found.n) == (5.0, 8)
-    assert found.coverage == pytest.approx(8 / 12)
-    assert found.states == {"scored": 8, "judge_invalid": 4}
-    # what the four rows could still do to the mean, at worst and at best
-    assert found.worst == pytest.approx((8 * 5 + 4 * 1) / 12)
+    assert (found.mean, found.n) == (5.0, 92)
+    assert found.coverage == pytest.approx(92 / 120)
+    assert found.states == {"scored": 92, "judge_invalid": 28}
+    # what the 28 rows could still do to the mean, at worst and at best
+    assert found.worst == pytest.approx((92 * 5 + 28 * 1) / 120)
     assert found.best == 5.0
     comparison = compare_rows(steady, strong)["Faithfulness"]
-    assert comparison.verdict == "better"
-    assert (comparison.n, comparison.only_a) == (8, 4)
+    assert comparison.verdict == "better"  # not even these rows could turn it
+    assert (comparison.n, comparison.only_a, comparison.lost) == (92, 28, 28)
+    assert comparison.lowest == pytest.approx((92 * 1 - 28 * 3) / 120)
     reasons = {score.reason for (score,) in strong.values() if score.value is None}
     assert all("5/5" in reason for reason in reasons)
 
@@ -91,12 +92,20 @@ def test_here_the_better_system_stays_ahead_and_the_missing_rows_are_said() -> N
 def test_here_a_system_that_is_hardly_judged_does_not_win_unseen() -> None:
     evasive, steady = judged(EVASIVE), judged(STEADY)
     found = summary(evasive)
-    assert found.coverage == pytest.approx(5 / 12)
+    assert found.coverage == pytest.approx(50 / 120)
     assert found.worst is not None
     assert found.worst < 4 < 5.0  # its rows without a score may well put it behind
     comparison = compare_rows(steady, evasive)["Faithfulness"]
-    assert comparison.verdict == "no change proven"  # five rows prove nothing
-    assert comparison.coverage == pytest.approx(5 / 12)
+    assert comparison.p is not None
+    assert comparison.p < 0.001  # on the fifty rows alone it is beyond doubt
+    assert comparison.verdict == "no change proven"
+    assert comparison.coverage == pytest.approx(50 / 120)
+    assert comparison.lowest == pytest.approx((50 * 1 - 70 * 3) / 120)
+    assert "no verdict" in comparison.text
+    assert "70 rows lack a score in one of the two, and they could turn it" in comparison.text
+    other_way = compare_rows(evasive, steady)["Faithfulness"]
+    assert other_way.verdict == "no change proven"
+    assert other_way.highest == pytest.approx((70 * 3 - 50 * 1) / 120)
 
 
 def test_most_unusable_replies_are_mended_by_the_judge_itself() -> None:

@@ -59,6 +59,13 @@ def test_a_rule_parses_back(text: str) -> None:
         ("nDCG@10>=baseline+0.1", "more than the baseline"),
         ("nDCG>=0.7@10", "neither a number"),
         ("nDGC@10>=0.7", "unknown measure"),
+        ("nDCG@10>=baseline-1", "every run meets"),
+        ("nDCG@10>=baseline-1.5", "every run meets"),
+        ("Faithfulness>=baseline-4", "every run meets"),
+        ("QADistance<=baseline+2", "every run meets"),
+        ("Perplexity<=inf", "is no number"),
+        ("nDCG@10>=inf", "is no number"),
+        ("nDCG@10>=-inf", "is no number"),
     ],
 )
 def test_rules_that_test_nothing_are_refused(text: str, said: str) -> None:
@@ -87,10 +94,10 @@ def test_the_interval_may_have_to_clear_the_threshold() -> None:
 
 
 def test_too_little_coverage_is_neither_passed_nor_failed() -> None:
-    lossy = summary(*[0.9] * 9, lost=1)
+    lossy = summary(*[0.9] * 18, lost=2)
     found = gate([lossy], ["nDCG@10>=0.7"])
     assert found.state == "untrusted"
-    assert found.checks[0].reason == "coverage 90.0% is below the floor, 95.0% (judge_invalid 1)"
+    assert found.checks[0].reason == "coverage 90.0% is below the floor, 95.0% (judge_invalid 2)"
     assert gate([lossy], ["nDCG@10>=0.7"], GateOptions(floor=0.9)).state == "passed"
     assert gate([summary(lost=3)], ["nDCG@10>=0.7"]).state == "untrusted"
     assert gate([GOOD], ["MRR>=0.7"]).state == "untrusted"
@@ -154,6 +161,26 @@ def test_rows_without_gold_are_no_lack_of_coverage() -> None:
         Score("nDCG@10", "abstained", no_gold=True)
 
 
+def test_one_scored_row_among_a_thousand_without_gold_does_not_pass() -> None:
+    bare = Score("nDCG@10", "not_applicable", reason="no relevant document", no_gold=True)
+    found = aggregate([Score("nDCG@10", "scored", 1.0), *[bare] * 999])
+    assert found.coverage == 1.0
+    [check] = gate([found], ["nDCG@10>=0.7"]).checks
+    assert check.state == "untrusted"
+    assert check.reason == ("too few rows have a score: 1, 10 are due (999 have no gold for it)")
+    assert gate([found], ["nDCG@10>=0.7"], GateOptions(least=1)).state == "passed"
+    assert gate([summary(*[0.8] * 10)], ["nDCG@10>=0.7"]).state == "passed"
+
+
+def test_a_baseline_by_another_judge_is_not_trusted() -> None:
+    sides = side(*[0.5, 0.6] * 20), side(*[0.9, 0.8] * 20)
+    apart = {"nDCG@10": "other judges"}
+    for first, second in (sides, sides[::-1]):
+        against = compare_rows(first, second, incomparable=apart)
+        [check] = gate([], ["nDCG@10>=baseline-0.05"], against=against).checks
+        assert (check.state, check.reason) == ("untrusted", "other judges")
+
+
 def side(*values: float | None) -> dict[str, list[Score]]:
     return {
         str(at): [Score("nDCG@10", "scored", v) if v is not None else Score("nDCG@10", "errored")]
@@ -170,7 +197,7 @@ def test_not_worse_than_a_baseline() -> None:
     assert found.state == "failed"
     assert "is beyond 0" in found.checks[0].reason
     few = compare_rows(side(*base[:8]), side(0.3, 0.8, 0.6, 0.9, 0.5, 0.4, 0.8, 0.9))
-    unsure = gate([], ["nDCG@10>=baseline-0.05"], against=few)
+    unsure = gate([], ["nDCG@10>=baseline-0.05"], GateOptions(least=8), against=few)
     assert unsure.state == "failed"
     assert "may be beyond 0.05" in unsure.checks[0].reason
 
@@ -182,7 +209,14 @@ def test_a_baseline_must_be_there_and_cover_the_rows() -> None:
     assert found.state == "untrusted"
     assert "75.0%" in found.checks[0].reason
     assert gate([], ["MRR>=baseline"], against=lossy).state == "untrusted"
-    for count, state in ((1, "untrusted"), (5, "untrusted"), (6, "passed")):
-        values = ([0.5, 0.6] * 3)[:count]
+    for count, least, state in (
+        (1, 1, "untrusted"),
+        (5, 1, "untrusted"),
+        (6, 1, "passed"),
+        (9, 10, "untrusted"),
+        (10, 10, "passed"),
+    ):
+        values = ([0.5, 0.6] * 5)[:count]
         same = compare_rows(side(*values), side(*values))
-        assert gate([], ["nDCG@10>=baseline"], against=same).state == state
+        found = gate([], ["nDCG@10>=baseline"], GateOptions(least=least), against=same)
+        assert found.state == state

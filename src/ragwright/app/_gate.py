@@ -55,13 +55,17 @@ def command(
         bool,
         typer.Option("--corrected", help="Thresholds are for the mean less the judge's bias."),
     ] = False,
+    least: Annotated[
+        int,
+        typer.Option("--least", min=1, help="Fewest scored rows that say anything."),
+    ] = 10,
     project: Project = HERE,
     as_json: Json = False,
     output: Output = None,
     seed: Seed = 0,
 ) -> int:
     """Say whether a run may go out: exit code 0 passed, 100 failed, 101 cannot be trusted."""
-    options = GateOptions(floor, sure, calibrated, min_kappa, corrected)
+    options = GateOptions(floor, sure, calibrated, min_kappa, corrected, least)
     evaluation, *others = open_results(project, [run, *([baseline] if baseline else [])], seed)
     against = compare_evaluations(others[0], evaluation, seed=seed) if others else None
     checked = None

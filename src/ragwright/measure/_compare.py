@@ -53,10 +53,17 @@ class Comparison:
         more_rows: How many more rows of this kind would show the difference seen, with the same
             chance; 0 where it is shown, None where there is no difference to show.
         verdict: ``better`` or ``worse`` (b than a, in the measure's direction) where the
-            corrected p-value is at most 0.05 and the interval leaves out 0.
+            corrected p-value is at most 0.05, the interval leaves out 0 and there is no ``doubt``.
         clusters: Number of clusters compared, None where rows stand for themselves.
         seed: Seed of flips and resampling.
         scale: Range and direction of the measure; None where they are not known.
+        lost: Rows of both, with gold, that lack a score in one of the two or in both.
+        lowest: The difference if every score that b lacks were at the lower end of the scale and
+            every one that a lacks at the upper end; ``highest`` the other way round; None where
+            the scale has no end there.
+        incomparable: Why the numbers of the two cannot be compared at all, such as two judges.
+        doubt: Why there is no verdict although the test shows a difference; empty where there is
+            one, or none was shown.
     """
 
     measure: str
@@ -84,6 +91,11 @@ class Comparison:
     clusters: int | None = None
     seed: int = 0
     scale: MeasureScale | None = None
+    lost: int = 0
+    lowest: float | None = None
+    highest: float | None = None
+    incomparable: str = ""
+    doubt: str = ""
 
     @property
     def text(self) -> str:
@@ -93,16 +105,26 @@ class Comparison:
         seen = f"{self.difference:+.4f}"
         if self.low is not None and self.high is not None:
             seen += f" ({self.low:+.4f} to {self.high:+.4f})"
-        said = f"{self.measure}: {self.verdict}, {seen} over {self.n} rows"
+        said = f"{self.measure}: {'no verdict' if self._silent else self.verdict}, {seen}"
+        said += f" over {self.n} rows"
+        if self.clusters is not None:
+            said += f" in {self.clusters} clusters"
         if self.p_holm is not None:
             said += f", p = {self.p_holm:.3g}"
         said += "."
+        if self._silent:
+            return f"{said} {self._silent[0].upper()}{self._silent[1:]}."
         if self.verdict == "no change proven":
             if self.smallest is not None:
                 said += f" So many rows show differences from about {self.smallest:.4f}."
             if self.more_rows:
                 said += f" About {self.more_rows:,} more would settle this one."
         return said
+
+    @property
+    def _silent(self) -> str:
+        """Why nothing may be concluded."""
+        return self.incomparable or self.doubt
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +157,7 @@ def compare_rows(
     seed: int = 0,
     clusters: Mapping[str, Hashable] | None = None,
     scales: Mapping[str, MeasureScale | None] | None = None,
+    incomparable: Mapping[str, str] | None = None,
 ) -> Comparisons:
     """Compare b against a, row by row; rows of one alone are named, not dropped.
 
@@ -144,7 +167,9 @@ def compare_rows(
         seed: Seed of flips and resampling.
         clusters: Row id -> cluster, where rows share a document: then whole clusters are
             flipped and resampled.
-        scales: Text of a measure -> its scale, where the text does not say it.
+        scales: Text of a measure -> its scale, where the text does not say it. Without a scale
+            nobody knows which way is better, and there is no verdict.
+        incomparable: Text of a measure -> why its numbers in a and b cannot be compared.
 
     Raises:
         MeasureError: A row has two scores of one measure, or no cluster, or the systems share
@@ -162,9 +187,15 @@ def compare_rows(
     if clusters is not None and not clusters.keys() >= set(ids):
         lost = next(key for key in ids if key not in clusters)
         raise MeasureError(f"row {lost!r} has no cluster", hint="give every row one, or none")
-    given = scales or {}
+    given, apart = scales or {}, incomparable or {}
     bare = [
-        Comparison(name, seed=seed, scale=given.get(name) or known_scale(name)) for name in shared
+        Comparison(
+            name,
+            seed=seed,
+            scale=given.get(name) or known_scale(name),
+            incomparable=apart.get(name, ""),
+        )
+        for name in shared
     ]
     found = [
         _compared(one, (tables[0][one.measure], tables[1][one.measure]), ids, clusters)
@@ -268,8 +299,7 @@ def _compared(
     clusters: Mapping[str, Hashable] | None,
 ) -> Comparison:
     """One measure, without the corrections that need the others."""
-    seed, pairs = named.seed, paired(*sides)
-    in_a, in_b = (sum(score.value is not None for score in side.values()) for side in sides)
+    pairs = paired(*sides)
     n = len(pairs)
     # A row that one side calls unlabelled and the other scores has gold after all.
     lacking = sum(
@@ -281,26 +311,27 @@ def _compared(
         named,
         n=n,
         coverage=n / (len(ids) - lacking) if n else 0.0,
-        only_a=in_a - n,
-        only_b=in_b - n,
+        only_a=sum(score.value is not None for score in sides[0].values()) - n,
+        only_b=sum(score.value is not None for score in sides[1].values()) - n,
         moved=moved_rows(*sides),
         no_gold=lacking,
     )
     if not n:
         return bare
-    # Rounded as scores are for ranking: what differs in the last digits is a tie.
+    # as scores are rounded for ranking: what differs in the last digits is a tie
     values = np.array([(round(y - x, 6), x, y) for _, x, y in pairs], dtype=np.float64)
     differences: Values = values[:, 0]
     upward = named.scale is None or named.scale.higher_is_better
     groups = None if clusters is None else numbered([clusters[key] for key, _, _ in pairs])
-    ends, _ = mean_interval(differences, seed, clusters=groups)
+    ends, _ = mean_interval(differences, named.seed, clusters=groups)
     if ends is None and n > 1 and (groups is None or groups.max() > 0):
         # All differences are equal; the permutation test alone decides. Two equal runs must not
         # look as if they might differ, when two that differ in one row would not.
         ends = float(differences[0]), float(differences[0])
     low, high = ends or (None, None)
+    bare = _with_the_lost(bare, sides, math.fsum(differences))
     steps = differences if groups is None else np.bincount(groups, weights=differences)
-    p, exact = permutation_p(np.round(steps, 9), seed)
+    p, exact = permutation_p(np.round(steps, 9), named.seed)
     sd = float(np.std(differences, ddof=1)) if n > 1 else 0.0
     mean = math.fsum(differences) / n
     ahead = differences if upward else -differences
@@ -323,6 +354,31 @@ def _compared(
     )
 
 
+def _with_the_lost(
+    found: Comparison, sides: tuple[Mapping[str, Score], Mapping[str, Score]], total: float
+) -> Comparison:
+    """With the rows that lack a score, and the ends of the difference if those had one.
+
+    A missing value may be anything on the scale; what is known of its row stays.
+    """
+    low, high = (None, None) if found.scale is None else found.scale.ends
+    lost, ends = 0, [total, total]
+    for key, score in sides[0].items():
+        other = sides[1].get(key)
+        if other is None or (score.no_gold and other.no_gold):
+            continue
+        x, y = score.value, other.value
+        if x is None or y is None:
+            lost += 1
+            if low is not None and high is not None:
+                ends[0] += (low if y is None else y) - (high if x is None else x)
+                ends[1] += (high if y is None else y) - (low if x is None else x)
+    if lost and (low is None or high is None):
+        return replace(found, lost=lost)
+    n = found.n + lost
+    return replace(found, lost=lost, lowest=ends[0] / n, highest=ends[1] / n)
+
+
 def _settled(found: Sequence[Comparison]) -> list[Comparison]:
     """The comparisons with what depends on their number: Holm, smallest difference, verdict."""
     tested = [comparison for comparison in found if comparison.p is not None]
@@ -338,14 +394,40 @@ def _judged(comparison: Comparison, p_holm: float, tests: int) -> Comparison:
     smallest = smallest_difference(error, tests) if error else None
     verdict: Verdict = "no change proven"
     low, high = comparison.low, comparison.high
-    if p_holm <= LEVEL and low is not None and high is not None and not low <= 0 <= high:
-        upward = comparison.scale is None or comparison.scale.higher_is_better
-        verdict = "better" if (difference > 0) == upward else "worse"
+    shown = p_holm <= LEVEL and low is not None and high is not None and not low <= 0 <= high
+    doubt = _doubt(comparison) if shown else ""
+    if shown and not doubt and comparison.scale is not None:
+        verdict = "better" if (difference > 0) == comparison.scale.higher_is_better else "worse"
     more: int | None = None
-    if verdict != "no change proven":
+    if shown:
         more = 0
     elif difference and smallest:
         due = comparison.n * (smallest / difference) ** 2
         # at least one: the test has just said that these rows do not show it
         more = max(1, math.ceil(due - comparison.n))
-    return replace(comparison, p_holm=p_holm, smallest=smallest, more_rows=more, verdict=verdict)
+    return replace(
+        comparison,
+        p_holm=p_holm,
+        smallest=smallest,
+        more_rows=more,
+        verdict=verdict,
+        doubt=doubt,
+    )
+
+
+def _doubt(found: Comparison) -> str:
+    """Why a difference that the test shows is no verdict; empty where it is one."""
+    if found.incomparable:
+        return found.incomparable
+    if found.scale is None:
+        return "which way is better is not known: the measure has no known scale"
+    if not found.lost:
+        return ""
+    rows = f"{found.lost} rows lack a score in one of the two"
+    if found.lowest is None or found.highest is None:
+        return f"{rows}, and on a scale without an end they could turn it"
+    ahead = found.lowest if (found.difference or 0.0) > 0 else -found.highest
+    if ahead > 0:
+        return ""
+    ends = f"{found.lowest:+.4f} to {found.highest:+.4f} whatever they hold"
+    return f"{rows}, and they could turn it: {ends}"

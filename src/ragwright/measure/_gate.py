@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -66,6 +67,12 @@ class GateOptions:
     corrected: bool = option(
         False, "Thresholds are for the mean less the judge's bias, as people found it."
     )
+    least: int = option(
+        10,
+        "Fewest scored rows, for a rule against a baseline fewest rows or clusters, that a gate "
+        "trusts.",
+        ge=1,
+    )
 
     @property
     def needs_people(self) -> bool:
@@ -115,7 +122,10 @@ class GateCheck:
 class GateOutcome:
     """All rules: ``failed`` where one failed, else ``untrusted`` where one is, else ``passed``.
 
-    A rule fails for certain or not at all: too little coverage is ``untrusted``.
+    A threshold fails where the mean misses it, or with ``sure`` an end of its interval; below the
+    coverage floor only where it is missed whatever the rows without a score hold, else it is
+    ``untrusted``. A rule against a baseline fails where the loss is, or may be, beyond the margin:
+    *not worse* has to be shown.
     """
 
     state: GateState
@@ -130,8 +140,8 @@ def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = Non
         scales: Text of a measure -> its scale, for rubrics of one's own.
 
     Raises:
-        MeasureError: Not of that form; the bound cannot be missed or cannot be met on the
-            measure's scale; the sign is against the measure's direction.
+        MeasureError: Not of that form; the bound or the margin cannot be missed, or the bound
+            cannot be met, on the measure's scale; the sign is against the measure's direction.
     """
     match = _RULE.fullmatch(text.strip())
     if match is None:
@@ -156,6 +166,7 @@ def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = Non
                 hint=f"write {measure}{match['sign']}baseline{'-' if upward else '+'}{margin:g}; "
                 "whether it is better is what `compare` says",
             )
+        _within_scale(measure, margin, text.strip())
         return GateRule(measure, upward, margin=margin)
     try:
         bound = float(match["bound"])
@@ -244,17 +255,40 @@ def _threshold(
         what = f"mean less the judge's bias ({judge.bias.value or 0:+.4f} over {judge.n} rows)"
     if estimate.value is None:
         return _check(rule, "untrusted", "the judge's bias is unknown", summary.mean)
-    mean = estimate.value
-    reached = _meets(mean, rule)
+    thin = _thin(rule, summary, options, certain=what == "mean")
+    return thin or _held(rule, summary, options, estimate, what)
+
+
+def _thin(
+    rule: GateRule, summary: Summary, options: GateOptions, *, certain: bool
+) -> GateCheck | None:
+    """What is said of a mean that too few rows have a part in, None where they are enough.
+
+    ``certain`` where a bound that is missed even at best is missed for certain.
+    """
+    mean = summary.mean
     if summary.coverage < options.floor:
         # Even with every missing row at its best the bound is missed: that much is certain.
-        certain = what == "mean" and summary.best is not None
         if certain and summary.best is not None and not _meets(summary.best, rule):
             reason = f"at best {summary.best:.4f} with all missing rows at their best"
             return _check(rule, "failed", reason, mean)
         lost = ", ".join(f"{k} {v}" for k, v in _without_score(summary).items())
         reason = f"coverage {summary.coverage:.1%} is below the floor, {options.floor:.1%} ({lost})"
         return _check(rule, "untrusted", reason, mean)
+    if summary.n < options.least:
+        reason = f"too few rows have a score: {summary.n}, {options.least} are due"
+        if summary.no_gold:
+            reason += f" ({summary.no_gold} have no gold for it)"
+        return _check(rule, "untrusted", reason, mean)
+    return None
+
+
+def _held(
+    rule: GateRule, summary: Summary, options: GateOptions, estimate: Estimate, what: str
+) -> GateCheck:
+    """A mean, or with ``sure`` its interval, held to a threshold."""
+    mean = estimate.value or 0.0
+    reached = _meets(mean, rule)
     end = estimate.low if rule.upward else estimate.high
     reason = f"{what} {mean:.4f} over {summary.n} rows"
     if estimate.low is not None and estimate.high is not None:
@@ -288,9 +322,12 @@ def _not_worse(rule: GateRule, against: Comparisons | None, options: GateOptions
     if found.coverage < options.floor:
         reason = f"only {found.coverage:.1%} of the rows are scored in both runs"
         return _check(rule, "untrusted", f"{reason}, {options.floor:.1%} are due", found.difference)
+    if found.incomparable:
+        return _check(rule, "untrusted", found.incomparable, found.difference)
     units = found.n if found.clusters is None else found.clusters
-    if found.low is None or found.high is None or units < _FEWEST:
-        reason = f"{units} rows or clusters prove nothing, {_FEWEST} are due"
+    due = max(_FEWEST, options.least)
+    if found.low is None or found.high is None or units < due:
+        reason = f"{units} rows or clusters prove nothing, {due} are due"
         return _check(rule, "untrusted", reason, found.difference)
     loss = -found.low if rule.upward else found.high
     certain = -found.high if rule.upward else found.low
@@ -310,10 +347,22 @@ def _on_scale(measure: Measure, upward: bool, bound: float, text: str) -> None:
     """Refuse a bound that every run meets, or none: a forgotten scale is the usual reason."""
     low, high = measure.definition.low, measure.definition.high
     ends = f"{measure} goes from {low:g}" + ("" if high is None else f" to {high:g}")
+    if math.isinf(bound):
+        raise MeasureError(f"the bound of {text!r} is no number", hint=ends)
     if not low <= bound <= (bound if high is None else high):
         raise MeasureError(f"the bound of {text!r} is off the scale", hint=ends)
     if bound == (low if upward else high):
         raise MeasureError(f"every run meets {text!r}", hint=ends)
+
+
+def _within_scale(measure: Measure, margin: float, text: str) -> None:
+    """Refuse a margin that no loss exceeds."""
+    low, high = measure.definition.low, measure.definition.high
+    if high is not None and margin >= high - low:
+        raise MeasureError(
+            f"every run meets {text!r}",
+            hint=f"{measure} goes from {low:g} to {high:g}: no loss is beyond {high - low:g}",
+        )
 
 
 def _check(rule: GateRule, state: GateState, reason: str, value: float | None = None) -> GateCheck:
