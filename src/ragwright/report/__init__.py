@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._ablation import AblationLike, ablation_json, ablation_table
 from ._charts import Chart
 from ._curves import DoseCurve, curves_json, curves_table
 from ._data import (
@@ -36,6 +37,7 @@ from ._trials import (
 from ._verdicts import ConfirmationLike, VerdictLike, verdict_json, verdict_table
 
 __all__ = [
+    "AblationLike",
     "Board",
     "Chart",
     "ConfirmationLike",
@@ -51,6 +53,8 @@ __all__ = [
     "Subject",
     "TrialLike",
     "VerdictLike",
+    "ablation_json",
+    "ablation_table",
     "calibration_json",
     "calibration_table",
     "comparison_json",

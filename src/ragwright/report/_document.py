@@ -76,7 +76,8 @@ def html_document(found: Document) -> str:
             for at, block in enumerate(found.packed.blocks)
         ),
     )
-    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+    text = f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+    return text.encode("utf-8", "replace").decode("utf-8")  # what no file can hold is a "?"
 
 
 def embedded_data(document: str) -> Mapping[str, Any]:

@@ -1,0 +1,263 @@
+"""One file, whole and harmless: its numbers are those of the run, and no text of it runs."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import gzip
+import hashlib
+import io
+import json
+import re
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from study_subject import HOSTILE, MEASURES, MakeStudy, Result, entry, result
+
+from ragwright.core import MissingExtraError, Score
+from ragwright.report import (
+    Board,
+    Effect,
+    Goal,
+    Report,
+    Subject,
+    embedded_blocks,
+    embedded_data,
+    unpacked,
+)
+
+VOID = {"meta", "input", "br", "path", "circle"}
+
+
+class Outline(HTMLParser):
+    """Tags, scripts, attributes and visible texts of a document."""
+
+    def __init__(self, document: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.attributes: list[tuple[str, str, str | None]] = []
+        self.texts: list[str] = []
+        self.cells: list[list[str]] = []
+        self.feed(document)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+        if tag == "tr":
+            self.cells.append([])
+        if tag in ("td", "th") and self.cells:
+            self.cells[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] == ["script"]:
+            told, text = self.scripts[-1]
+            self.scripts[-1] = (told, text + data)
+        elif self.open[-1:] != ["style"]:
+            self.texts.append(data)
+            if self.cells and self.cells[-1] and self.open[-1:] != ["caption"]:
+                self.cells[-1][-1] += data
+
+
+def outline(subject: Subject) -> tuple[Outline, str]:
+    document = Report(subject).html()
+    found = Outline(document)
+    assert not found.open
+    return found, document
+
+
+def one_run(rows: list[Result], **changes: object) -> Subject:
+    told = entry("run-7", rows)
+    found = Subject("One run", "run", (told,), measures=MEASURES, facts={"testset": "made up"})
+    return replace(found, **changes)  # type: ignore[arg-type]
+
+
+def test_nothing_is_loaded_and_only_two_scripts_may_run() -> None:
+    found, document = outline(MakeStudy()(6))
+    for tag, name, value in found.attributes:
+        if name in {"src", "href", "srcset", "action", "data"}:
+            assert name == "href", (tag, name)
+            assert (value or "").startswith("#"), value
+        assert not name.startswith("on"), (tag, name)
+    assert "@import" not in document
+    assert not re.search(r"url\(", document.split("<body>")[0])
+    [policy] = [value or "" for tag, _, value in found.attributes if "script-src" in (value or "")]
+    allowed = set(re.findall(r"sha256-([A-Za-z0-9+/=]+)", policy))
+    running = [text for told, text in found.scripts if "type" not in told]
+    assert len(running) == 1
+    library = next(text for told, text in found.scripts if told.get("id") == "library")
+    code = gzip.decompress(base64.b64decode(library)).decode()
+    hashes = {
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (*running, code)
+    }
+    assert allowed == hashes
+    assert "default-src 'none'" in policy
+    assert "unsafe-eval" not in policy
+    assert "connect-src" not in policy
+
+
+def test_numbers_are_those_of_the_run() -> None:
+    subject = MakeStudy()(9)
+    found, document = outline(subject)
+    board = [cells for cells in found.cells if len(cells) > 9 and cells[1].startswith("T0")]
+    assert len(board) == 9
+    for place, cells in enumerate(board, 1):
+        one = subject.entry(cells[1][:4])
+        assert one is not None
+        assert cells[0] == str(place)
+        summary = one.summary("TokenF1")
+        assert summary is not None
+        assert cells[5].startswith(f"{summary.mean:.4f}")
+        if summary.low is not None:
+            assert f"{summary.low:.4f} to {summary.high:.4f}" in cells[5]
+        assert cells[7] == str(one.rows)
+    data, blocks = embedded_data(document), embedded_blocks(document)
+    by_id = {told["id"]: told for told in data["index"]["entries"]}
+    for one in subject.entries:
+        scores = unpacked(blocks[by_id[one.id]["scores"]])
+        kept = list(one.read(True))
+        for at, measure in enumerate(data["measures"]):
+            values = [s.value for row in kept for s in row.scores if s.measure == measure]
+            assert scores["m"][at][0] == values
+
+
+def test_hostile_texts_do_not_break_out() -> None:
+    found, document = outline(MakeStudy(text=HOSTILE)(4))
+    assert len([told for told, _ in found.scripts if "type" not in told]) == 1
+    assert not any(tag == "img" for tag, _, _ in found.attributes)
+    assert "<img" not in document
+    data = embedded_data(document)
+    assert HOSTILE.replace("\ud800", "?") in json.dumps(
+        data["settings"], ensure_ascii=False
+    ).encode("utf-8", "replace").decode().replace("\\u0000", "\x00").replace('\\"', '"')
+    assert "window.broken = 1</script>" not in document
+
+
+def test_verdict_first_and_what_limits_it() -> None:
+    subject = replace(MakeStudy()(6), stopped="the budget of 2.00 is spent", openings=2)
+    found, _ = outline(subject)
+    texts = " ".join(found.texts)
+    assert "leads the project as it stands by" in texts
+    assert "not confirmed" in texts
+    assert "Stopped before the end: the budget of 2.00 is spent" in texts
+    assert "has been opened 2 times" in texts
+    heads = [at for at, text in enumerate(found.texts) if "leads the project" in text]
+    boards = [at for at, text in enumerate(found.texts) if text == "chunk.size"]
+    assert heads[0] < boards[0]
+
+
+def test_an_incumbent_that_nothing_beats() -> None:
+    best_first = MakeStudy(value=lambda trial, at: ((1.0 if not trial else 0.5), 3.0))
+    report = Report(best_first(4))
+    assert report.headline.text.startswith("Nothing that was tried beats")
+
+
+def test_an_empty_study() -> None:
+    subject = Subject("Empty", "study", (), goals=(Goal("TokenF1"),), measures=MEASURES)
+    found, document = outline(subject)
+    assert " Nothing was measured." in found.texts
+    assert embedded_data(document)["index"]["entries"] == []
+    assert Report(subject).csv().count("\n") == 1
+
+
+def test_all_rows_failed() -> None:
+    rows = [
+        Result(f"q{n}", tuple(Score(m, "errored", reason="Boom: gone") for m in MEASURES))
+        for n in range(3)
+    ]
+    found, _ = outline(one_run(rows))
+    assert " None of the 3 rows has a score." in found.texts
+    assert any("errored 3" in text for text in found.texts)
+    failed = MakeStudy()(3)
+    entries = tuple(
+        replace(one, state="errored", reason="no key", rows=0) for one in failed.entries
+    )
+    found, _ = outline(replace(failed, entries=entries, boards=()))
+    assert "no key" in found.texts
+
+
+def test_one_trial_alone_and_rows_without_made() -> None:
+    alone = MakeStudy()(1)
+    found, _ = outline(alone)
+    assert any("no two trials to compare" in text for text in found.texts)
+    found, document = outline(one_run([result(at, (0.5, None), made=False) for at in range(4)]))
+    assert any(text.startswith(" TokenF1 (0-1) is 0.5000") for text in found.texts)
+    [[_, _, block]] = embedded_data(document)["index"]["entries"][0]["rows"]
+    answer, _, _, prompt, made, _ = unpacked(embedded_blocks(document)[block])[0]
+    assert answer is not None
+    assert (prompt, made) == ([], None)
+
+
+def test_two_runs_side_by_side() -> None:
+    before = entry("A", [result(at, (0.2 + at / 100, 2.0)) for at in range(20)])
+    after = entry("B", [result(at, (0.6 + at / 90, 2.0)) for at in range(20)])
+    subject = Subject("A and B", "pair", (before, after), measures=MEASURES)
+    report = Report(subject)
+    assert report.headline.state == "better"
+    assert report.headline.text.startswith("B against A: better by +0.4")
+    comparison = report.json()["comparison"]["measures"]
+    assert comparison["TokenF1"]["verdict"] == "better"
+    assert comparison["Faithfulness"]["verdict"] == "no change proven"
+
+
+def test_judges_are_never_ranked_together() -> None:
+    subject = MakeStudy()(5)
+    boards = (Board(("T000", "T001"), judge="a"), Board(("T003", "T002"), judge="b"))
+    found, _ = outline(replace(subject, boards=boards))
+    places = [cells[0] for cells in found.cells if len(cells) > 5 and cells[1].startswith("T0")]
+    assert places == ["1", "2", "1", "2"]
+    assert "How the order depends on the judge" in found.texts
+
+
+def test_effects_of_prompt_parts() -> None:
+    effects = (
+        Effect("role", "TokenF1", 0.05, 0.01, 0.09, 40, tokens=12, verdict="better"),
+        Effect("length", "TokenF1", 0.001, -0.01, 0.012, 40, tokens=30, safe=True),
+        Effect("debris", "TokenF1", None),
+    )
+    subject = Subject("Ablation", "run", (), measures=("TokenF1",), effects=effects)
+    chart = next(c for c in Report(subject).charts if c.name == "ablation-TokenF1")
+    assert chart.rows[1][-1] == "safe to delete"
+    assert len(chart.spec["data"]["values"]) == 2
+
+
+def test_json_and_csv_hold_every_trial() -> None:
+    report = Report(MakeStudy(text="=1+1")(4))
+    told = json.loads(json.dumps(report.json()))
+    assert [one["id"] for one in told["entries"]] == ["T000", "T001", "T002", "T003"]
+    assert told["charts"]["pareto"]["table"]["head"][0] == "trial"
+    lines = list(csv.DictReader(io.StringIO(report.csv())))
+    assert len(lines) == 8
+    assert [line["place"] for line in lines] == sorted(line["place"] for line in lines)
+    assert float(lines[0]["mean"]) == max(
+        float(line["mean"]) for line in lines if line["measure"] == "TokenF1"
+    )
+
+
+def test_pictures_say_how_to_get_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(MissingExtraError) as error:
+        list(Report(MakeStudy()(4)).pictures(tmp_path))
+    assert "ragwright[viz]" in str(error.value)
+
+
+def test_pictures(tmp_path: Path) -> None:
+    pytest.importorskip("vl_convert", reason="the extra viz is not installed")
+    report = Report(MakeStudy()(4))
+    drawn = list(report.pictures(tmp_path / "charts"))
+    assert len(drawn) == len(report.charts)
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
+    [svg, *_] = report.pictures(tmp_path, "svg")
+    assert svg.read_text("utf-8").startswith("<svg")
