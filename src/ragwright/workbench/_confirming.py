@@ -5,7 +5,8 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ..core import StoreError, StudyError
 from ..experiment import (
@@ -122,9 +123,9 @@ def confirm(bench: Workbench, name: str, how: Confirming | None = None) -> Confi
         seed=swept.study.options.seed,
         clusters=clusters,
     )
-    chosen = _chosen(swept, selection.best, options.top)
     if selection.difference <= 0:
         return Confirmed("", swept.study, Verdict(selection))
+    chosen = _chosen(swept, selection.best, options.top)
     manifest = {
         "sweep": swept.run.id,
         "trials": [trial.id for trial in chosen],
@@ -133,6 +134,18 @@ def confirm(bench: Workbench, name: str, how: Confirming | None = None) -> Confi
     done = bench.runs.complete(CONFIRM, manifest)
     if done is not None:
         return Confirmed(done, swept.study, _stored(bench, done, selection), again=True)
+    picked = _compared(swept, chosen, [tune[t.id] for t in (swept.incumbent, *chosen)], clusters)
+    run, found, testset, openings = _opened(bench, swept, picked, manifest)
+    return Confirmed(run, swept.study, Verdict(selection, found, openings, testset.notes))
+
+
+def _opened(
+    bench: Workbench,
+    swept: _Swept,
+    picked: Sequence[Confirmation],
+    manifest: Mapping[str, Any],
+) -> tuple[str, tuple[Confirmation, ...], Testset, int]:
+    """Open the confirm split, run the trials on it, and store what it says."""
     testset = project_testset(
         bench.folder,
         swept.study.options.testset,
@@ -140,33 +153,38 @@ def confirm(bench: Workbench, name: str, how: Confirming | None = None) -> Confi
         purpose=f"confirm {swept.study.name}: {', '.join(manifest['trials'])}",
     ).asked_for(swept.study.options.personas)
     run = bench.runs.unfinished(CONFIRM, manifest) or bench.runs.start(CONFIRM, manifest)
+    chosen = [next(t for t in swept.trials if t.id == one.trial) for one in picked]
     trials = [Trial(one.number, one.values) for one in (swept.incumbent, *chosen)]
     fresh = run_trials(bench, swept.study, trials, testset, swept.measures)
-    held = _clusters(fresh[0], options.clusters)
-    seed = swept.study.options.seed
-    pairs = [
-        Confirmation(
-            trial.id,
-            trial.values,
-            swept.objective.name,
-            compared(
-                tune[swept.incumbent.id],
-                tune[trial.id],
-                swept.objective,
-                seed=seed,
-                clusters=clusters,
-            ),
-            compared(fresh[0], results, swept.objective, seed=seed, clusters=held),
-        )
-        for trial, results in zip(chosen, fresh[1:], strict=True)
-    ]
+    clusters = _clusters(fresh[0], str(manifest["clusters"]))
+    held = _compared(swept, chosen, fresh, clusters)
+    both = [replace(a, confirmed=b.tune) for a, b in zip(picked, held, strict=True)]
     openings = len(Openings.of(bench.folder.testsets / LOG, testset.opened))
-    found = settled(pairs, swept.objective, openings)
+    found = settled(both, swept.objective, openings)
     for at, one in enumerate(found):
         body = confirmation_body(one) | {"openings": openings, "notes": list(testset.notes)}
         bench.runs.append(run, RunRow(at, one.trial, "done", body))
     bench.runs.finish(run, "complete")
-    return Confirmed(run, swept.study, Verdict(selection, found, openings, testset.notes))
+    return run, found, testset, openings
+
+
+def _compared(
+    swept: _Swept,
+    chosen: Sequence[TrialResult],
+    results: Sequence[Sequence[RowResult]],
+    clusters: Mapping[str, Hashable] | None,
+) -> list[Confirmation]:
+    """Trials against the incumbent, whose results come first, on one split."""
+    seed = swept.study.options.seed
+    return [
+        Confirmation(
+            trial.id,
+            trial.values,
+            swept.objective.name,
+            compared(results[0], rows, swept.objective, seed=seed, clusters=clusters),
+        )
+        for trial, rows in zip(chosen, results[1:], strict=True)
+    ]
 
 
 def stored_sweep(bench: Workbench, name: str) -> _Swept:
