@@ -9,10 +9,10 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 from ..core import Row, Score
@@ -29,6 +29,8 @@ _SHORT = 40
 
 _GROUP = 400_000
 """Characters of the texts of a group of rows, about: what one click has to open."""
+
+_LINES = re.compile(r"[^\n]*\n?")
 
 _RANKED = 20
 """Most documents shown of a ranking without passages."""
@@ -158,11 +160,12 @@ class _Packer:
     def _score_columns(self, scores: Sequence[tuple[int, Sequence[Score]]]) -> dict[str, Any]:
         """Positions of the questions; a measure: its values, and a letter a row for its state."""
         columns = []
+        rows = [{score.measure: score for score in row} for _, row in scores]
         for measure in self.measures:
             values: list[float | None] = []
             states = []
-            for _, row in scores:
-                score = next((one for one in row if one.measure == measure), None)
+            for row in rows:
+                score = row.get(measure)
                 value = None if score is None else score.value
                 values.append(None if value is None else _number(value))
                 state = "skipped" if score is None else score.state
@@ -256,24 +259,26 @@ class _Packer:
         return len(self.blocks) - 1
 
 
-def _pieces(text: str, cut: Sequence[str]) -> Iterable[str]:
+def _pieces(text: str, cut: Sequence[str]) -> list[str]:
     """A prompt cut at its passages, the rest at the ends of lines; together they are the prompt."""
-    marks = {0, len(text)}
-    taken: list[tuple[int, int]] = []
+    parts = [(text, False)]
     for passage in cut:
-        at = text.find(passage)
-        while at >= 0:
-            end = at + len(passage)
-            if not any(at < b and a < end for a, b in taken):
-                taken.append((at, end))
-                marks |= {at, end}
-            at = text.find(passage, end)
-    at = text.find("\n")
-    while at >= 0:
-        if not any(a <= at < b for a, b in taken):
-            marks.add(at + 1)
-        at = text.find("\n", at + 1)
-    return (text[a:b] for a, b in pairwise(sorted(marks)))
+        if passage not in text:
+            continue
+        found: list[tuple[str, bool]] = []
+        for part, whole in parts:
+            if whole:
+                found.append((part, True))
+                continue
+            first, *rest = part.split(passage)
+            found.append((first, False))
+            for after in rest:
+                found += [(passage, True), (after, False)]
+        parts = found
+    pieces: list[str] = []
+    for part, whole in parts:
+        pieces += [part] if whole else [line for line in _LINES.findall(part) if line]
+    return pieces
 
 
 def _asked(result: ResultLike) -> list[Any]:
