@@ -190,10 +190,14 @@ def _drawn(pool: Sequence[str], own: Collection[str], draw: np.random.Generator)
 
 
 def _vectors(model: str, texts: Sequence[str], role: str) -> Flow[Matrix]:
-    """Unit vectors of many texts, a block a request."""
+    """Unit vectors of many texts: passages a block a request, queries as the measure asks for them.
+
+    Replies to queries are kept, so that those of the measure itself are known here.
+    """
+    block = 1 if role == "query" else _BATCH
     flows = [
-        embed(model, texts[at : at + _BATCH], "query" if role == "query" else "passage")
-        for at in range(0, len(texts), _BATCH)
+        embed(model, texts[at : at + block], "query" if role == "query" else "passage")
+        for at in range(0, len(texts), block)
     ]
     parts = yield from gather(flows)
     return _unit(np.concatenate(parts)) if parts else np.zeros((0, 0))

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
-from ..core import RagwrightError
+from ..core import RagwrightError, Row
 from ..experiment import Evaluation
-from ..flow import Runner
-from ..measure import MeasureSetup, qa_distances
+from ..flow import Flow, Runner
+from ..measure import Measure, MeasureSetup, QADistances, qa_distances
 
 _DISTANCE = "QADistance"
+
+
+def baseline_flows(
+    rows: Iterable[Row], measures: Iterable[Measure], setup: MeasureSetup, seed: int = 0
+) -> tuple[Callable[[], Flow[QADistances]], ...]:
+    """What :func:`with_baselines` will ask once rows are scored, for a forecast; often nothing."""
+    if not setup.embedder or _DISTANCE not in map(str, measures):
+        return ()
+    used = [row for row in rows if row.user_input.strip() and row.said]
+    return (partial(qa_distances, used, setup, seed),) if len(used) > 1 else ()
 
 
 def with_baselines(
