@@ -31,7 +31,7 @@ from ._flow import (
     write,
 )
 from ._personas import load_persona, load_personas, pick_persona, shipped_personas
-from ._prompt import Prompt, PromptOptions, compose, part_names, presets
+from ._prompt import Prompt, PromptOptions, compose, part_names, presets, prompt_parts
 from ._window import (
     PromptFrame,
     Window,
@@ -75,6 +75,7 @@ __all__ = [
     "part_names",
     "pick_persona",
     "presets",
+    "prompt_parts",
     "resolve_citations",
     "select",
     "shipped_personas",

@@ -93,7 +93,7 @@ class _Plan:
     texts: Mapping[str, str]
     system: frozenset[str]
     markers: Mapping[str, str]
-    where: str
+    data: Mapped
 
 
 def compose(
@@ -149,6 +149,20 @@ def part_names() -> tuple[str, ...]:
     return PARTS
 
 
+def prompt_parts(options: PromptOptions | None = None) -> tuple[str, ...]:
+    """Names of the parts that a prompt is made of, in its order.
+
+    Those are among them that render to nothing for some personas.
+
+    Raises:
+        PromptError: The template's file is wrong (with file and line), or an unknown part, preset
+            or variant is named.
+    """
+    plan = _plan(options or PromptOptions())
+    markers = ("turn_markers",) if any(plan.markers.values()) else ()
+    return (*plan.names, *markers)
+
+
 def presets() -> Mapping[str, Mapping[str, Any]]:
     """The ablation presets: name -> switches (``without``, ``swap``, ``replace``)."""
     return dict(_shipped("presets").values)
@@ -197,7 +211,7 @@ def _plan(options: PromptOptions) -> _Plan:
         texts,
         frozenset(data.values.get("system") or base["system"]),
         {name: "" if name in off else text.strip() for name, text in markers.items()},
-        data.where,
+        data,
     )
 
 
@@ -226,5 +240,7 @@ def _render(plan: _Plan, name: str, values: Mapping[str, Any]) -> str:
         return render(plan.texts[name], values)
     except PromptError as error:
         raise PromptError(
-            f"prompt part {name!r}: {error.what}", where=plan.where, hint=error.hint
+            f"prompt part {name!r}: {error.what}",
+            where=plan.data.placed.where("parts", name),
+            hint=error.hint,
         ) from error

@@ -36,10 +36,9 @@ By = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuringFlags:
-    """The flags of every command that scores rows; each is an option of the command line."""
+class RunFlags:
+    """The flags of every command that makes a run; each is an option of the command line."""
 
-    by: By = None
     project: Project = HERE
     overrides: Overrides = None
     as_json: Json = False
@@ -50,7 +49,6 @@ class MeasuringFlags:
     jobs: Jobs = None
     max_cost: MaxCost = None
     seed: Seed = 0
-    repeat: Repeat = None
     dry_run: DryRun = False
     name: RunName = ""
 
@@ -61,9 +59,8 @@ class MeasuringFlags:
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """Overrides of the project file, ``--repeat`` among them."""
-        repeat = () if self.repeat is None else (f"judge.repeat={self.repeat}",)
-        return (*(self.overrides or ()), *repeat)
+        """Overrides of the project file."""
+        return tuple(self.overrides or ())
 
     def session(self, attempt: int = 0) -> Session:
         """What the flags ask of the project; ``attempt`` draws new replies."""
@@ -75,6 +72,20 @@ class MeasuringFlags:
             max_cost=self.max_cost,
             seed=self.seed,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuringFlags(RunFlags):
+    """The flags of every command that scores rows once; each is an option of the command line."""
+
+    by: By = None
+    repeat: Repeat = None
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """Overrides of the project file, ``--repeat`` among them."""
+        repeat = () if self.repeat is None else (f"judge.repeat={self.repeat}",)
+        return (*(self.overrides or ()), *repeat)
 
 
 def with_flags(command: Callable[..., int]) -> Callable[..., int]:

@@ -31,6 +31,7 @@ COMMANDS = {
     "mean.",
     "sweep": "Run a study: every combination of settings on the tune split, ranked with intervals.",
     "confirm": "Hold a sweep's winner against the project on the confirm split, opened once.",
+    "ablate": "Say what each part of the prompt does, what it costs, and which may be deleted.",
     "report": "Write one HTML file on a run, two runs or a study: verdict first, every row a click "
     "away.",
     "measures": "List the measures: what each needs, its range, its direction and its source.",

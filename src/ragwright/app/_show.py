@@ -26,7 +26,7 @@ from ..flow import (
 from ..models import ExtractiveReranker
 from ..report import text_table
 from ..retrieve import Explanation, Retrieved
-from ..workbench import Check, IngestForecast, IngestProgress, IngestReport
+from ..workbench import Check, IngestForecast, IngestProgress, IngestReport, SweepForecast
 from ._console import Console
 
 _WIDTH = 100
@@ -343,3 +343,15 @@ def _range(value: Range, digits: int = 0) -> str:
     if value.exact:
         return f"{value.expected:.{digits}f}"
     return f"{value.low:.{digits}f} .. {value.expected:.{digits}f} .. {value.high:.{digits}f}"
+
+
+def show_sweep_forecast(console: Console, forecast: SweepForecast, as_json: bool) -> None:
+    """What a sweep would call and cost."""
+    if as_json:
+        console.json(asdict(forecast))
+        return
+    head = f"trials: {forecast.trials} on {forecast.rows} rows"
+    if forecast.invalid:
+        head += f"; {forecast.invalid} combinations of values do not go together"
+    notes = [f"note: {note}" for note in forecast.notes]
+    console.result("\n".join([head, forecast_text(forecast.forecast), *notes]))

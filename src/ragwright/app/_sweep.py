@@ -12,7 +12,6 @@ from ..experiment import TrialResult, Verdict
 from ..report import leaderboard_table, trial_json
 from ..workbench import (
     Session,
-    SweepForecast,
     Sweeping,
     SweepResult,
     Workbench,
@@ -35,7 +34,7 @@ from ._options import (
     Resume,
     RetryErrors,
 )
-from ._show import forecast_text, runner_line
+from ._show import runner_line, show_sweep_forecast
 
 
 @reported
@@ -66,7 +65,7 @@ def command(
     with Workbench.open(project, session) as bench:
         found = read_study(bench, study)
         if dry_run:
-            _show_forecast(console, forecast_sweep(bench, found), as_json)
+            show_sweep_forecast(console, forecast_sweep(bench, found), as_json)
             return 0
         ended: list[TrialResult] = []
         progress = bench.runner.progress
@@ -82,17 +81,6 @@ def command(
             fail(result.stopped)
             return EXIT_UNTRUSTED
         return 0 if result.board else EXIT_UNTRUSTED
-
-
-def _show_forecast(console: Console, forecast: SweepForecast, as_json: bool) -> None:
-    if as_json:
-        console.json(asdict(forecast))
-        return
-    head = f"trials: {forecast.trials} on {forecast.rows} rows"
-    if forecast.invalid:
-        head += f"; {forecast.invalid} combinations of values do not go together"
-    notes = [f"note: {note}" for note in forecast.notes]
-    console.result("\n".join([head, forecast_text(forecast.forecast), *notes]))
 
 
 def _show(console: Console, result: SweepResult, as_json: bool) -> None:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from ._ablation import (
+    Ablated,
+    AblationPlan,
+    Contrast,
+    Design,
+    ablation_plan,
+    deletion,
+    prompt_of,
+)
+from ._ablation_verdict import Ablation, least_rows
 from ._asked import Asking, answered_by, asked_row
 from ._candidates import Candidate, context_fault, language_fault, located, without_near_duplicates
 from ._capabilities import Curve, CurvePoint, capability_curves
+from ._clusters import cluster_of, clusters_of_rows
+from ._comparing import clusters_of_results, compare_evaluations
 from ._diagnosis import (
     Diagnosis,
     StagePoints,
@@ -42,6 +54,7 @@ from ._given import all_given, given_answer
 from ._gold_answers import GoldAnswer, LeakCheck, gold_answer
 from ._gold_places import GoldPlace, has_gold
 from ._http_system import HttpSystem, http_system
+from ._judges import differing, judge_identity, scored_differently
 from ._leaderboard import (
     Objective,
     TrialResult,
@@ -63,14 +76,22 @@ from ._oracles import (
     pool_depth,
     stage_names,
 )
+from ._part_effects import (
+    EffectOptions,
+    PartEffect,
+    PartResult,
+    part_body,
+    part_effects,
+    part_of,
+    part_tokens,
+    prompt_sizes,
+)
 from ._result_files import read_results, results_jsonl
 from ._results import (
     Evaluation,
     Made,
     RowResult,
     Slice,
-    cluster_of,
-    compare_evaluations,
     evaluation_of,
     result_body,
     result_of,
@@ -163,17 +184,23 @@ from ._verdict import (
 )
 
 __all__ = [
+    "Ablated",
+    "Ablation",
+    "AblationPlan",
     "Answered",
     "Asking",
     "Axis",
     "Candidate",
     "Confirmation",
+    "Contrast",
     "Corpus",
     "Curve",
     "CurvePoint",
+    "Design",
     "DiagnosedRow",
     "Diagnosis",
     "DiagnosisCase",
+    "EffectOptions",
     "Evaluation",
     "Evidence",
     "Gathered",
@@ -188,6 +215,8 @@ __all__ = [
     "Opening",
     "Openings",
     "PairOf",
+    "PartEffect",
+    "PartResult",
     "Passage",
     "Range",
     "ReadRow",
@@ -221,6 +250,7 @@ __all__ = [
     "Verdict",
     "Vocabulary",
     "Writing",
+    "ablation_plan",
     "agreed_labels",
     "all_given",
     "answer_flows",
@@ -238,6 +268,8 @@ __all__ = [
     "chat_row",
     "cloze_questions",
     "cluster_of",
+    "clusters_of_results",
+    "clusters_of_rows",
     "compare_evaluations",
     "compared",
     "computed_results",
@@ -247,11 +279,13 @@ __all__ = [
     "corpus_evidence",
     "current_gold",
     "declared_splits",
+    "deletion",
     "diagnosed_body",
     "diagnosed_of",
     "diagnosed_row",
     "diagnosis_by",
     "diagnosis_of",
+    "differing",
     "entities",
     "evaluate_retrieval",
     "evaluation_of",
@@ -268,9 +302,11 @@ __all__ = [
     "imported_rows",
     "is_right",
     "iter_rows",
+    "judge_identity",
     "langchain_system",
     "language_fault",
     "leaderboard",
+    "least_rows",
     "level_lines",
     "llamaindex_system",
     "load_study",
@@ -282,9 +318,15 @@ __all__ = [
     "objectives_of",
     "open_corpus",
     "pareto_front",
+    "part_body",
+    "part_effects",
+    "part_of",
+    "part_tokens",
     "plain_text",
     "planned_splits",
     "pool_depth",
+    "prompt_of",
+    "prompt_sizes",
     "random_points",
     "ranking_search",
     "read_body",
@@ -313,6 +355,7 @@ __all__ = [
     "rows_fingerprint",
     "rows_of",
     "score_run",
+    "scored_differently",
     "selection_of",
     "settled",
     "slices",

@@ -1,0 +1,127 @@
+"""`ragwright ablate`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from ..experiment import TrialResult
+from ..report import ablation_json, ablation_table
+from ..workbench import Ablating, Workbench, forecast_ablation, plan_ablation, run_ablation
+from ._console import EXIT_UNTRUSTED, Console, fail, reported
+from ._flags import RunFlags, with_flags
+from ._options import RetryErrors
+from ._show import runner_line, show_sweep_forecast
+
+Testsets = Annotated[
+    str,
+    typer.Option("--testset", help="Rows; the tune split tells the effects.", show_default=False),
+]
+Measures = Annotated[
+    str, typer.Option("--measures", help="Separated by commas; those that suit where empty.")
+]
+Presets = Annotated[
+    str, typer.Option("--presets", help="all, a8 (the sixteen), or names separated by commas.")
+]
+LeaveOneOut = Annotated[
+    bool,
+    typer.Option("--leave-one-out", help="Leave out each part alone; done where nothing is asked."),
+]
+AddOne = Annotated[
+    bool, typer.Option("--add-one", help="Add each part alone to context and question.")
+]
+Factorial = Annotated[
+    str, typer.Option("--factorial", help="2 to 4 parts, on and off in every combination.")
+]
+Parts = Annotated[
+    str, typer.Option("--parts", help="Leave out and add only these parts; all where empty.")
+]
+Personas = Annotated[
+    str, typer.Option("--personas", help="Ask every question for these; the rows' own where empty.")
+]
+Margin = Annotated[
+    float,
+    typer.Option("--margin", help="What a deletion may cost: a share of a measure's scale."),
+]
+Cluster = Annotated[
+    str, typer.Option("--cluster", help="What rows share: document, or a column; else a question.")
+]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Most rows, chosen by the seed.")]
+Confirm = Annotated[
+    bool,
+    typer.Option("--confirm", help="Hold what is safe to delete against the confirm split, once."),
+]
+
+
+@reported
+@with_flags
+def command(
+    testset: Testsets,
+    flags: RunFlags,
+    measures: Measures = "",
+    presets: Presets = "",
+    leave_one_out: LeaveOneOut = False,
+    add_one: AddOne = False,
+    factorial: Factorial = "",
+    parts: Parts = "",
+    personas: Personas = "",
+    margin: Margin = 0.05,
+    cluster: Cluster = "",
+    limit: Limit = None,
+    confirm: Confirm = False,
+    retry_errors: RetryErrors = False,
+) -> int:
+    """Say what each part of the prompt does, what it costs, and which may be deleted."""
+    asked = Ablating(
+        presets=_names(presets),
+        leave_one_out=leave_one_out,
+        add_one=add_one,
+        factorial=_names(factorial),
+        parts=_names(parts),
+        personas=_names(personas),
+        margin=margin,
+        clusters=cluster,
+        limit=limit,
+        seed=flags.seed,
+        confirm=confirm,
+        retry_errors=retry_errors,
+        name=flags.name,
+    )
+    console = flags.console
+    # It always goes on where an unfinished one of the same kind stopped, with --resume or without.
+    with Workbench.open(flags.project, flags.session(int(retry_errors))) as bench:
+        if flags.dry_run:
+            found = forecast_ablation(bench, testset, measures, asked)
+            show_sweep_forecast(console, found, flags.as_json)
+            return 0
+        return _run(bench, console, flags, (testset, measures, asked))
+
+
+def _run(
+    bench: Workbench, console: Console, flags: RunFlags, what: tuple[str, str, Ablating]
+) -> int:
+    testset, measures, asked = what
+    total = len(plan_ablation(bench, testset, measures, asked).study.points) + 1
+    ended: list[TrialResult] = []
+
+    def line() -> str:
+        return f"{len(ended)} of {total} prompts, {runner_line(bench.runner.progress)}"
+
+    with console.progress(line):
+        result = run_ablation(bench, testset, measures, replace(asked, on_trial=ended.append))
+    if flags.as_json or (flags.output is not None and flags.output.suffix == ".json"):
+        console.json(ablation_json(result.ablation, run=result.run, sweep=result.sweep.run))
+    else:
+        console.result(ablation_table(result.ablation, run=result.run))
+    if result.again:
+        console.remark("confirmed before: shown again, nothing was opened")
+    if result.stopped is not None:
+        fail(result.stopped)
+        return EXIT_UNTRUSTED
+    return 0 if result.ablation.rows else EXIT_UNTRUSTED
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())

@@ -1,0 +1,168 @@
+"""An ablation as a whole, and what it says in plain words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ._part_effects import PartEffect, PartResult
+
+_TAIL = 0.025
+
+
+@dataclass(frozen=True, slots=True)
+class Ablation:
+    """What each part of a prompt does, and which may be deleted.
+
+    Attributes:
+        testset: The rows' address.
+        rows: Number of rows; those of every persona counted.
+        personas: Personas that rows were asked for, where there are several.
+        parts: One a part, preset or pair of parts.
+        margin: What a deletion may cost, as a share of a measure's scale.
+        together: All parts that are safe one by one, deleted at once, on the confirm split.
+        openings: How often the confirm split has been opened, this time included; 0 where it was
+            left closed.
+        confirm_rows: Rows of the confirm split.
+        never: Parts that stand in no row's prompt.
+        notes: What the reader should know.
+    """
+
+    testset: str
+    rows: int
+    parts: tuple[PartResult, ...]
+    margin: float
+    personas: tuple[str, ...] = ()
+    together: PartResult | None = None
+    openings: int = 0
+    confirm_rows: int = 0
+    never: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def safe(self) -> tuple[PartResult, ...]:
+        """Deletions that are shown to cost less than the margin, and were not refuted since."""
+        return tuple(one for one in self.parts if one.safe and one.holds is not False)
+
+    @property
+    def verdict(self) -> tuple[str, ...]:
+        """In plain words, the most important first."""
+        return (*_proven(self), *_deletable(self), *_confirmed(self))
+
+
+def least_rows(margin: float) -> int:
+    """Rows below which nothing can be shown to cost less than a share of the scale.
+
+    With fewer, a loss over the whole scale may have been missed (see
+    :func:`ragwright.measure.most_lost`).
+    """
+    return math.floor(math.log(_TAIL) / math.log1p(-margin)) + 1
+
+
+def _proven(found: Ablation) -> Iterator[str]:
+    said = []
+    for one in found.parts:
+        told = [effect for effect in one.effects if effect.verdict != "no effect proven"]
+        whole = {effect.measure for effect in told if not effect.persona}
+        # A persona is worth a word where all rows together do not say it.
+        said += [_effect(effect, one) for effect in told if not effect.persona]
+        said += [
+            _effect(effect, one)
+            for effect in told
+            if effect.persona and effect.measure not in whole
+        ]
+    if said:
+        yield f"Proven on {found.rows} rows: {'; '.join(said)}."
+    else:
+        yield f"Nothing is proven to help or to harm on {found.rows} rows."
+
+
+def _effect(effect: PartEffect, one: PartResult) -> str:
+    span = ""
+    if effect.low is not None and effect.high is not None:
+        span = f", {effect.low:+.4f} to {effect.high:+.4f}"
+    whom = f" for {effect.persona}" if effect.persona else ""
+    does = f"{effect.part} {effect.verdict}"
+    if one.design == "preset":
+        side = "worse" if effect.verdict == "helps" else "better"
+        does = f"{effect.part} is {side} than the complete prompt"
+    if one.design == "interaction":
+        does = f"{effect.part}: " + (
+            "each needs the other" if effect.verdict == "helps" else "either does the other's work"
+        )
+    return f"{does}{whom} ({effect.measure} {effect.difference or 0.0:+.4f}{span})"
+
+
+def _deletable(found: Ablation) -> Iterator[str]:
+    asked = [one for one in found.parts if one.trial is not None]
+    if not asked:
+        return
+    share = f"{found.margin:.1%} of the scale"
+    safe = [one for one in asked if one.safe]
+    if safe:
+        yield (
+            f"Safe to delete on these rows, each alone: {_named(safe)}. Without it the loss is "
+            f"below {share}, by every measure{' and for every persona' if found.personas else ''}."
+        )
+    else:
+        yield f"Nothing is shown to be safe to delete: no loss below {share} could be proven."
+    fewest = min(_fewest(found, one) for one in asked)
+    need = least_rows(found.margin)
+    if fewest < need and len(safe) < len(asked):
+        yield (
+            f"It takes at least {need} rows{' of every persona' if found.personas else ''} to "
+            f"show that; there are {fewest}."
+        )
+    open_ = [one for one in asked if one.state == "no effect proven"]
+    if open_:
+        names = ", ".join(one.part for one in open_)
+        yield f"No effect proven, and not shown to be safe either: {names}."
+
+
+def _fewest(found: Ablation, one: PartResult) -> int:
+    counted = [e.n for e in one.effects if bool(e.persona) == bool(found.personas)]
+    return min(counted, default=0)
+
+
+def _named(parts: Sequence[PartResult]) -> str:
+    said = []
+    for one in parts:
+        costs = "" if one.tokens is None else f" ({one.tokens:.4g} tokens a prompt"
+        if costs and one.cost:
+            costs += f", {one.cost:.4g} per 1,000 answers"
+        said.append(one.part + (f"{costs})" if costs else ""))
+    return ", ".join(said)
+
+
+def _confirmed(found: Ablation) -> Iterator[str]:
+    safe = [one for one in found.parts if one.safe]
+    if not safe:
+        return
+    if not found.openings:
+        yield "Not confirmed on rows that chose nothing: run it again with --confirm."
+        return
+    held = [one.part for one in safe if one.holds]
+    lost = [one.part for one in safe if not one.holds]
+    rows = f"on the {found.confirm_rows} rows of the confirm split"
+    if held:
+        yield f"Confirmed as safe {rows}, each alone: {', '.join(held)}."
+    if lost:
+        yield (
+            f"Not confirmed {rows}, keep for now: {', '.join(lost)} (the loss may reach "
+            "the margin there)."
+        )
+    if found.together is not None:
+        whole = found.together
+        name = whole.part.replace(" + ", ", ")
+        says = (
+            "is confirmed as safe too"
+            if whole.holds
+            else "is not confirmed as safe: parts may do each other's work"
+        )
+        yield f"Deleting {name} at once {says}."
+    if found.openings > 1:
+        yield (
+            f"The confirm split has been opened {found.openings} times: what it says is worth "
+            "less each time."
+        )

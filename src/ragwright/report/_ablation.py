@@ -1,0 +1,352 @@
+"""An ablation for people and for programs: verdict first, then a table a measure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from textwrap import fill
+from typing import Any, Protocol
+
+from ._text import WIDTH, interval, text_table
+
+
+class PartEffectLike(Protocol):
+    """What a part does to a measure, whoever holds it."""
+
+    @property
+    def part(self) -> str:
+        """The part, and how it was looked at."""
+
+    @property
+    def measure(self) -> str:
+        """Text of the measure."""
+
+    @property
+    def persona(self) -> str:
+        """Whose rows; empty for all."""
+
+    @property
+    def n(self) -> int:
+        """Rows compared."""
+
+    @property
+    def with_part(self) -> float | None:
+        """Mean with it."""
+
+    @property
+    def without(self) -> float | None:
+        """Mean without it."""
+
+    @property
+    def difference(self) -> float | None:
+        """What it adds, in the direction that is good."""
+
+    @property
+    def low(self) -> float | None:
+        """Lower end of the 95 % interval."""
+
+    @property
+    def high(self) -> float | None:
+        """Upper end."""
+
+    @property
+    def p(self) -> float | None:
+        """P-value."""
+
+    @property
+    def p_holm(self) -> float | None:
+        """P-value, corrected."""
+
+    @property
+    def verdict(self) -> str:
+        """What is proven."""
+
+    @property
+    def loss(self) -> float | None:
+        """The most that deleting it can have cost."""
+
+    @property
+    def margin(self) -> float | None:
+        """What a deletion may cost."""
+
+    @property
+    def within(self) -> bool:
+        """The loss is below the margin."""
+
+
+class PartLike(Protocol):
+    """All that is said of one part."""
+
+    @property
+    def part(self) -> str:
+        """Its name."""
+
+    @property
+    def design(self) -> str:
+        """How it was looked at."""
+
+    @property
+    def effects(self) -> Sequence[PartEffectLike]:
+        """One a measure and persona."""
+
+    @property
+    def tokens(self) -> float | None:
+        """Tokens that it adds to a prompt."""
+
+    @property
+    def cost(self) -> float | None:
+        """Money for them in 1,000 answers."""
+
+    @property
+    def trial(self) -> int | None:
+        """The trial that does without it."""
+
+    @property
+    def confirmed(self) -> Sequence[PartEffectLike]:
+        """On the confirm split."""
+
+    @property
+    def safe(self) -> bool:
+        """Shown to be safe to delete on the tune split."""
+
+    @property
+    def holds(self) -> bool | None:
+        """What the confirm split says of that."""
+
+    @property
+    def state(self) -> str:
+        """In words."""
+
+
+class AblationLike(Protocol):
+    """What each part of a prompt does, whoever holds it."""
+
+    @property
+    def testset(self) -> str:
+        """The rows' address."""
+
+    @property
+    def rows(self) -> int:
+        """Their number."""
+
+    @property
+    def personas(self) -> Sequence[str]:
+        """Personas, where there are several."""
+
+    @property
+    def parts(self) -> Sequence[PartLike]:
+        """One a part."""
+
+    @property
+    def margin(self) -> float:
+        """Share of the scale that a deletion may cost."""
+
+    @property
+    def together(self) -> PartLike | None:
+        """All safe parts at once, on the confirm split."""
+
+    @property
+    def openings(self) -> int:
+        """How often the confirm split was opened."""
+
+    @property
+    def confirm_rows(self) -> int:
+        """Its rows."""
+
+    @property
+    def never(self) -> Sequence[str]:
+        """Parts in no row's prompt."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the reader should know."""
+
+    @property
+    def verdict(self) -> Sequence[str]:
+        """In plain words."""
+
+
+_HEADS = {
+    "leave one out": "Parts left out one at a time: the complete prompt against the one without",
+    "preset": "Presets: the complete prompt against the preset; above 0 the complete one is better",
+    "add one": "Parts added one at a time to a prompt of context and question",
+    "factorial": "Parts on and off in every combination: mean effect over all settings of the "
+    "others",
+    "interaction": "Pairs: the effect of the first part with the second one, and without it",
+}
+
+
+def ablation_table(found: AblationLike, *, run: str = "") -> str:
+    """Verdict, a table for every measure and way of looking, what the confirm split says."""
+    blocks = ["\n".join(fill(line, WIDTH) for line in found.verdict)]
+    measures = dict.fromkeys(effect.measure for one in found.parts for effect in one.effects)
+    for measure in measures:
+        for design in dict.fromkeys(one.design for one in found.parts):
+            parts = [one for one in found.parts if one.design == design]
+            blocks.append(_table(measure, design, parts))
+    if found.openings:
+        blocks.append(_confirmed(found))
+    tail = [fill(_LEGEND, WIDTH)]
+    if found.never:
+        tail.append(fill(f"in no row's prompt: {', '.join(found.never)}", WIDTH))
+    tail += [fill(f"note: {note}", WIDTH) for note in found.notes]
+    tail += [f"run: {run}"] if run else []
+    return "\n\n".join([*blocks, "\n".join(tail)])
+
+
+_LEGEND = (
+    "effect: what the part adds, in the direction that is good. p is corrected for all parts of a "
+    "table (Holm), personas apart from all rows. loss: the most that deleting it can have cost; "
+    "safe where that is below the margin by every measure and for every persona. "
+    "tokens: what it adds to a prompt, by the project's tokenizer."
+)
+
+
+def ablation_json(found: AblationLike, *, run: str = "", sweep: str = "") -> dict[str, Any]:
+    """The document of ``ablate --json``.
+
+    ``{"verdict", "testset", "rows", "personas", "margin", "parts": [{"part", "design", "tokens",
+    "cost", "safe", "holds", "state", "effects": […], "confirmed": […]}], "together", "openings",
+    "never", "notes", "run", "sweep"}``; differences are in the direction that is good.
+    """
+    return {
+        "verdict": list(found.verdict),
+        "testset": found.testset,
+        "rows": found.rows,
+        "personas": list(found.personas),
+        "margin": found.margin,
+        "parts": [_part_json(one) for one in found.parts],
+        "together": None if found.together is None else _part_json(found.together),
+        "openings": found.openings,
+        "confirm_rows": found.confirm_rows,
+        "never": list(found.never),
+        "notes": list(found.notes),
+        "run": run,
+        "sweep": sweep,
+    }
+
+
+def _part_json(one: PartLike) -> dict[str, Any]:
+    return {
+        "part": one.part,
+        "design": one.design,
+        "trial": None if one.trial is None else f"T{one.trial:03d}",
+        "tokens": one.tokens,
+        "cost": one.cost,
+        "safe": one.safe,
+        "holds": one.holds,
+        "state": one.state,
+        "effects": [_effect_json(effect) for effect in one.effects],
+        "confirmed": [_effect_json(effect) for effect in one.confirmed],
+    }
+
+
+def _effect_json(effect: PartEffectLike) -> dict[str, Any]:
+    names = (
+        "measure",
+        "persona",
+        "n",
+        "with_part",
+        "without",
+        "difference",
+        "low",
+        "high",
+        "p",
+        "p_holm",
+        "verdict",
+        "loss",
+        "margin",
+        "within",
+    )
+    return {name: getattr(effect, name) for name in names}
+
+
+def _table(measure: str, design: str, parts: Sequence[PartLike]) -> str:
+    several = any(effect.persona for one in parts for effect in one.effects)
+    deletions = any(one.trial is not None for one in parts)
+    rows = [_head(several, deletions)]
+    for one in parts:
+        of = [effect for effect in one.effects if effect.measure == measure]
+        for at, effect in enumerate(of):
+            rows.append(_cells(one, effect, (several, deletions), first=at == 0))
+    right = [at for at, name in enumerate(rows[0]) if name in _NUMBERS]
+    head = fill(f"{measure}. {_HEADS[design]}", WIDTH)
+    return f"{head}\n{text_table(rows, right=right, width=120)}"
+
+
+_NUMBERS = {"with", "without", "effect", "p", "n", "loss up to", "tokens", "per 1,000"}
+
+
+def _head(several: bool, deletions: bool) -> list[str]:
+    return [
+        "part",
+        *(["persona"] if several else []),
+        "with",
+        "without",
+        "effect",
+        "95 % interval",
+        "p",
+        "n",
+        *(["loss up to"] if deletions else []),
+        "tokens",
+        "per 1,000",
+        "",
+    ]
+
+
+def _cells(
+    one: PartLike, effect: PartEffectLike, shown: tuple[bool, bool], *, first: bool
+) -> list[str]:
+    several, deletions = shown
+    said = effect.verdict
+    if one.safe and first:
+        said = one.state
+    elif one.design == "interaction" and said != "no effect proven":
+        said = "each needs the other" if said == "helps" else "either does the other's work"
+    elif one.design == "preset" and said != "no effect proven":
+        said = "worse than the complete prompt" if said == "helps" else "better"
+    return [
+        one.part if first else "",
+        *([effect.persona or "all"] if several else []),
+        _number(effect.with_part),
+        _number(effect.without),
+        _signed(effect.difference),
+        interval(effect.low, effect.high),
+        _number(effect.p_holm, ".3g"),
+        str(effect.n),
+        *([_number(effect.loss)] if deletions else []),
+        _number(one.tokens, ".4g") if first else "",
+        _number(one.cost, ".4g") if first else "",
+        said,
+    ]
+
+
+def _confirmed(found: AblationLike) -> str:
+    """What the confirm split says of each deletion, and of all at once."""
+    rows = [
+        ["deleted", "measure", "persona", "effect", "95 % interval", "loss up to", "margin", ""]
+    ]
+    tested: Iterable[PartLike] = [one for one in found.parts if one.confirmed]
+    for one in [*tested, *([] if found.together is None else [found.together])]:
+        for effect in one.confirmed:
+            rows.append(
+                [
+                    one.part,
+                    effect.measure,
+                    effect.persona or "all",
+                    _signed(effect.difference),
+                    interval(effect.low, effect.high),
+                    _number(effect.loss),
+                    _number(effect.margin),
+                    "within" if effect.within else "not shown",
+                ]
+            )
+    head = f"The confirm split, {found.confirm_rows} rows that chose nothing"
+    return f"{head}\n{text_table(rows, right=(3, 5, 6), width=120)}"
+
+
+def _number(value: float | None, form: str = ".4f") -> str:
+    return "-" if value is None else f"{value:{form}}"
+
+
+def _signed(value: float | None) -> str:
+    return _number(value, "+.4f")
