@@ -123,8 +123,11 @@ def init_project(root: Path, sources: tuple[str, ...] = ()) -> list[Path]:
         folder.prompts / "own.yaml": _PROMPT,
         folder.testsets / "README.md": (
             "Testsets live here: JSONL rows, or BEIR folders.\n\n"
-            "    ragwright eval --testset testsets/mine.jsonl --measures nDCG@10 "
-            "--retrieval-only\n"
+            "    ragwright synth -o testsets/mine.jsonl      # questions made of your documents\n"
+            "    ragwright review testsets/mine.jsonl        # accept, edit, reject\n"
+            "    ragwright eval --testset testsets/mine.jsonl\n\n"
+            "openings.jsonl, once it is there, says who opened a confirm split and what for: keep "
+            "it under version control.\n"
         ),
         root / ".gitignore": ".ragwright/\n",
     }
