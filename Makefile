@@ -17,7 +17,7 @@ install: .venv/.all
 	@touch $@
 
 .venv/.all: .venv/.core
-	$(BIN)/python -m pip install --quiet --editable ".[ann,docs,embed,lance,measures,pg]" --group dev
+	$(BIN)/python -m pip install --quiet --editable ".[ann,docs,embed,lance,measures,pg,viz]" --group dev
 	@touch $@
 
 demo: .venv/.core
