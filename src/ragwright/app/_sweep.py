@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..experiment import TrialResult, Verdict
-from ..report import leaderboard_table, trial_json
+from ..report import BoardView, leaderboard_table, trial_json
 from ..workbench import (
     Session,
     Sweeping,
@@ -99,7 +99,10 @@ def _show(console: Console, result: SweepResult, as_json: bool) -> None:
             }
         )
         return
-    table = leaderboard_table(board, rest=rest, notes=result.notes)
+    names = tuple(objective.name for objective in result.objectives)
+    front = frozenset(trial.id for trial in result.front) if len(names) > 1 else frozenset()
+    view = BoardView(names, front)
+    table = leaderboard_table(board, rest=rest, notes=result.notes, view=view)
     said = ""
     if result.selection is not None:
         said = Verdict(result.selection).text

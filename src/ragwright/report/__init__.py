@@ -20,7 +20,7 @@ from ._junit import gate_junit, rows_junit
 from ._pack import unpacked
 from ._readers import ReadersLike, readers_json, readers_table
 from ._report import Report
-from ._subject import Board, Effect, Entry, Goal, ResultLike, Subject
+from ._subject import Board, Entry, Goal, ResultLike, Subject
 from ._text import (
     calibration_table,
     comparison_table,
@@ -30,6 +30,7 @@ from ._text import (
     text_table,
 )
 from ._trials import (
+    BoardView,
     TrialLike,
     leaderboard_table,
     trial_json,
@@ -39,11 +40,11 @@ from ._verdicts import ConfirmationLike, VerdictLike, verdict_json, verdict_tabl
 __all__ = [
     "AblationLike",
     "Board",
+    "BoardView",
     "Chart",
     "ConfirmationLike",
     "DiagnosisLike",
     "DoseCurve",
-    "Effect",
     "Entry",
     "Goal",
     "ReadersLike",

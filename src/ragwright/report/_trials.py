@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from ..measure import Summary
-from ._text import interval, number, text_table, with_scale
+from ._text import text_table, with_scale
+
+_FEW = 3
+"""Trials without a result that are named, of each reason."""
 
 _FACTS = {"context_tokens": "context tokens", "cost": "cost", "seconds": "seconds"}
 
@@ -44,36 +47,99 @@ class TrialLike(Protocol):
         """Why there is no result."""
 
 
+@dataclass(frozen=True, slots=True)
+class BoardView:
+    """How a leaderboard is shown.
+
+    Attributes:
+        objectives: Measures and facts that trials are ordered by: their intervals are shown.
+        front: Names of trials that no other beats on every objective, where there are several.
+        most: Trials shown; the project as it stands always is.
+    """
+
+    objectives: tuple[str, ...] = ()
+    front: frozenset[str] = frozenset()
+    most: int = 20
+
+
 def leaderboard_table(
-    board: Sequence[TrialLike], *, rest: Iterable[TrialLike] = (), notes: Iterable[str] = ()
+    board: Sequence[TrialLike],
+    *,
+    rest: Iterable[TrialLike] = (),
+    notes: Iterable[str] = (),
+    view: BoardView | None = None,
 ) -> str:
-    """Trials in their order: swept values, each measure with its interval, n, what an answer took.
+    """Trials in their order: swept values, each measure, n, what an answer took.
 
     Args:
         board: Trials with results, best first.
         rest: Trials without; why is said below.
         notes: What the reader should know.
+        view: What is shown of them.
     """
+    how = view or BoardView()
     keys = list(dict.fromkeys(key for trial in board for key in trial.values))
     measures = board[0].summaries if board else ()
-    facts = [name for name in _FACTS if any(name in trial.facts for trial in board)]
+    facts = [name for name in _FACTS if any(trial.facts.get(name) for trial in board)]
     heads = [with_scale(summary.measure, summary.scale) for summary in measures]
-    rows = [["", "trial", *keys, *heads, "n", *(_FACTS[name] for name in facts)]]
+    rows = [["", "trial", *_short(keys), *heads, "n", *(_FACTS[name] for name in facts)]]
+    hidden = 0
     for place, trial in enumerate(board, 1):
-        cells = [
-            f"{number(s.mean)} {interval(s.low, s.high)}".strip() + _covered(s)
-            for s in trial.summaries
-        ]
+        if place > how.most and trial.values:
+            hidden += 1
+            continue
         values = [_shown(trial.values[key]) if key in trial.values else "" for key in keys]
-        values = values if trial.values else ["as it stands", *values[1:]]
+        if not trial.values:
+            values = ["as it stands", *values[1:]]
         took = [f"{trial.facts[name]:.4g}" if name in trial.facts else "" for name in facts]
-        rows.append([str(place), trial.id, *values, *cells, str(trial.rows), *took])
-    lines = [text_table(rows, right=(0,), width=140)] if board else ["no trial has a result"]
-    lines += [
-        f"{trial.id} {trial.state}: {trial.reason or 'not run'} ({_values(trial.values)})"
-        for trial in rest
-    ]
+        cells = [_cell(summary, how.objectives) for summary in trial.summaries]
+        mark = f"{place}*" if trial.id in how.front else str(place)
+        rows.append([mark, trial.id, *values, *cells, str(trial.rows), *took])
+    right = (0, *range(len(rows[0]) - len(facts) - 1, len(rows[0])))
+    lines = [text_table(rows, right=right)] if board else ["no trial has a result"]
+    if hidden:
+        lines.append(f"… {hidden} more: --json has them all")
+    if how.front:
+        lines.append("* no other trial is better on every objective")
+    lines += _without_result(rest)
     return "\n".join([*lines, *(f"note: {note}" for note in notes)])
+
+
+def _cell(summary: Summary, objectives: Sequence[str]) -> str:
+    """Mean, for an objective with its interval, and the coverage where rows are missing."""
+    if summary.mean is None:
+        return "-"
+    shown = f"{summary.mean:.3f}"
+    if summary.measure in objectives and summary.low is not None and summary.high is not None:
+        shown = f"{shown} [{summary.low:.2f}, {summary.high:.2f}]"
+    return shown if summary.coverage == 1 else f"{shown} ({summary.coverage:.0%})"
+
+
+def _short(keys: Sequence[str]) -> list[str]:
+    """Keys by as few of their last parts as tell them apart."""
+    found = []
+    for key in keys:
+        parts = key.split(".")
+        for length in range(1, len(parts) + 1):
+            tail = ".".join(parts[-length:])
+            alike = [k for k in keys if k == tail or k.endswith(f".{tail}")]
+            if len(alike) == 1:
+                break
+        found.append(tail)
+    return found
+
+
+def _without_result(rest: Iterable[TrialLike]) -> list[str]:
+    """Trials without a result, those with one reason together."""
+    groups: dict[str, list[TrialLike]] = {}
+    for trial in rest:
+        groups.setdefault(f"{trial.state}: {trial.reason or 'not run'}", []).append(trial)
+    lines = []
+    for said, trials in groups.items():
+        few = "; ".join(f"{trial.id} {_values(trial.values)}" for trial in trials[:_FEW])
+        more = f"; {len(trials) - _FEW} more" if len(trials) > _FEW else ""
+        lines.append(f"{len(trials)} {said} ({few}{more})")
+    return lines
 
 
 def trial_json(trial: TrialLike) -> dict[str, Any]:
@@ -91,10 +157,6 @@ def trial_json(trial: TrialLike) -> dict[str, Any]:
         "facts": dict(trial.facts),
         "reason": trial.reason,
     }
-
-
-def _covered(summary: Summary) -> str:
-    return "" if summary.coverage == 1 else f" ({summary.coverage:.0%})"
 
 
 def _values(values: Mapping[str, Any]) -> str:
