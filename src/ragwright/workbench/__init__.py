@@ -16,7 +16,6 @@ from ._diagnosing import Diagnosing, forecast_diagnosis, run_diagnosis
 from ._doctor import Check, doctor
 from ._gold import project_testset
 from ._ingest import IngestForecast, IngestProgress, IngestReport
-from ._measuring import evaluate, forecast_rows, rows_to_score
 from ._opened import Session
 from ._persona_files import PersonaChange, persona_change, write_persona
 from ._project import ProjectFolder, init_project
@@ -32,6 +31,7 @@ from ._results import (
 )
 from ._run_names import KnownRun
 from ._runs import Evaluating
+from ._scoring import evaluate, forecast_rows, rows_to_score
 from ._settings import BudgetOptions, Settings, SourceEntry, load_settings, project_keys
 from ._sweeping import (
     Sweeping,

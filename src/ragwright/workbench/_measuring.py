@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Protocol
 
 from ..core import Answer, GoldSpan, Persona, Row, TestsetError, changed_options, value_hash
 from ..experiment import (
     Evaluation,
     Testset,
-    answer_flows,
-    answer_row,
-    computed_results,
-    evaluation_of,
-    read_rows,
-    rows_of,
 )
-from ..flow import Flow, Forecast, Runner, RunnerOptions, Runs, RunSummary
+from ..flow import Flow, Forecast, Runner, Runs, RunSummary
 from ..index import Pair, Store
 from ..measure import (
     ChosenMeasures,
@@ -32,7 +25,7 @@ from ..measure import (
     parse_measures,
     ranking_measures,
 )
-from ..models import EmbedOptions, Models, model_handlers
+from ..models import Models
 from ..retrieve import Target
 from ._baselines import with_baselines
 from ._gold import project_testset, with_current_gold
@@ -43,11 +36,8 @@ from ._runs import (
     System,
     Work,
     answering_work,
-    lost_row,
     ranking_work,
     run_work,
-    scoring_work,
-    stored_evaluation,
 )
 from ._settings import Settings
 
@@ -135,7 +125,7 @@ def planned(
         return rows, wanted, ranking_work(system, rows, wanted)
     setup = judging(bench)
     answered = _as_answered(rows.rows, near=bool(target.model))
-    chosen = _chosen(measures, answered, setup, options.top_k)
+    chosen = chosen_measures(measures, answered, setup, options.top_k)
     wanted = chosen.measures
     check_setup(wanted, setup, answered)
     personas = {row.persona_name for row in rows.rows}
@@ -185,34 +175,6 @@ def answering_settings(bench: Bench, personas: Iterable[str]) -> Mapping[str, An
     }
 
 
-def score_stored(
-    bench: Bench, rows: str | Testset, measures: str | Sequence[Measure], how: Evaluating
-) -> tuple[Evaluation, RunSummary]:
-    """Score rows of a file, or of a stored run; see ``Workbench.score``."""
-    given, wanted, work = _to_score(bench, rows, measures)
-    evaluation, summary = run_work(bench.runner, bench.runs, work, given, wanted, how)
-    return _whole(bench, evaluation, how), summary
-
-
-def forecast_stored(
-    bench: Bench, rows: str | Testset, measures: str | Sequence[Measure]
-) -> Forecast:
-    """What scoring rows would call and cost."""
-    _, _, work = _to_score(bench, rows, measures)
-    return bench.runner.forecast(make for _, make in work.items)
-
-
-def _to_score(
-    bench: Bench, rows: str | Testset, measures: str | Sequence[Measure]
-) -> tuple[Testset, Sequence[Measure], Work]:
-    given = rows_to_score(bench, rows) if isinstance(rows, str) else rows
-    setup = judging(bench)
-    chosen = _chosen(measures, given.rows, setup)
-    check_setup(chosen.measures, setup, given.rows)
-    work = scoring_work(given, chosen.measures, setup)
-    return _noted(given, chosen), chosen.measures, work
-
-
 def judging(bench: Bench) -> MeasureSetup:
     """What judges: the settings, with the rubrics in the project's folder.
 
@@ -226,99 +188,9 @@ def judging(bench: Bench) -> MeasureSetup:
     return replace(setup, rubrics=rubrics, window=window)
 
 
-def rows_to_score(bench: Bench, name: str) -> Testset:
-    """Rows of a file, or where there is none of that name, those of a stored run.
-
-    Raises:
-        TestsetError: The run kept no answers.
-        StoreError: There is no such run.
-    """
-    if Path(name).is_file():
-        return Testset(name, read_rows(name))
-    stored = stored_evaluation(bench.runs, name)
-    rows = tuple(result.row or lost_row(result) for result in stored.results)
-    lost = sum(result.row is None for result in stored.results)
-    if lost == len(rows):
-        raise TestsetError(
-            f"the run {stored.name} holds rankings, no answers",
-            hint="run `ragwright eval` without --retrieval-only, or name a file of rows",
-        )
-    notes = (f"{lost} rows of the run have no answer and stay without a score",) if lost else ()
-    return Testset(f"run {stored.name}", rows, notes)
-
-
-def evaluate(
-    rows: str | Path | Iterable[Row | Mapping[str, Any]],
-    measures: str | Sequence[Measure] = (),
-    setup: MeasureSetup | None = None,
-    *,
-    models: Models | None = None,
-    seed: int = 0,
-) -> Evaluation:
-    """Score rows of any system: no project, and without judged measures no model either.
-
-    Args:
-        rows: A file (JSONL, JSON, CSV; ragas' names, or those of ragas v1, DeepEval, MLflow,
-            RAGChecker), rows, or objects in these names.
-        measures: Text with commas or measures; those that suit the rows where empty.
-        setup: Models, language and cues.
-        models: Settings of models, such as addresses and prices; keys come from the environment.
-        seed: Seed of the intervals.
-
-    Raises:
-        TestsetError: Rows that cannot be read; file and line, or number, are named.
-        MeasureError: A measure is unknown, or needs a model that is not set.
-    """
-    given, chosen, taken = _given(rows, measures, setup)
-    name = str(rows) if isinstance(rows, str | Path) else "rows"
-    known = models or Models({}, EmbedOptions(), Path())
-    with Runner(model_handlers(known), RunnerOptions(seed=seed)) as runner:
-        asking = any(measure.definition.model != "none" for measure in taken.measures)
-        results = (
-            runner.map(answer_flows(given, taken.measures, chosen))
-            if asking
-            else computed_results(given, taken.measures, chosen)
-        )
-        found = evaluation_of(results, taken.measures, name=name, seed=seed)
-        found = with_baselines(found, runner, chosen, seed)
-    return with_notes(replace(found, notes=(*([taken.note] if taken.note else []), *found.notes)))
-
-
-def forecast_rows(
-    rows: str | Path | Iterable[Row | Mapping[str, Any]],
-    measures: str | Sequence[Measure] = (),
-    setup: MeasureSetup | None = None,
-    *,
-    models: Models | None = None,
-) -> Forecast:
-    """What :func:`evaluate` would call and cost, without calling any model.
-
-    Raises:
-        TestsetError: As :func:`evaluate`.
-        MeasureError: As :func:`evaluate`.
-    """
-    given, chosen, taken = _given(rows, measures, setup)
-    known = models or Models({}, EmbedOptions(), Path())
-    with Runner(model_handlers(known)) as runner:
-        return runner.forecast(partial(answer_row, row, taken.measures, chosen) for row in given)
-
-
-def _given(
-    rows: str | Path | Iterable[Row | Mapping[str, Any]],
+def chosen_measures(
     measures: str | Sequence[Measure],
-    setup: MeasureSetup | None,
-) -> tuple[tuple[Row, ...], MeasureSetup, ChosenMeasures]:
-    """Rows, setup and measures, checked before anything is asked."""
-    given = read_rows(rows) if isinstance(rows, str | Path) else tuple(rows_of(rows))
-    chosen = setup or MeasureSetup()
-    taken = _chosen(measures, given, chosen)
-    check_setup(taken.measures, chosen, given)
-    return given, chosen, taken
-
-
-def _chosen(
-    measures: str | Sequence[Measure],
-    rows: Sequence[Row],
+    rows: Iterable[Row],
     setup: MeasureSetup,
     hits: int | None = None,
 ) -> ChosenMeasures:

@@ -10,10 +10,10 @@ from typing import Any
 from ..core import Row
 from ..experiment import Evaluation, read_results, read_rows
 from ..measure import Measure, Rubric, load_rubrics, parse_measures
-from ._measuring import rows_to_score
 from ._opened import Session
 from ._project import ProjectFolder
 from ._run_names import KnownRun, find_run, known_runs
+from ._scoring import rows_to_score
 from ._settings import project_keys
 from ._workbench import Workbench
 
@@ -82,7 +82,8 @@ def list_runs(project: str | Path) -> tuple[KnownRun, ...]:
 def changed_settings(a: Evaluation, b: Evaluation) -> tuple[SettingChange, ...]:
     """Settings on which two evaluations differ, by key; none where one of them is unknown.
 
-    A key that a run left at its default is shown with the default of today.
+    A key that a run left at its default is shown with the default of today. Sections that only
+    one of them has (a run that judges stored answers retrieves nothing) are no difference.
     """
     if not a.manifest or not b.manifest:
         return ()
@@ -90,7 +91,8 @@ def changed_settings(a: Evaluation, b: Evaluation) -> tuple[SettingChange, ...]:
     defaults = {name: default for name, _, default, _ in project_keys()}
     found = []
     for key in sorted(first.keys() | second.keys()):
-        if key.partition(".")[0] in _APART:
+        section = key.partition(".")[0]
+        if section in _APART or section not in a.manifest or section not in b.manifest:
             continue
         values = [side.get(key, defaults.get(key)) for side in (first, second)]
         if _plain(values[0]) != _plain(values[1]):

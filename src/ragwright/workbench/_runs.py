@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
-from ..core import Row, Score, ScoreState, changed_options, value_hash
+from ..core import Row, Score, ScoreState, changed_options, values_hash
 from ..experiment import (
     Asking,
     Evaluation,
@@ -15,6 +15,7 @@ from ..experiment import (
     Testset,
     answer_row,
     asked_row,
+    clusters_of_results,
     evaluation_of,
     ranking_search,
     result_body,
@@ -78,6 +79,26 @@ class System:
         }
 
 
+class Rows(Iterable[Row], Sized, Protocol):
+    """Rows that can be counted, and read more than once."""
+
+
+class Named(Protocol):
+    """Rows with the name that a run gives them."""
+
+    @property
+    def name(self) -> str:
+        """Where they come from."""
+
+    @property
+    def rows(self) -> Rows:
+        """In order, each id once."""
+
+
+class Items(Iterable[tuple[str, Callable[[], Flow[RowResult]]]], Sized, Protocol):
+    """Row ids, each with the maker of its flow."""
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """What a run does: its kind, its manifest, and one flow a row.
@@ -87,7 +108,7 @@ class Work:
 
     kind: str
     manifest: Mapping[str, Any]
-    items: Sequence[tuple[str, Callable[[], Flow[RowResult]]]]
+    items: Items
     count: Callable[[str], int] | None = None
 
     def job(self, how: Evaluating) -> Job[RowResult]:
@@ -123,10 +144,25 @@ def answering_work(
     return Work("eval", manifest | judge_manifest(setup), items)
 
 
-def scoring_work(testset: Testset, measures: Sequence[Measure], setup: MeasureSetup) -> Work:
-    """Score rows as they are."""
-    items = [(row.id, partial(_scored, row, measures, setup)) for row in testset.rows]
-    return Work("score", _manifest(testset, measures) | judge_manifest(setup), items)
+@dataclass(frozen=True, slots=True)
+class _Scoring:
+    """The items of rows that are scored as they are, made as they are asked for."""
+
+    rows: Rows
+    measures: Sequence[Measure]
+    setup: MeasureSetup
+
+    def __iter__(self) -> Iterator[tuple[str, Callable[[], Flow[RowResult]]]]:
+        return ((row.id, partial(_scored, row, self.measures, self.setup)) for row in self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def scoring_work(given: Named, measures: Sequence[Measure], setup: MeasureSetup) -> Work:
+    """Score rows as they are; they are read as they are scored."""
+    items = _Scoring(given.rows, measures, setup)
+    return Work("score", _manifest(given, measures) | judge_manifest(setup), items)
 
 
 def judge_manifest(setup: MeasureSetup) -> dict[str, Any]:
@@ -160,10 +196,10 @@ def _scored(row: Row, measures: Sequence[Measure], setup: MeasureSetup) -> Flow[
     return (yield from answer_row(row, measures, setup))
 
 
-def _manifest(testset: Testset, measures: Sequence[Measure]) -> dict[str, Any]:
+def _manifest(given: Named, measures: Sequence[Measure]) -> dict[str, Any]:
     manifest: dict[str, Any] = {
-        "testset": testset.name,
-        "rows": value_hash([asdict(row) for row in testset.rows]),
+        "testset": given.name,
+        "rows": values_hash(asdict(row) for row in given.rows),
         "measures": [str(measure) for measure in measures],
     }
     # Of rubrics of one's own alone: other texts say their scale.
@@ -184,11 +220,43 @@ def run_work(
     Raises:
         ConfigError: The name asked for the run cannot be one; said before the first row.
     """
+    summary = do_work(runner, runs, work, how)
+    return run_evaluation(runs, summary.run, testset, measures, how.seed), summary
+
+
+def do_work(runner: Runner, runs: Runs, work: Work, how: Evaluating) -> RunSummary:
+    """Do the work, and store every row as it ends.
+
+    Raises:
+        ConfigError: The name asked for the run cannot be one; said before the first row.
+    """
     name = check_run_name(how.name)
     summary = run_job(runner, runs, work.job(how))
     if name:
         runs.name(summary.run, name)
-    return run_evaluation(runs, summary.run, testset, measures, how.seed), summary
+    return summary
+
+
+def results_of_run(
+    runs: Runs, run: str, rows: Iterable[Row], measures: Sequence[Measure]
+) -> Iterator[RowResult]:
+    """What a run says of each of its rows, which are read beside it, one in memory at a time.
+
+    A row that failed is ``errored`` with the reason, one that was never reached ``skipped``.
+    """
+    stored = runs.rows(run)
+    at = next(stored, None)
+    for row in rows:
+        found = None
+        if at is not None and at.id == row.id:
+            found, at = at, next(stored, None)
+        if found is not None and found.state == "done":
+            yield result_of(found.body)
+            continue
+        state, body = ("skipped", {}) if found is None else (found.state, found.body)
+        bare = _without(row.id, measures, state, body)
+        kept = row if row.response is not None else None
+        yield replace(bare, ranking=row.retrieved_context_ids, row=kept)
 
 
 def run_evaluation(
@@ -210,19 +278,32 @@ def stored_evaluation(runs: Runs, name: str, seed: int = 0) -> Evaluation:
     """
     run = name if runs.holds(name) else find_run(runs, name)
     manifest = runs.get(run).manifest
+    measures = _measures_of(manifest)
+    results = tuple(stored_results(runs, run, measures))
+    groups = clusters_of_results(results)
+    found = evaluation_of(results, measures, name=run, seed=seed, clusters=groups.values() or None)
+    return replace(found, manifest=manifest)
+
+
+def stored_results(
+    runs: Runs, run: str, measures: Sequence[Measure] | None = None
+) -> Iterator[RowResult]:
+    """The results of a run by its id, from its rows alone, one in memory at a time."""
+    wanted = _measures_of(runs.get(run).manifest) if measures is None else measures
+    for row in runs.rows(run):
+        if row.state == "done":
+            yield result_of(row.body)
+        else:
+            yield _without(row.id, wanted, row.state, row.body)
+
+
+def _measures_of(manifest: Mapping[str, Any]) -> tuple[Measure, ...]:
+    """The measures of a run, on the scales they had in it."""
     scales = manifest.get("scales", {})
-    measures = tuple(
+    return tuple(
         on_scale(measure, MeasureScale(**scales[str(measure)]) if str(measure) in scales else None)
         for measure in parse_measures(manifest["measures"])
     )
-    results = []
-    for row in runs.rows(run):
-        if row.state == "done":
-            results.append(result_of(row.body))
-        else:
-            results.append(_without(row.id, measures, row.state, row.body))
-    found = evaluation_of(results, measures, name=run, seed=seed)
-    return replace(found, manifest=manifest)
 
 
 def _without(

@@ -49,9 +49,9 @@ from ._ahead import FetchAhead
 from ._capabilities import evaluate_testset, forecast_testset
 from ._glossaries import forget_glossaries, project_glossary
 from ._ingest import Feed, Ingest, IngestForecast, IngestProgress, IngestReport, reading, web_pages
-from ._measuring import forecast_stored, score_stored
 from ._opened import Opened
 from ._runs import Evaluating, stored_evaluation
+from ._scoring import Each, Told, forecast_stored, score_stored
 from ._settings import SourceEntry
 from ._stamps import Stamps
 from ._swapped import known_embedders, nothing_indexed, remember_embedder
@@ -319,12 +319,19 @@ class Workbench(Opened):
         rows: str | Testset,
         measures: str | Sequence[Measure],
         how: Evaluating | None = None,
+        *,
+        told: Told | None = None,
+        each: Each | None = None,
     ) -> tuple[Evaluation, RunSummary]:
         """Score rows as they are: those of a file, or the answers of a stored run.
 
-        Nothing is generated; rows are stored as they end.
+        Nothing is generated; rows are stored as they end. ``told`` gets what it will call and
+        cost, before the first call, where a measure asks a model. ``each`` gets every result
+        instead of the evaluation, which then holds summaries alone: any number of rows of a file
+        in bounded memory.
         """
-        return score_stored(self, rows, measures, how or Evaluating(seed=self.session.seed))
+        chosen = how or Evaluating(seed=self.session.seed)
+        return score_stored(self, rows, measures, chosen, told=told, each=each)
 
     def results(self, run: str = "latest") -> Evaluation:
         """What a stored run came to: ``latest``, its name, or the beginning of its name."""
