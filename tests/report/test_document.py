@@ -10,7 +10,7 @@ import io
 import json
 import re
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from study_subject import HOSTILE, MEASURES, MakeStudy, Result, entry, result
 from ragwright.core import MissingExtraError, Score
 from ragwright.report import (
     Board,
-    Effect,
     Goal,
     Report,
     Subject,
@@ -30,6 +29,60 @@ from ragwright.report import (
 )
 
 VOID = {"meta", "input", "br", "path", "circle"}
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a part does to a measure."""
+
+    measure: str
+    difference: float | None
+    low: float | None = None
+    high: float | None = None
+    verdict: str = "no effect proven"
+    part: str = ""
+    persona: str = ""
+    n: int = 40
+    with_part: float | None = None
+    without: float | None = None
+    p: float | None = None
+    p_holm: float | None = None
+    loss: float | None = None
+    margin: float | None = None
+    within: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """All that is said of one part."""
+
+    part: str
+    effects: tuple[Effect, ...]
+    tokens: float | None = None
+    safe: bool = False
+    state: str = ""
+    design: str = "leave one out"
+    cost: float | None = None
+    trial: int | None = None
+    confirmed: tuple[Effect, ...] = ()
+    holds: bool | None = None
+
+
+@dataclass(frozen=True)
+class Told:
+    """An ablation."""
+
+    parts: tuple[Part, ...]
+    testset: str = "made up"
+    rows: int = 40
+    personas: tuple[str, ...] = ()
+    margin: float = 0.05
+    together: Part | None = None
+    openings: int = 0
+    confirm_rows: int = 0
+    never: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    verdict: tuple[str, ...] = ("Proven on 40 rows: role helps.",)
 
 
 class Outline(HTMLParser):
@@ -222,15 +275,19 @@ def test_judges_are_never_ranked_together() -> None:
 
 
 def test_effects_of_prompt_parts() -> None:
-    effects = (
-        Effect("role", "TokenF1", 0.05, 0.01, 0.09, 40, tokens=12, verdict="better"),
-        Effect("length", "TokenF1", 0.001, -0.01, 0.012, 40, tokens=30, safe=True),
-        Effect("debris", "TokenF1", None),
+    role = Part("role", (Effect("TokenF1", 0.05, 0.01, 0.09, verdict="helps"),), tokens=12.0)
+    length = Part(
+        "length", (Effect("TokenF1", 0.001, -0.01, 0.012),), safe=True, state="safe to delete"
     )
-    subject = Subject("Ablation", "run", (), measures=("TokenF1",), effects=effects)
-    chart = next(c for c in Report(subject).charts if c.name == "ablation-TokenF1")
-    assert chart.rows[1][-1] == "safe to delete"
+    nothing = Part("debris", (Effect("TokenF1", None),))
+    told = Told((role, length, nothing))
+    subject = Subject("Ablation", "run", (), measures=("TokenF1",), ablation=told)
+    report = Report(subject)
+    assert report.headline.text == "Proven on 40 rows: role helps."
+    [chart] = [c for c in report.charts if c.name.startswith("ablation-TokenF1")]
+    assert [row[-1] for row in chart.rows] == ["helps", "safe to delete", "no effect proven"]
     assert len(chart.spec["data"]["values"]) == 2
+    outline(subject)
 
 
 def test_json_and_csv_hold_every_trial() -> None:

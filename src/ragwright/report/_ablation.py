@@ -165,7 +165,7 @@ class AblationLike(Protocol):
         """In plain words."""
 
 
-_HEADS = {
+HEADS = {
     "leave one out": "Parts left out one at a time: the complete prompt against the one without",
     "preset": "Presets: the complete prompt against the preset; above 0 the complete one is better",
     "add one": "Parts added one at a time to a prompt of context and question",
@@ -173,6 +173,7 @@ _HEADS = {
     "others",
     "interaction": "Pairs: the effect of the first part with the second one, and without it",
 }
+"""How parts are looked at -> what a table of it shows."""
 
 
 def ablation_table(found: AblationLike, *, run: str = "") -> str:
@@ -269,7 +270,7 @@ def _table(measure: str, design: str, parts: Sequence[PartLike]) -> str:
         for at, effect in enumerate(of):
             rows.append(_cells(one, effect, (several, deletions), first=at == 0))
     right = [at for at, name in enumerate(rows[0]) if name in _NUMBERS]
-    head = fill(f"{measure}. {_HEADS[design]}", WIDTH)
+    head = fill(f"{measure}. {HEADS[design]}", WIDTH)
     return f"{head}\n{text_table(rows, right=right, width=120)}"
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ._ablation import HEADS, AblationLike, PartLike
 from ._charts import Chart, bars, curve, intervals
 from ._curves import DoseCurve
 from ._diagnosis import LOST, DiagnosisLike
 from ._relations import between
-from ._subject import Effect, Subject
+from ._subject import Subject
 from ._text import number
 
 
 def finding_charts(subject: Subject) -> Iterator[Chart]:
     """Every chart of an ablation, of capability suites and of a diagnosis."""
-    for measure in dict.fromkeys(effect.measure for effect in subject.effects):
-        yield _effects(measure, [one for one in subject.effects if one.measure == measure])
+    if subject.ablation is not None:
+        yield from _ablation(subject.ablation)
     for at, one in enumerate(subject.curves):
         if any(point.mean is not None for point in one.points):
             yield _curve(at, one)
@@ -23,32 +24,45 @@ def finding_charts(subject: Subject) -> Iterator[Chart]:
         yield from _diagnosis(subject.diagnosis)
 
 
-def _effects(measure: str, effects: Sequence[Effect]) -> Chart:
+def _ablation(found: AblationLike) -> Iterator[Chart]:
+    """A chart for every measure and way of looking at parts."""
+    measures = dict.fromkeys(effect.measure for one in found.parts for effect in one.effects)
+    for measure in measures:
+        for design in dict.fromkeys(one.design for one in found.parts):
+            yield _effects(measure, design, [one for one in found.parts if one.design == design])
+
+
+def _effects(measure: str, design: str, parts: Sequence[PartLike]) -> Chart:
     points, rows = [], []
-    personas = list(dict.fromkeys(effect.persona for effect in effects))
-    several = len(personas) > 1
-    for one in effects:
-        tokens = "" if one.tokens is None else f"{one.tokens:g}"
-        told = between(one.low, one.high)
-        verdict = "safe to delete" if one.safe else one.verdict
-        named = one.persona or "all personas"
-        rows.append((one.part, named, _signed(one.difference), told, str(one.n), tokens, verdict))
-        if one.difference is not None:
-            points.append(
-                {
-                    "y": f"{one.part} ({named})" if several else one.part,
-                    "value": one.difference,
-                    "low": one.difference if one.low is None else one.low,
-                    "high": one.difference if one.high is None else one.high,
-                    "told": told,
-                }
-            )
+    several = any(effect.persona for one in parts for effect in one.effects)
+    for one in parts:
+        for effect in one.effects:
+            if effect.measure != measure:
+                continue
+            named = effect.persona or "all"
+            told = between(effect.low, effect.high)
+            tokens = "" if one.tokens is None else f"{one.tokens:.4g}"
+            said = one.state if one.safe and not effect.persona else effect.verdict
+            signed = _signed(effect.difference)
+            rows.append((one.part, named, signed, told, str(effect.n), tokens, said))
+            if effect.difference is not None:
+                low = effect.difference if effect.low is None else effect.low
+                high = effect.difference if effect.high is None else effect.high
+                points.append(
+                    {
+                        "y": f"{one.part} ({named})" if several else one.part,
+                        "value": effect.difference,
+                        "low": low,
+                        "high": high,
+                        "told": told,
+                    }
+                )
     return Chart(
-        f"ablation-{measure}",
+        f"ablation-{measure}-{design.replace(' ', '-')}",
         f"What each part of the prompt does to {measure}",
-        "The whole prompt against the prompt without the part: right of 0 the part helps. An "
-        "interval that holds 0 proves nothing, the part may still be needed.",
-        intervals(points, x=f"effect on {measure}"),
+        f"{HEADS.get(design, design)}. Right of 0 the part helps; an interval that holds 0 proves "
+        "nothing, the part may still be needed.",
+        intervals(points, x=f"effect on {measure}, in the direction that is good"),
         ("part", "persona", "effect", "95 % interval", "n", "tokens", "verdict"),
         tuple(rows),
         "findings",

@@ -34,6 +34,9 @@ class Headline:
 
 def headline_of(subject: Subject) -> Headline:
     """The verdict of a report, from the stored rows of the entries it compares."""
+    if subject.ablation is not None:
+        first, *rest = subject.ablation.verdict or ("Nothing was left out.",)
+        return Headline(first, said=(*rest, *_state(subject)))
     if not any(entry.rows for entry in subject.entries):
         return Headline("Nothing was measured.", said=_state(subject))
     found = _study(subject) if subject.kind == "study" else _runs(subject)

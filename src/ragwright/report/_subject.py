@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from ..core import Row, Score, Usage
 from ..measure import MeasureScale, Summary
+from ._ablation import AblationLike
 from ._curves import DoseCurve
 from ._diagnosis import DiagnosisLike
 from ._verdicts import VerdictLike
@@ -136,25 +137,6 @@ class Board:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
-    """What a part of a prompt does to a measure: the whole prompt against the one without it.
-
-    ``tokens`` is what the part costs in every prompt; ``safe`` says that it may be deleted.
-    """
-
-    part: str
-    measure: str
-    difference: float | None
-    low: float | None = None
-    high: float | None = None
-    n: int = 0
-    persona: str = ""
-    tokens: float | None = None
-    verdict: str = ""
-    safe: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Subject:
     """All that one report tells.
 
@@ -171,7 +153,7 @@ class Subject:
             was asked.
         openings: How often the confirm split of the testset was opened, None where unknown.
         stopped: Why not everything was run, empty where it was.
-        effects: Effects of prompt parts.
+        ablation: What each part of the prompt does.
         curves: Curves of capability suites.
         diagnosis: Where points are lost.
         notes: What the reader should know.
@@ -188,7 +170,7 @@ class Subject:
     verdict: VerdictLike | None = None
     openings: int | None = None
     stopped: str = ""
-    effects: tuple[Effect, ...] = ()
+    ablation: AblationLike | None = None
     curves: tuple[DoseCurve, ...] = ()
     diagnosis: DiagnosisLike | None = None
     notes: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ from ..experiment import (
     prompt_of,
     prompt_sizes,
 )
-from ..flow import RunRow
+from ..flow import RunRow, Runs
 from ..measure import MeasureScale, parse_measures
 from ..models import ExtractiveReranker
 from ._confirming import run_trials
@@ -310,7 +310,7 @@ class _Ablation:
         bench, study = self.bench, self.plan.study
         done = bench.runs.complete(KIND, self._manifest(found, confirm=True))
         if done is not None:
-            return AblationResult(done, _stored(bench, done), self.swept, again=True)
+            return AblationResult(done, stored_ablation(bench.runs, done), self.swept, again=True)
         chosen = [one for one in self.plan.contrasts if _is_safe(one, found)]
         names = ", ".join(one.part for one in chosen)
         testset = project_testset(
@@ -472,9 +472,9 @@ def _clusters(rows: Sequence[Row], by: str) -> Mapping[str, Hashable] | None:
     return questions if len(set(questions.values())) < len(questions) else None
 
 
-def _stored(bench: Workbench, run: str) -> Ablation:
+def stored_ablation(runs: Runs, run: str) -> Ablation:
     """The ablation that a run holds."""
-    rows = list(bench.runs.rows(run))
+    rows = list(runs.rows(run))
     body = next(row.body for row in rows if row.id == _WHOLE)
     whole = body["together"]
     return Ablation(

@@ -34,7 +34,9 @@ from ..experiment import (
 )
 from ..flow import Run, RunRow, Runs
 from ..measure import Selection, parse_measures
-from ..report import Board, DoseCurve, Effect, Entry, Goal, ResultLike, Subject
+from ..report import Board, DoseCurve, Entry, Goal, ResultLike, Subject
+from ._ablating import KIND as ABLATE
+from ._ablating import stored_ablation
 from ._confirming import CONFIRM
 from ._gold import LOG
 from ._project import ProjectFolder
@@ -43,7 +45,7 @@ from ._runs import stored_evaluation
 from ._sweeping import KIND as SWEEP
 from ._sweeping import TRIAL
 
-_KINDS = ("eval", "score", SWEEP, "ablate", "diagnose", TRIAL)
+_KINDS = ("eval", "score", SWEEP, ABLATE, "diagnose", TRIAL)
 """Kinds of runs that a report can be about."""
 
 _SETTING = "judge."
@@ -84,7 +86,7 @@ def report_subject(
         return reader.study(first, found[1:])
     if first.kind == "diagnose":
         return reader.diagnosis(first)
-    if first.kind == "ablate":
+    if first.kind == ABLATE:
         return reader.ablation(first)
     return reader.pair(found)
 
@@ -321,19 +323,24 @@ class _Reader:
         )
 
     def ablation(self, run: Run) -> Subject:
-        """An ablation: effects of prompt parts, and the trials behind them where it has some."""
-        effects: list[Effect] = []
-        for row in self.runs.rows(run.id):
-            effects += _effects(row)
-        facts = _facts(run, 0)
-        return Subject(
-            f"Ablation on {facts['testset']}",
-            "run",
-            (),
-            measures=tuple(dict.fromkeys(effect.measure for effect in effects)),
-            facts=facts,
+        """An ablation: what each part does, and the variants of the prompt behind it."""
+        found = stored_ablation(self.runs, run.id)
+        known = {one.id: one for one in self.runs.list(SWEEP)}
+        sweep = known.get(str(run.manifest.get("sweep", "")))
+        facts = _facts(run, found.rows)
+        title = f"Ablation on {found.testset}"
+        if sweep is None:
+            return Subject(title, "run", (), facts=facts, ablation=found, notes=tuple(found.notes))
+        told = self.study(sweep, ())
+        return replace(
+            told,
+            title=title,
+            facts=facts | {"variants": str(len(told.entries))},
+            verdict=None,
+            openings=found.openings or told.openings,
             stopped=_stopped(run),
-            effects=tuple(effects),
+            ablation=found,
+            notes=tuple(found.notes),
         )
 
     # -- rows ------------------------------------------------------------------------------
@@ -472,24 +479,3 @@ def _plain_rows(rows: Sequence[DiagnosedRow], _texts: bool) -> Iterable[RowResul
             continue
         about = {**plain.row.metadata, "lost first": row.lost or "nowhere"}
         yield replace(plain, row=replace(plain.row, metadata=about))
-
-
-def _effects(row: RunRow) -> Iterable[Effect]:
-    """Effects in a row of an ablation: one, or a list under ``effects``."""
-    listed = row.body.get("effects")
-    for body in listed if isinstance(listed, list) else [row.body]:
-        told = {**body, **(body.get("comparison") or {})}
-        if "difference" not in told:
-            continue
-        yield Effect(
-            str(told.get("part", row.id)),
-            str(told.get("measure", "")),
-            told["difference"],
-            told.get("low"),
-            told.get("high"),
-            int(told.get("n", 0)),
-            str(told.get("persona", "")),
-            told.get("tokens"),
-            str(told.get("verdict", "")),
-            bool(told.get("safe", False)),
-        )

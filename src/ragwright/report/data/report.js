@@ -438,6 +438,7 @@
         downloadFileName: box.dataset.chart,
       });
       box.dataset.drawn = "yes";
+      box.dataset.theme = dark.matches ? "dark" : "light";
     } catch (error) {
       box.textContent = `This chart cannot be drawn: ${error.message}. Its numbers stand below.`;
     }
@@ -458,6 +459,9 @@
       if (box) idle(() => draw(box).then(next));
     };
     addEventListener("load", () => setTimeout(next, 1500));
+    addEventListener("beforeprint", () => {
+      for (const box of boxes) if (!box.dataset.drawn) box.nextElementSibling.open = true;
+    });
   }
 
   charts();
