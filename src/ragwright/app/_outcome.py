@@ -59,6 +59,13 @@ def show_evaluation(
         console.result("\n\n".join(blocks))
 
 
+def rows_shown(output: Path | None, by: Sequence[str] = ()) -> bool:
+    """True where :func:`show_evaluation` needs the results of rows, not their summaries alone."""
+    name = "" if output is None else output.name.lower()
+    rowwise = name.endswith((".jsonl", ".csv", ".xml")) and not name.endswith(".summary.csv")
+    return bool(by) or rowwise
+
+
 def _document(evaluation: Evaluation, run: str, sliced: Sliced) -> dict[str, Any]:
     return summary_json(
         evaluation.summaries,

@@ -328,6 +328,20 @@ def forecast_text(forecast: Forecast) -> str:
     return "\n".join(lines)
 
 
+def price_line(forecast: Forecast) -> str:
+    """What work is about to call and cost, in one line, said before it begins."""
+    named = ", ".join(forecast.models) or "no model"
+    if forecast.cost is None:
+        cost = "no price is known (`models:`)"
+    else:
+        cost = f"cost {_range(forecast.cost, 6)}, estimated"
+    stored = f", {forecast.reused} more from stored replies" if forecast.reused else ""
+    return (
+        f"asking {named}: {_range(forecast.calls)} calls{stored}; {cost}. --measures names others, "
+        "--max-cost bounds it"
+    )
+
+
 def checks_text(checks: Sequence[Check]) -> str:
     """Findings of the doctor."""
     marks = {"ok": "ok   ", "note": "note ", "fault": "FAULT"}
