@@ -122,14 +122,17 @@ def test_runs_are_compared_row_by_row(runner: Runner, evaluation: Evaluation) ->
     better = [row(at, response="red") for at in range(12)]
     results = list(runner.map(answer_flows(better, MEASURES)))
     other = evaluation_of(results, MEASURES)
-    found = compare_evaluations(evaluation, other)["TokenF1"]
+    shared = compare_evaluations(evaluation, other)["TokenF1"]
+    assert (shared.wins, shared.ties, shared.clusters) == (6, 6, 4)  # four documents, 12 rows
+    assert "over 12 rows in 4 clusters" in shared.text
+    found = compare_evaluations(evaluation, other, clusters={})["TokenF1"]
     assert (found.wins, found.ties, found.p) == (6, 6, 2 / 64)
     assert found.verdict == "no change proven"  # two measures: 4 / 64 after Holm
     alone = [
         evaluation_of([replace(r, scores=r.scores[:1]) for r in run.results], MEASURES[:1])
         for run in (evaluation, other)
     ]
-    assert compare_evaluations(*alone)["TokenF1"].verdict == "better"
+    assert compare_evaluations(*alone, clusters={})["TokenF1"].verdict == "better"
     strange = evaluation_of(
         runner.map(answer_flows([row(0, user_input="something else")], MEASURES)), MEASURES
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
-from ..experiment import Evaluation, cluster_of, compare_evaluations
+from ..experiment import clusters_of_results, compare_evaluations
 from ..report import comparison_json, comparison_table, text_table
 from ..workbench import KnownRun, SettingChange, changed_settings, list_runs, open_results
 from ._console import Console, reported
@@ -18,6 +18,10 @@ from ._options import HERE, Json, Output, Project, Seed
 RUN_HELP = "A run (latest, latest~1, a name, the beginning of an id), or a file of scores."
 """How a run can be named wherever one is asked for."""
 
+CLUSTER_HELP = (
+    "Rows that share it are not independent: document (where left out), a column; row for none."
+)
+
 
 @reported
 def command(
@@ -25,7 +29,7 @@ def command(
     b: Annotated[str, typer.Argument(help="Likewise; the verdicts are about this one.")] = "latest",
     cluster: Annotated[
         str,
-        typer.Option("--cluster", help="Rows that share it are not independent: document, …"),
+        typer.Option("--cluster", help=CLUSTER_HELP),
     ] = "",
     project: Project = HERE,
     as_json: Json = False,
@@ -38,7 +42,7 @@ def command(
         _show_runs(console, list_runs(project), as_json)
         return
     first, second = open_results(project, (a, b), seed)
-    clusters = clusters_of((first, second), cluster) if cluster else None
+    clusters = clusters_of_results([*first.results, *second.results], cluster)
     found = compare_evaluations(first, second, seed=seed, clusters=clusters)
     changes = changed_settings(first, second)
     if as_json:
@@ -51,15 +55,6 @@ def command(
     elif first.manifest and second.manifest:
         lines.append("the settings of the two runs are the same")
     console.result("\n\n".join(lines))
-
-
-def clusters_of(evaluations: tuple[Evaluation, ...], by: str) -> dict[str, Hashable]:
-    """Row id -> cluster, over the rows of several evaluations."""
-    return {
-        result.row_id: ("row", result.row_id) if result.row is None else cluster_of(result.row, by)
-        for evaluation in evaluations
-        for result in evaluation.results
-    }
 
 
 def _changes_table(changes: Sequence[SettingChange], names: tuple[str, str]) -> str:

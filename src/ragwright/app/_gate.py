@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from ..experiment import Evaluation, compare_evaluations
+from ..experiment import Evaluation, clusters_of_results, compare_evaluations
 from ..measure import GateOptions, GateOutcome, gate
 from ..report import gate_json, gate_junit, gate_table
 from ..workbench import judge_checks, open_results
-from ._compare import RUN_HELP
+from ._compare import CLUSTER_HELP, RUN_HELP
 from ._console import EXIT_UNTRUSTED, Console, reported
 from ._options import HERE, Json, Output, Project, Seed
 
@@ -59,6 +59,9 @@ def command(
         int,
         typer.Option("--least", min=1, help="Fewest scored rows that say anything."),
     ] = 10,
+    cluster: Annotated[
+        str, typer.Option("--cluster", help=f"With --baseline. {CLUSTER_HELP}")
+    ] = "",
     project: Project = HERE,
     as_json: Json = False,
     output: Output = None,
@@ -67,7 +70,10 @@ def command(
     """Say whether a run may go out: exit code 0 passed, 100 failed, 101 cannot be trusted."""
     options = GateOptions(floor, sure, calibrated, min_kappa, corrected, least)
     evaluation, *others = open_results(project, [run, *([baseline] if baseline else [])], seed)
-    against = compare_evaluations(others[0], evaluation, seed=seed) if others else None
+    against = None
+    if others:
+        clusters = clusters_of_results([*others[0].results, *evaluation.results], cluster)
+        against = compare_evaluations(others[0], evaluation, seed=seed, clusters=clusters)
     checked = None
     if options.needs_people:
         checked = judge_checks(project, evaluation, _measures(evaluation))

@@ -13,7 +13,8 @@ from ..core import MeasureError, Row, Score, ScoreState, StoppedError, TestsetEr
 from ..flow import Flow, gather
 from ..measure import Measure, MeasureSetup, retrieval_scores, score_row, score_rows
 from ..retrieve import RetrieveOptions, Target, retrieve
-from ._results import Evaluation, RowResult, cluster_of, evaluation_of
+from ._clusters import cluster_of, clusters_of_gold, clusters_of_rows, shared_by
+from ._results import Evaluation, RowResult, evaluation_of
 from ._testsets import Testset
 from ._trec import Qrels, Run
 
@@ -54,7 +55,8 @@ def retrieval_row(row: Row, search: Search, measures: Sequence[Measure]) -> Flow
     For whoever keeps failures apart, to try them again; see ``errors`` of :func:`summarise`.
     """
     ranking = tuple((yield from search(row.user_input)))
-    return RowResult(row.id, ranking, _scores(measures, ranking, row.reference_ids))
+    scores = _scores(measures, ranking, row.reference_ids)
+    return RowResult(row.id, ranking, scores, shared=shared_by(row))
 
 
 def answer_row(
@@ -159,7 +161,8 @@ def summarise(
         seed: Seed of the intervals.
         errors: Row id -> reason, for rows that failed: state ``errored``. A row with neither
             result nor reason counts as ``skipped``.
-        clusters: What rows share that are not independent, see :func:`cluster_of`.
+        clusters: What rows share that are not independent, see :func:`cluster_of`; where empty,
+            gold documents that rows share, see :func:`clusters_of_rows`.
 
     Raises:
         TestsetError: A result belongs to no row of the testset, or a row has two.
@@ -184,9 +187,15 @@ def summarise(
         else _without_value(row, measures, "skipped", "not evaluated")
         for row in testset.rows
     ]
-    groups = [cluster_of(row, clusters) for row in testset.rows] if clusters else None
+    groups = (
+        {row.id: cluster_of(row, clusters) for row in testset.rows}
+        if clusters
+        else clusters_of_rows(testset.rows)
+    )
     return replace(
-        evaluation_of(rows, measures, name=testset.name, seed=seed, clusters=groups),
+        evaluation_of(
+            rows, measures, name=testset.name, seed=seed, clusters=groups.values() or None
+        ),
         notes=testset.notes,
     )
 
@@ -200,6 +209,9 @@ def score_run(
     so that leaving out hard queries does not pay; the notes count such queries.
     """
     results = []
+    groups = clusters_of_gold(
+        {query: sorted(d for d, grade in of.items() if grade > 0) for query, of in qrels.items()}
+    )
     for query, grades in qrels.items():
         ranking = tuple(document for document, _ in run.get(query, ()))
         results.append(RowResult(query, ranking, _scores(measures, ranking, grades)))
@@ -210,7 +222,8 @@ def score_run(
         notes.append(f"{unanswered} of {len(qrels)} judged queries are not in the run: scored 0")
     if unjudged:
         notes.append(f"{unjudged} of {len(run)} queries of the run are not judged: left out")
-    return replace(evaluation_of(results, measures, name=name, seed=seed), notes=tuple(notes))
+    found = evaluation_of(results, measures, name=name, seed=seed, clusters=groups.values() or None)
+    return replace(found, notes=tuple(notes))
 
 
 def _settled(row: Row, search: Search, measures: Sequence[Measure]) -> Flow[RowResult]:
@@ -234,6 +247,6 @@ def _without_value(
 ) -> RowResult:
     """A result that says why there is none."""
     scores = tuple(Score(str(measure), state, reason=reason) for measure in measures)
-    return RowResult(
-        row.id, row.retrieved_context_ids, scores, row if row.response is not None else None
-    )
+    if row.response is None:
+        return RowResult(row.id, row.retrieved_context_ids, scores, shared=shared_by(row))
+    return RowResult(row.id, row.retrieved_context_ids, scores, row)

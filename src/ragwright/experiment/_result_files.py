@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from ..core import MeasureError, Score, ScoreState, TestsetError
 from ..measure import Measure, MeasureScale, on_scale, parse_measure
+from ._comparing import clusters_of_results
 from ._files import objects_of, opened
 from ._records import records_of
 from ._results import Evaluation, RowResult, evaluation_of, result_body, result_of
@@ -98,7 +99,10 @@ def _ours(source: Path, seed: int) -> Evaluation:
         on_scale(_measure(text, str(source)), None if scale is None else MeasureScale(**scale))
         for text, scale in head["measures"].items()
     ]
-    found = evaluation_of(results, measures, name=str(source), seed=seed)
+    groups = clusters_of_results(results)
+    found = evaluation_of(
+        results, measures, name=str(source), seed=seed, clusters=groups.values() or None
+    )
     return replace(found, notes=tuple(head.get("notes", ())), manifest=head["manifest"])
 
 

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from ..core import GoldSpan, MetaValue, Row, Score, TestsetError, Usage
-from ..measure import Comparisons, Measure, MeasureScale, Summary, Tally, compare_rows
+from ..measure import Measure, Summary, Tally
+from ._clusters import clusters_of_rows
 
 _FEW = 20
 """Below so many scored rows a slice says that its numbers are rough."""
@@ -38,6 +39,8 @@ class RowResult:
 
     ``row`` is the row as it was scored, with the answer and its passages, where an answer was;
     a stored result that has one can be scored again. ``made`` says how our own answer came to be.
+    ``shared`` holds what a row that is not kept may have in common with others, by field, so that
+    its results can be clustered (:func:`shared_by`).
     """
 
     row_id: str
@@ -45,6 +48,7 @@ class RowResult:
     scores: tuple[Score, ...]
     row: Row | None = None
     made: Made | None = None
+    shared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,8 @@ def slices(
     Raises:
         TestsetError: No row has the field.
     """
+    rows = tuple(rows)
+    clusters = clusters_of_rows(rows)
     by_row = {row.id: _values(row, by) for row in rows}
     found: dict[str, list[RowResult]] = {}
     for result in results:
@@ -142,61 +148,14 @@ def slices(
         )
     made = []
     for value in sorted(found, key=lambda value: (not value, value)):
-        summaries = evaluation_of(found[value], measures, seed=seed).summaries
+        groups = [clusters.get(result.row_id, result.row_id) for result in found[value]]
+        summaries = evaluation_of(
+            found[value], measures, seed=seed, clusters=groups if clusters else None
+        ).summaries
         few = [s.measure for s in summaries if s.n < _FEW]
         note = f"fewer than {_FEW} scored rows: {', '.join(few)}"
         made.append(Slice(by, value, summaries, (note,) if few else ()))
     return tuple(made)
-
-
-def cluster_of(row: Row, by: str) -> Hashable:
-    """The cluster a row belongs to: rows of one cluster are not independent observations.
-
-    ``document`` is the first gold document by id, and a row without gold stands for itself;
-    else ``persona_name`` or a metadata field.
-
-    Raises:
-        TestsetError: The row does not have the field.
-    """
-    if by == "document":
-        gold = sorted({*row.reference_ids, *(span.document_id for span in row.reference_spans)})
-        return gold[0] if gold else ("row", row.id)
-    values = _values(row, by)
-    if values == ("",):
-        raise TestsetError(
-            f"row {row.id!r} has no {by!r} to be clustered by",
-            hint="name document, persona_name, or a column that every row has",
-        )
-    return values
-
-
-def compare_evaluations(
-    a: Evaluation, b: Evaluation, *, seed: int = 0, clusters: Mapping[str, Hashable] | None = None
-) -> Comparisons:
-    """Compare the rows of b with those of a; see :func:`ragwright.measure.compare_rows`.
-
-    Raises:
-        MeasureError: They share no row or no measure.
-        TestsetError: A row of one name asks two different questions.
-    """
-    asked = {result.row_id: result.row.user_input for result in a.results if result.row}
-    for result in b.results:
-        other = asked.get(result.row_id)
-        if result.row and other is not None and other != result.row.user_input:
-            raise TestsetError(
-                f"row {result.row_id!r} asks two different questions in the two runs",
-                hint="compare runs of one testset",
-            )
-    sides = [{result.row_id: result.scores for result in run.results} for run in (a, b)]
-    scales: dict[str, MeasureScale | None] = {}
-    for summary in (*a.summaries, *b.summaries):
-        if scales.setdefault(summary.measure, summary.scale) != summary.scale:
-            raise TestsetError(
-                f"{summary.measure} is on the scale {scales[summary.measure]} in one run and "
-                f"{summary.scale} in the other",
-                hint="score both by the same rubric file",
-            )
-    return compare_rows(*sides, seed=seed, clusters=clusters, scales=scales)
 
 
 def result_body(result: RowResult, count: Callable[[str], int] | None = None) -> dict[str, Any]:
@@ -209,6 +168,8 @@ def result_body(result: RowResult, count: Callable[[str], int] | None = None) ->
         count: Counts the tokens of a passage, where its answer is one of ours.
     """
     body = asdict(result)
+    if not result.shared:
+        del body["shared"]
     kept, made = body["row"], body["made"]
     if kept is None:
         return body
@@ -237,7 +198,8 @@ def result_of(body: Mapping[str, Any]) -> RowResult:
         contexts = row.retrieved_contexts if row is not None else ()
         prompt = tuple((role, _whole(text, contexts)) for role, text in how["prompt"])
         made = Made(prompt, Usage(**how["usage"]), how["context_tokens"], tuple(how["notes"]))
-    return RowResult(body["row_id"], tuple(body["ranking"]), scores, row, made)
+    shared = {name: tuple(values) for name, values in body.get("shared", {}).items()}
+    return RowResult(body["row_id"], tuple(body["ranking"]), scores, row, made, shared)
 
 
 _AS_CONTEXT = "\ue000"

@@ -49,10 +49,10 @@ def split_clusters(rows: Sequence[Row]) -> dict[str, str]:
     row id. Where such a chain would hold more than half of the rows (multi-hop collections), only
     the first gold document of each row counts.
     """
-    found = _joined({row.id: _ties(row) for row in rows})
+    found = joined({row.id: _ties(row) for row in rows})
     largest = max(Counter(found.values()).values(), default=0)
     if 2 * largest > len(rows):
-        found = _joined({row.id: _ties(row)[:1] for row in rows})
+        found = joined({row.id: _ties(row)[:1] for row in rows})
     return found
 
 
@@ -115,7 +115,7 @@ def _ties(row: Row) -> tuple[str, ...]:
     return (*documents, f"question\x00{' '.join(row.user_input.casefold().split())}")
 
 
-def _joined(ties: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def joined(ties: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Row id -> cluster name, by following ties (union-find over what rows are tied by)."""
     parents: dict[str, str] = {}
 

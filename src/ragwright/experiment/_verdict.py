@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from ..core import Score, StudyError
-from ..measure import Comparison, MeasureScale, Selection, best_of, compare_rows, holm
+from ..measure import Comparison, MeasureScale, Selection, best_of, compare_rows, holm, known_scale
 from ._leaderboard import Objective
 from ._results import RowResult
 from ._study import FACTS
@@ -125,9 +125,12 @@ def compared(
         {row: (score,) for row, score in objective_scores(rows, objective.name).items()}
         for rows in (incumbent, other)
     ]
-    fact = MeasureScale(0.0, None, False) if objective.name in FACTS else None
-    scales = None if fact is None else {objective.name: fact}
-    [found] = compare_rows(*sides, seed=seed, clusters=clusters, scales=scales).measures
+    # of facts, and of rubrics whose file is not at hand, the objective knows the direction
+    known = None if objective.name in FACTS else known_scale(objective.name)
+    scale = known or MeasureScale(0.0, None, objective.higher_is_better)
+    [found] = compare_rows(
+        *sides, seed=seed, clusters=clusters, scales={objective.name: scale}
+    ).measures
     return found
 
 
@@ -163,7 +166,12 @@ def _outcome(one: Confirmation, p: float, objective: Objective) -> Outcome:
 
 def _sentence(verdict: Verdict) -> str:
     chosen = verdict.selection
-    if chosen.difference <= 0:
+    if chosen.difference == 0:
+        return (
+            f"None of {chosen.candidates} candidates is ahead of the project as it stands on the "
+            f"rows that picked; {chosen.best} is level with it."
+        )
+    if chosen.difference < 0:
         return (
             f"None of {chosen.candidates} candidates beats the project as it stands on the rows "
             f"that picked; the nearest, {chosen.best}, is {chosen.difference:+.4f} away."

@@ -32,7 +32,7 @@ from ._score import check_setup, score_row, score_rows
 from ._selection import Selection, best_of
 from ._setup import MeasureSetup
 from ._spread import FlipRate, JudgeSpread, flip_rate, judge_spread
-from ._statistics import Summary, Tally, aggregate
+from ._statistics import Summary, Tally, aggregate, known_scale
 from ._text import stands_in
 from ._words import answer_words, content_words
 
@@ -80,6 +80,7 @@ __all__ = [
     "judge",
     "judge_check",
     "judge_spread",
+    "known_scale",
     "load_rubrics",
     "most_lost",
     "object_schema",

@@ -15,42 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from ..core import TestsetError, value_hash
-from ..experiment import Evaluation
-from ..measure import Calibration, Estimate, JudgeCheck, judge_check, parse_measure, rubric_names
+from ..experiment import Evaluation, differing, judge_identity
+from ..measure import Calibration, Estimate, JudgeCheck, judge_check
 from ._project import ProjectFolder
-
-_NO_JUDGING = frozenset(
-    {"bytes_per_token", "completer", "error_cues", "rejection_cues", "token_model", "window"}
-)
-"""Keys of the section `judge` that change no judgment."""
-
-_OF_ONE = {"embedder": "QuestionSimilarity", "questions": "QuestionSimilarity", "spans": "Q2"}
-"""Keys that change the judgments of one measure alone."""
 
 _NUMBERS = ("agreement", "kappa", "weighted_kappa", "bias", "pearson", "spearman")
 _MEANS = ("judge_mean", "human_mean", "corrected")
-
-
-def judge_identity(evaluation: Evaluation, measure: str) -> dict[str, Any]:
-    """What makes the judge of a measure of a run this one and no other.
-
-    Empty where the evaluation does not say how it was made (a table of another tool).
-    """
-    manifest = evaluation.manifest
-    if not manifest:
-        return {}
-    named = parse_measure(measure)
-    if named.definition.kind != "judged":
-        return {"measure": measure}
-    judge = {
-        key: value
-        for key, value in manifest.get("judge", {}).items()
-        if key not in _NO_JUDGING and _OF_ONE.get(key, named.name) == named.name
-    }
-    known = manifest.get("rubrics", {})
-    rubrics = {name: known.get(name, "") for name in rubric_names(named)}
-    prompts = manifest.get("judge_prompts", "")
-    return {"measure": measure, "judge": judge, "prompts": prompts, "rubrics": rubrics}
 
 
 def record_calibration(
@@ -129,7 +99,7 @@ def _why_not(root: Path, identity: Mapping[str, Any]) -> str:
     for path in sorted(_folder(root).glob(f"{_slug(measure)}-*.json")):
         other = _read(path)["identity"]
         if other.get("measure") == measure:
-            others.append(", ".join(_differing(identity, other)))
+            others.append(", ".join(differing(identity, other)))
     if others:
         said += f"; one that differs in {'; one in '.join(others)} was"
     return said
@@ -141,15 +111,6 @@ def _how(run: str, measure: str) -> str:
         f"ragwright review {run} --measures '{measure}' -o sheet.csv, have the sheet filled in, "
         f"then ragwright calibrate {run} --measure '{measure}' --labels sheet.csv"
     )
-
-
-def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
-    found = []
-    for part in ("judge", "rubrics"):
-        mine, theirs = a.get(part, {}), b.get(part, {})
-        keys = sorted(mine.keys() | theirs.keys())
-        found += [f"{part}.{key}" for key in keys if mine.get(key) != theirs.get(key)]
-    return found + (["prompts"] if a.get("prompts") != b.get("prompts") else [])
 
 
 def _folder(root: Path) -> Path:

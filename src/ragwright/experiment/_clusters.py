@@ -1,0 +1,85 @@
+"""Rows that are not independent observations: clusters by gold document, or by a field."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+from ..core import MetaValue, Row, TestsetError
+from ._splits import joined
+
+DOCUMENT = "document"
+
+
+def clusters_of_rows(rows: Iterable[Row]) -> dict[str, Hashable]:
+    """Row id -> cluster, by gold documents that rows share; empty where no two rows share one.
+
+    Rows are of one cluster where a chain of shared gold documents (grade above 0) joins them:
+    ``{a, b}``, ``{b, c}`` and ``{c}`` are one. A row without gold stands for itself. Where the
+    largest chain would hold more than half of the rows (multi-hop collections, pooled
+    judgments), only the first gold document of each row by id counts, as for splits. Where most
+    rows are about one document even so, that document is what is measured and no sample of
+    documents: then rows stand for themselves.
+    """
+    return clusters_of_gold({row.id: _gold(row) for row in rows})
+
+
+def cluster_of(row: Row, by: str) -> Hashable:
+    """The cluster a row belongs to by a field: ``persona_name``, or one of its metadata.
+
+    ``document`` is the first gold document by id, and a row without gold stands for itself;
+    :func:`clusters_of_rows` follows chains of shared documents, too.
+
+    Raises:
+        TestsetError: The row does not have the field.
+    """
+    if by == DOCUMENT:
+        gold = _gold(row)
+        return gold[0] if gold else ("row", row.id)
+    facts = shared_by(row)
+    if by not in facts:
+        raise no_field(row.id, by)
+    return facts[by]
+
+
+def shared_by(row: Row) -> dict[str, tuple[str, ...]]:
+    """What a row may have in common with others: field -> values, empty ones left out."""
+    found = {name: _values(value) for name, value in row.metadata.items()}
+    found |= {"persona_name": _values(row.persona_name), DOCUMENT: _gold(row)}
+    return {name: values for name, values in found.items() if values}
+
+
+def _values(value: MetaValue) -> tuple[str, ...]:
+    if isinstance(value, tuple):
+        return value
+    return (str(value),) if value != "" else ()
+
+
+def _gold(row: Row) -> tuple[str, ...]:
+    """Relevant documents, sorted; those judged to be of no use (grade 0) join nothing."""
+    graded = {name for name, grade in row.reference_ids.items() if grade > 0}
+    return tuple(sorted(graded | {span.document_id for span in row.reference_spans}))
+
+
+def clusters_of_gold(gold: Mapping[str, Sequence[str]]) -> dict[str, Hashable]:
+    """Row id -> cluster, from the relevant documents of each row; see :func:`clusters_of_rows`."""
+    for most in (None, 1):
+        found = joined(
+            {
+                row: [f"document\x00{name}" for name in names[:most]] or [f"row\x00{row}"]
+                for row, names in gold.items()
+            }
+        )
+        largest = max(Counter(found.values()).values(), default=0)
+        if 2 * largest <= len(found):
+            return dict(found) if largest > 1 else {}
+    return {}
+
+
+def no_field(row: str, by: str) -> TestsetError:
+    """The error for a row that does not say what it shares."""
+    return TestsetError(
+        f"row {row!r} has no {by!r} to be clustered by",
+        hint="name document, persona_name, or a column that every row has; a run of an older "
+        "version does not hold what its rows share: run it again",
+    )
