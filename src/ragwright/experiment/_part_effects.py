@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from ..core import Score
@@ -252,18 +252,18 @@ def _weighted(
 
 def _upward(bare: PartEffect, found: Comparison, scale: MeasureScale | None) -> PartEffect:
     """The comparison as an effect in the direction that is good."""
-    difference, ends = found.difference, (found.low, found.high)
+    difference, low, high = found.difference, found.low, found.high
     if scale is not None and not scale.higher_is_better:
         difference = None if difference is None else -difference
-        ends = tuple(None if end is None else -end for end in reversed(ends))  # type: ignore[assignment]
+        low, high = (None if end is None else -end for end in (high, low))
     return replace(
         bare,
         n=found.n,
         with_part=found.mean_b,
         without=found.mean_a,
         difference=difference,
-        low=ends[0],
-        high=ends[1],
+        low=low,
+        high=high,
         p=found.p,
     )
 
@@ -285,35 +285,13 @@ def _judged(effect: PartEffect) -> PartEffect:
 
 
 def part_body(one: PartResult) -> dict[str, Any]:
-    """A part's result as JSON-able values; every effect says what its reader must know."""
-    shared = {"tokens": one.tokens, "safe": one.safe and one.holds is not False}
-    return {
-        **asdict(one),
-        "safe": one.safe,
-        "holds": one.holds,
-        "effects": [
-            {**asdict(effect), **shared, "within": effect.within} for effect in one.effects
-        ],
-    }
+    """A part's result as JSON-able values, for the run store."""
+    return {**asdict(one), "safe": one.safe, "holds": one.holds}
 
 
 def part_of(body: Mapping[str, Any]) -> PartResult:
     """The result that :func:`part_body` made the values of."""
-    known = {f.name for f in fields(PartEffect)}
-
-    def effects(name: str) -> tuple[PartEffect, ...]:
-        listed = body.get(name, ())
-        return tuple(
-            PartEffect(**{key: value for key, value in one.items() if key in known})
-            for one in listed
-        )
-
-    return PartResult(
-        body["part"],
-        body["design"],
-        effects("effects"),
-        body["tokens"],
-        body["cost"],
-        body["trial"],
-        effects("confirmed"),
-    )
+    kept = {key: value for key, value in body.items() if key not in ("safe", "holds")}
+    for name in ("effects", "confirmed"):
+        kept[name] = tuple(PartEffect(**effect) for effect in body[name])
+    return PartResult(**kept)
