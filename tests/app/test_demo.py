@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import venv
 from pathlib import Path
 
 import pytest
+
+from ragwright.app import _demo, _demo_full
+from ragwright.app._console import Console
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,3 +53,32 @@ def test_the_wheel_alone_runs_the_demo_in_an_empty_folder(tmp_path: Path) -> Non
     empty = tmp_path / "empty"
     empty.mkdir()
     assert "[engineer]" in demo([str(fresh / "ragwright")], empty)
+
+
+def test_the_full_demo_ends_in_a_verdict_and_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = tmp_path / "guide"
+    pages.mkdir()
+    for name in ("chunking", "context", "statistics", "tokens"):
+        shutil.copy(_demo.sample_corpus() / f"{name}.md", pages)
+    monkeypatch.setattr(_demo, "sample_corpus", lambda: pages)
+    monkeypatch.setattr(_demo_full, "QUESTIONS", 16)
+    folder = tmp_path / "demo"
+    _demo.run_demo(folder, Console(quiet=True), full=True)
+    shown = capsys.readouterr().out
+    assert "# Testset: 16 questions without a model" in shown
+    assert "and 13 more trials, in the report" in shown
+    [told] = re.findall(r"# Verdict \(.*\)\n\n(.*)", shown)
+    report = Path(re.findall(r"open in a browser: (.*)", shown)[0])
+    assert report == (folder / "report.html").resolve()
+    page = report.read_text("utf-8")
+    assert "src=http" not in page
+    assert told.split(":")[0] in page
+    openings = folder / "testsets" / "openings.jsonl"
+    opened = openings.read_text() if openings.exists() else ""
+    _demo.run_demo(folder, Console(quiet=True), full=True)
+    again = capsys.readouterr().out
+    assert "is there from before and is used" in again
+    assert told in again
+    assert opened == (openings.read_text() if openings.exists() else "")

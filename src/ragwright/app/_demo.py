@@ -1,4 +1,4 @@
-"""`ragwright demo`: our own guide as the corpus, three questions, two personas."""
+"""`ragwright demo`: our own guide as the corpus, three questions, two personas; or a study."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import typer
 from ..core import SourceError
 from ..workbench import ProjectFolder, Workbench, init_project
 from ._console import Console, reported
+from ._demo_full import run_full
 from ._options import Quiet
 from ._show import answer_text, ingest_text
 
@@ -39,8 +40,8 @@ def sample_corpus() -> Path:
     )
 
 
-def run_demo(folder: Path, console: Console) -> None:
-    """Build the demo project (or use it, where it is there) and ask."""
+def run_demo(folder: Path, console: Console, full: bool = False) -> None:
+    """Build the demo project (or use it, where it is there), and ask, or run a whole study."""
     started = time.monotonic()
     if not ProjectFolder(folder).file.exists():
         shutil.copytree(sample_corpus(), folder / "docs", dirs_exist_ok=True)
@@ -51,11 +52,22 @@ def run_demo(folder: Path, console: Console) -> None:
             f"# A workbench over {len(list((folder / 'docs').glob('*.md')))} pages of the guide\n\n"
             + ingest_text(report, time.monotonic() - started)
         )
-        for question in QUESTIONS:
+        if full:
+            run_full(bench, console, started)
+        for question in () if full else QUESTIONS:
             answers = bench.ask_all(question, PERSONAS)
             shown = "\n\n".join(answer_text(made) for made in answers)
             console.result(f"\n# {question}\n\n{shown}")
     name = "ragwright" if shutil.which("ragwright") else f"{sys.executable} -m ragwright"
+    if full:
+        console.result(
+            f"\n# Done in {time.monotonic() - started:.1f} s. Try next\n\n"
+            f"  cd {folder}\n"
+            f"  {name} sweep studies/demo.yaml --dry-run      # edit it: any key may be a list\n"
+            f"  {name} diagnose --testset testsets/demo.jsonl  # where are points lost?\n"
+            f"  {name} eval --testset testsets/demo.jsonl"
+        )
+        return
     console.result(
         f"\n# Done in {time.monotonic() - started:.1f} s. Try next\n\n"
         f"  cd {folder}\n"
@@ -72,7 +84,11 @@ def command(
     folder: Annotated[Path, typer.Argument(help="Folder to make the demo project in.")] = Path(
         "ragwright-demo"
     ),
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Make a testset, sweep settings, confirm, write a report."),
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Build a workbench over the guide, and ask it three questions as two personas."""
-    run_demo(folder, Console(quiet))
+    run_demo(folder, Console(quiet), full)

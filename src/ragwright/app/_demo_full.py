@@ -1,0 +1,141 @@
+"""`ragwright demo --full`: a testset, a sweep, a confirmed verdict and a report, all offline."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from ..experiment import Study, TrialResult, write_rows
+from ..report import Report, leaderboard_table
+from ..workbench import (
+    Confirmed,
+    Confirming,
+    Sweeping,
+    SweepResult,
+    Synthesizing,
+    Workbench,
+    confirm,
+    read_study,
+    report_subject,
+    run_sweep,
+    synthesize,
+)
+from ._console import Console
+from ._show import runner_line
+
+QUESTIONS = 120
+_SHOWN = 6
+_MEGABYTES = 15.0
+
+_STUDY = """\
+# Which chunk size, how many of them, and is a second look at them worth it?
+#
+# With no embedding model there is one way to search, by keywords. What can be searched
+# differently offline is what happens to its hits: as they come, or reranked by their best
+# sentence. With a model (embed.model in ragwright.yaml, then `ragwright ingest`) write instead:
+#   retrieve: {search: [keyword, dense, hybrid]}
+study:
+  testset: testsets/demo.jsonl
+  measures: nDCG@10, HitRate@3, SpanIoU@10
+  # A larger top_k finds more and costs more to read: the front shows both.
+  objective: [nDCG@10, context_tokens]
+chunk: {size: [120, 250, 500]}
+retrieve:
+  top_k: [3, 5, 10]
+  rerank: {model: ["", extractive]}
+"""
+
+
+def run_full(bench: Workbench, console: Console, started: float) -> Path:
+    """Make a testset, sweep, confirm and report; the path of the report.
+
+    What is there already is used: a second run shows the same and opens nothing.
+
+    Raises:
+        StoppedError: A budget, or a person, ended the sweep; what was run is kept.
+    """
+
+    def said(what: str) -> None:
+        console.result(f"\n# {what} ({time.monotonic() - started:.0f} s)\n")
+
+    testset = _testset(bench, console)
+    said("Study: chunk size x top_k x reranking, on the rows that may pick")
+    study = _study(bench, testset)
+    swept = _swept(bench, console, study)
+    console.result(
+        "No embedding model is set, so every trial searches by keywords; hits stay as they come\n"
+        "or are reranked by their best sentence. Scores are on offline questions: they tell\n"
+        "settings of retrieval apart, and say little about how people ask.\n"
+    )
+    hidden = len(swept.board) - _SHOWN
+    console.result(leaderboard_table(swept.board[:_SHOWN]))
+    console.result(f"and {hidden} more trials, in the report" if hidden > 0 else "")
+    said("Verdict")
+    with console.progress(lambda: f"confirming, {runner_line(bench.runner.progress)}"):
+        found = confirm(bench, swept.run, Confirming(clusters="document"))
+    console.result(_verdict(found))
+    said("Report")
+    with console.progress(lambda: "writing the report"):
+        subject = report_subject(bench.folder, bench.runs, [swept.run])
+        text = Report(subject, _MEGABYTES).html()
+    path = bench.folder.root.resolve() / "report.html"
+    path.write_text(text, "utf-8")
+    console.result(f"open in a browser: {path}")
+    return path
+
+
+def _testset(bench: Workbench, console: Console) -> Path:
+    """The testset of the demo, made where it is not there."""
+    path = bench.folder.testsets / "demo.jsonl"
+    if path.exists():
+        console.result(f"\n# Testset\n\n{path} is there from before and is used")
+        return path
+    with console.progress(lambda: "making questions from the guide"):
+        made, _ = synthesize(bench, Synthesizing(QUESTIONS))
+    write_rows(made.rows, path)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(made.made.items()))
+    first = next(row for row in made.rows if row.reference)
+    console.result(
+        f"\n# Testset: {len(made.rows)} questions without a model ({kinds})\n\n"
+        f"  asked: {first.user_input}\n"
+        f"  gold:  {first.reference}, in {first.reference_spans[0].document_id}"
+    )
+    return path
+
+
+def _study(bench: Workbench, testset: Path) -> Study:
+    """The study of the demo, its file written where it is not there."""
+    file = bench.folder.root / "studies" / "demo.yaml"
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(_STUDY, "utf-8")
+    study = read_study(bench, file)
+    # The file names the testset from the project's folder, where its next reader will stand.
+    return replace(study, options=replace(study.options, testset=str(testset)))
+
+
+def _swept(bench: Workbench, console: Console, study: Study) -> SweepResult:
+    ended: list[TrialResult] = []
+    total = (study.size or 0) + 1
+    started = time.monotonic()
+
+    def line() -> str:
+        return f"{len(ended)} of {total} trials, {time.monotonic() - started:.0f} s"
+
+    with console.progress(line):
+        swept = run_sweep(bench, study, Sweeping(on_trial=ended.append))
+    if swept.stopped is not None:
+        raise swept.stopped
+    return swept
+
+
+def _verdict(found: Confirmed) -> str:
+    """What the two splits say, in words, and which settings that is about."""
+    text = found.verdict.text
+    for one in found.verdict.confirmations:
+        told = ", ".join(f"{key}: {value or 'none'}" for key, value in one.values.items())
+        text += f"\n{one.trial} is {told}"
+    if found.again:
+        text += "\n(confirmed before: shown again, nothing was opened)"
+    return text
