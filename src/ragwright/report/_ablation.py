@@ -262,42 +262,31 @@ def _effect_json(effect: PartEffectLike) -> dict[str, Any]:
 
 
 def _table(measure: str, design: str, parts: Sequence[PartLike]) -> str:
-    several = any(effect.persona for one in parts for effect in one.effects)
-    deletions = any(one.trial is not None for one in parts)
-    rows = [_head(several, deletions)]
+    rows = [["part", "persona", "with", "without", "effect", "95 % interval", "p", "n"]]
+    rows[0] += ["loss up to", "tokens", "per 1,000", ""]
     for one in parts:
         of = [effect for effect in one.effects if effect.measure == measure]
-        for at, effect in enumerate(of):
-            rows.append(_cells(one, effect, (several, deletions), first=at == 0))
+        rows += [_cells(one, effect, first=at == 0) for at, effect in enumerate(of)]
+    rows = _filled(rows)
     right = [at for at, name in enumerate(rows[0]) if name in _NUMBERS]
     head = fill(f"{measure}. {HEADS[design]}", WIDTH)
-    return f"{head}\n{text_table(rows, right=right, width=120)}"
+    return f"{head}\n{text_table(rows, right=right, width=_WIDE)}"
 
+
+_WIDE = 140
+"""Characters of the widest table: names of presets are long."""
 
 _NUMBERS = {"with", "without", "effect", "p", "n", "loss up to", "tokens", "per 1,000"}
 
 
-def _head(several: bool, deletions: bool) -> list[str]:
-    return [
-        "part",
-        *(["persona"] if several else []),
-        "with",
-        "without",
-        "effect",
-        "95 % interval",
-        "p",
-        "n",
-        *(["loss up to"] if deletions else []),
-        "tokens",
-        "per 1,000",
-        "",
-    ]
+def _filled(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The columns that say something."""
+    head, *cells = rows
+    kept = [at for at in range(len(head)) if any(row[at] not in ("", "-") for row in cells)]
+    return [[row[at] for at in kept] for row in rows]
 
 
-def _cells(
-    one: PartLike, effect: PartEffectLike, shown: tuple[bool, bool], *, first: bool
-) -> list[str]:
-    several, deletions = shown
+def _cells(one: PartLike, effect: PartEffectLike, *, first: bool) -> list[str]:
     said = effect.verdict
     if one.safe and first:
         said = one.state
@@ -305,18 +294,19 @@ def _cells(
         said = "each needs the other" if said == "helps" else "either does the other's work"
     elif one.design == "preset" and said != "no effect proven":
         said = "worse than the complete prompt" if said == "helps" else "better"
+    several = any(other.persona for other in one.effects)
     return [
         one.part if first else "",
-        *([effect.persona or "all"] if several else []),
+        (effect.persona or "all") if several else "",
         _number(effect.with_part),
         _number(effect.without),
         _signed(effect.difference),
         interval(effect.low, effect.high),
         _number(effect.p_holm, ".3g"),
         str(effect.n),
-        *([_number(effect.loss)] if deletions else []),
+        _number(effect.loss),
         _number(one.tokens, ".4g") if first else "",
-        _number(one.cost, ".4g") if first else "",
+        _number(one.cost or None, ".4g") if first else "",
         said,
     ]
 
@@ -342,7 +332,7 @@ def _confirmed(found: AblationLike) -> str:
                 ]
             )
     head = f"The confirm split, {found.confirm_rows} rows that chose nothing"
-    return f"{head}\n{text_table(rows, right=(3, 5, 6), width=120)}"
+    return f"{head}\n{text_table(rows, right=(3, 5, 6), width=_WIDE)}"
 
 
 def _number(value: float | None, form: str = ".4f") -> str:

@@ -16,6 +16,8 @@ Spec: TypeAlias = dict[str, Any]
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 
+_COLOURS = ("@accent", "@second", "@good", "@bad", "@quiet", "@ink")
+
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 
 
@@ -176,8 +178,11 @@ def dots(
             across["axis"] = {**across["axis"], "values": values}
         mean: Spec = {"type": "line", "color": "@second", "point": {"color": "@second"}}
     else:
+        names = list(dict.fromkeys(str(point["x"]) for point in points))
         across["sort"] = None
-        mean = {"type": "tick", "color": "@second", "thickness": 2.5, "size": 44}
+        across["axis"] = {**across["axis"], "labelAngle": _angle(names)}
+        wide = min(44, 300 // len(names)) if names else 44
+        mean = {"type": "tick", "color": "@second", "thickness": 2.5, "size": wide}
     up = {"field": "y", "type": "quantitative", "title": y, "scale": {"zero": False}}
     return {
         **_frame(240),
@@ -255,13 +260,11 @@ def heat(cells: Sequence[Mapping[str, Any]], *, x: str, y: str, diverging: bool 
 
 
 def _names(across: Sequence[str], down: Sequence[str], x: str, y: str) -> Spec:
-    """Axes of a heat map; names that would not stand side by side are tilted."""
-    long = max((len(text) for text in across), default=0)
-    many = len(across) > 8 or long * len(across) > 75
+    """Axes of a heat map."""
     bare = {"domain": False, "ticks": False}
     axes: Spec = {}
     for at, names, title, axis in (
-        ("x", across, x, {**bare, "labelAngle": -40 if many else 0, "orient": "bottom"}),
+        ("x", across, x, {**bare, "labelAngle": _angle(across), "orient": "bottom"}),
         ("y", down, y, {**bare, "labelLimit": 130}),
     ):
         axes[at] = {
@@ -272,6 +275,12 @@ def _names(across: Sequence[str], down: Sequence[str], x: str, y: str) -> Spec:
             "axis": axis,
         }
     return axes
+
+
+def _angle(names: Sequence[str]) -> int:
+    """Names that would not stand side by side are tilted."""
+    long = max((len(text) for text in names), default=0)
+    return -40 if len(names) > 8 or long * len(names) > 75 else 0
 
 
 def intervals(
@@ -333,7 +342,11 @@ def intervals(
                 "encoding": {"x": {"field": "at", "type": "quantitative"}},
             },
         )
-    return {**_frame(max(70, 26 * lines + 20)), "data": {"values": list(points)}, "layer": layers}
+    return {
+        **_frame(max(70, (14 if groups else 26) * lines + 20)),
+        "data": {"values": list(points)},
+        "layer": layers,
+    }
 
 
 def bars(
@@ -465,7 +478,9 @@ def _frame(height: int) -> Spec:
 
 
 def _palette(groups: int) -> list[str]:
-    return ["@quiet", "@accent"] if groups == 2 else ["@accent"]
+    if groups == 2:  # what is told against, and what is told of
+        return ["@quiet", "@accent"]
+    return [_COLOURS[at % len(_COLOURS)] for at in range(groups)]
 
 
 def _coloured(value: Any, colours: Mapping[str, Any]) -> Any:

@@ -34,7 +34,8 @@ def _ablation(found: AblationLike) -> Iterator[Chart]:
 
 def _effects(measure: str, design: str, parts: Sequence[PartLike]) -> Chart:
     points, rows = [], []
-    several = any(effect.persona for one in parts for effect in one.effects)
+    personas = dict.fromkeys(e.persona or "all" for one in parts for e in one.effects)
+    groups = tuple(personas) if len(personas) > 1 else ()
     for one in parts:
         for effect in one.effects:
             if effect.measure != measure:
@@ -50,7 +51,8 @@ def _effects(measure: str, design: str, parts: Sequence[PartLike]) -> Chart:
                 high = effect.difference if effect.high is None else effect.high
                 points.append(
                     {
-                        "y": f"{one.part} ({named})" if several else one.part,
+                        "y": one.part,
+                        "group": named,
                         "value": effect.difference,
                         "low": low,
                         "high": high,
@@ -62,7 +64,7 @@ def _effects(measure: str, design: str, parts: Sequence[PartLike]) -> Chart:
         f"What each part of the prompt does to {measure}",
         f"{HEADS.get(design, design)}. Right of 0 the part helps; an interval that holds 0 proves "
         "nothing, the part may still be needed.",
-        intervals(points, x=f"effect on {measure}, in the direction that is good"),
+        intervals(points, x=f"effect on {measure}", groups=groups),
         ("part", "persona", "effect", "95 % interval", "n", "tokens", "verdict"),
         tuple(rows),
         "findings",

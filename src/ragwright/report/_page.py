@@ -17,8 +17,8 @@ _SHOWN = 25
 """Lines of a leaderboard before the rest is folded away."""
 
 SECTIONS = {
-    "settings": "What the settings do",
     "findings": "What was found",
+    "settings": "What the settings do",
     "rows": "What the rows show",
     "relations": "What goes together",
 }
