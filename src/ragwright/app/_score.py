@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -9,9 +10,10 @@ import typer
 
 from ..core import ConfigError
 from ..experiment import Evaluation, RowResult, read_qrels, read_run, score_run
+from ..flow import Forecast
 from ..measure import ranking_measures
 from ..workbench import Evaluating, ProjectFolder, Workbench, evaluate, forecast_rows
-from ._console import EXIT_UNTRUSTED, fail, reported
+from ._console import EXIT_UNTRUSTED, Console, fail, reported
 from ._flags import MeasuringFlags, with_flags
 from ._outcome import rows_shown, show_evaluation, trusted
 from ._show import price_line, runner_line, show_forecast
@@ -91,6 +93,12 @@ def _of_trec(
     return score_run(read_run(run), read_qrels(qrels), wanted, name=str(run), seed=seed)
 
 
+def _say_price(console: Console, forecast: Forecast) -> None:
+    """Judging costs money, and is chosen by default where a judge is set: said before it begins."""
+    if forecast.calls.high:
+        console.remark(price_line(forecast))
+
+
 def _passed_over(_: RowResult) -> None:
     """Rows that nothing shown needs are not held; in a project they are in the run."""
 
@@ -105,7 +113,7 @@ def _in_project(flags: MeasuringFlags, rows: str, measures: str) -> tuple[Evalua
     ):
         how = Evaluating(flags.resume, seed=flags.seed, name=flags.name)
         evaluation, summary = bench.score(
-            rows, measures, how, told=lambda told: console.remark(price_line(told)), each=each
+            rows, measures, how, told=partial(_say_price, console), each=each
         )
     if summary.reason is not None:
         fail(summary.reason)

@@ -1,0 +1,152 @@
+"""Rows scored as they are read: nothing held that is not asked for, and prices said before."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_project import MakeProject
+
+from ragwright import Session, Workbench, evaluate
+from ragwright.app._show import price_line
+from ragwright.core import TestsetError
+from ragwright.experiment import RowResult
+from ragwright.flow import Forecast, Range
+from ragwright.testing import ScriptedServer
+
+MEASURES = "ExactMatch, TokenF1, KPrecision"
+GOOD = json.dumps({"reasoning": "It answers the question.", "score": 5})
+
+
+def lines(count: int, padding: int = 0) -> Iterator[str]:
+    for at in range(count):
+        row: dict[str, Any] = {"user_input": f"q{at}", "response": "a b" if at % 3 else "a c"}
+        row["reference"] = "a c"
+        row["retrieved_contexts"] = ["a c " + f"{at} x" * (padding // 4)]
+        if at % 5 == 0:
+            del row["reference"]
+        yield json.dumps(row) + "\n"
+
+
+def rows_file(folder: Path, count: int, padding: int = 0) -> Path:
+    path = folder / f"rows-{count}-{padding}.jsonl"
+    with path.open("w") as file:
+        file.writelines(lines(count, padding))
+    return path
+
+
+def passed_over(_: RowResult) -> None:
+    """Hold nothing."""
+
+
+def test_rows_that_are_not_held_come_to_the_same_numbers(tmp_path: Path) -> None:
+    path = rows_file(tmp_path, 40)
+    seen: list[RowResult] = []
+    held, passed = evaluate(path, MEASURES), evaluate(path, MEASURES, each=seen.append)
+    assert passed.results == ()
+    assert passed == replace(held, results=())
+    assert tuple(seen) == held.results
+    with Workbench.open(MakeProject(tmp_path)()) as bench:
+        whole, first = bench.score(str(path), MEASURES)
+        streamed, second = bench.score(str(path), MEASURES, each=passed_over)
+        assert first.run != second.run
+        assert whole.results == held.results == bench.results(second.run).results
+        assert (streamed.summaries, streamed.results) == (whole.summaries, ())
+        assert streamed.manifest == whole.manifest
+        again, _ = bench.score(second.run, MEASURES, each=passed_over)
+        assert again.summaries == whole.summaries
+
+
+def test_a_fault_in_the_last_row_is_told_before_the_first_is_scored(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(lines(5)) + '{"user_input": 3}\n')
+    seen: list[RowResult] = []
+    with pytest.raises(TestsetError, match="user_input is int"):
+        evaluate(path, MEASURES, each=seen.append)
+    assert not seen
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("")
+    for measures in ("", MEASURES):
+        with pytest.raises(TestsetError, match="no rows"):
+            evaluate(empty, measures)
+
+
+def peak(work: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("measures", ["", MEASURES])
+def test_memory_does_not_grow_with_the_rows_of_a_file(tmp_path: Path, measures: str) -> None:
+    few, many = rows_file(tmp_path, 10, 20_000), rows_file(tmp_path, 200, 20_000)
+    evaluate(few, measures, each=passed_over)  # what is loaded once
+    small = peak(lambda: evaluate(few, measures, each=passed_over))
+    large = peak(lambda: evaluate(many, measures, each=passed_over))
+    assert many.stat().st_size > 4_000_000
+    assert large - small < 500_000
+
+
+def test_memory_of_a_project_does_not_grow_with_the_rows_of_a_file(tmp_path: Path) -> None:
+    few, many = rows_file(tmp_path, 100, 10_000), rows_file(tmp_path, 1000, 10_000)
+    with Workbench.open(MakeProject(tmp_path)(), Session(jobs=4)) as bench:
+        bench.score(str(few), "KPrecision", each=passed_over)
+        small = peak(lambda: bench.score(str(few), "KPrecision", each=passed_over))
+        large = peak(lambda: bench.score(str(many), "KPrecision", each=passed_over))
+    assert many.stat().st_size > 10_000_000
+    assert large - small < 3_000_000
+
+
+def command(folder: Path, *words: str) -> tuple[int, str]:
+    """Exit code and standard error of a command in a folder."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "from ragwright.app import main; main()", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "120"},
+    )
+    return done.returncode, done.stderr
+
+
+def test_what_judging_costs_is_said_before_and_never_exceeded(tmp_path: Path) -> None:
+    with ScriptedServer(GOOD) as server:
+        name = f"{server.url}#judge"
+        folder = MakeProject(tmp_path)(
+            f"judge: {{model: '{name}', max_tokens: 100}}\n"
+            f"models: {{'{name}': {{price_in: 1000000, price_out: 1000000}}}}\n"
+        )
+        path = rows_file(folder, 3)
+        code, said = command(folder, "score", path.name, "--max-cost", "0.5")
+        assert (code, len(server.requests)) == (101, 0)
+        assert f"asking {name}: " in said
+        assert "cost" in said
+        code, said = command(folder, "score", path.name, "--measures", "TokenF1")
+        assert (code, len(server.requests)) == (0, 0)
+        assert "asking" not in said
+        words = ("score", path.name, "--measures", "AnswerRelevance")
+        code, said = command(folder, *words)
+        assert (code, len(server.requests)) == (0, 3)
+        assert "3 .. 3 .. 6 calls" in said
+        code, said = command(folder, *words, "--quiet", "--no-cache")
+        assert (code, said, len(server.requests)) == (0, "", 6)
+
+
+def test_where_no_price_is_known_that_is_said() -> None:
+    calls = Range(1, 2, 3)
+    forecast = Forecast(calls, 4, calls, calls, None, None, {"m:judge": 2})
+    assert price_line(forecast).startswith(
+        "asking m:judge: 1 .. 2 .. 3 calls, 4 more from stored replies; no price is known"
+    )
