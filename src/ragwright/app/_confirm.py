@@ -22,7 +22,11 @@ def command(
         int, typer.Option("--top", min=1, help="How many of the best trials are confirmed.")
     ] = 1,
     cluster: Annotated[
-        str, typer.Option("--cluster", help="What rows share: document, or a column.")
+        str,
+        typer.Option(
+            "--cluster",
+            help="What rows share: document (where left out), row for nothing, or a column.",
+        ),
     ] = "",
     project: Project = HERE,
     as_json: Json = False,

@@ -19,7 +19,7 @@ from ..experiment import (
     Trial,
     TrialResult,
     Verdict,
-    cluster_of,
+    clusters_of_results,
     compared,
     confirmation_body,
     confirmation_of,
@@ -46,8 +46,8 @@ class Confirming:
 
     Attributes:
         top: How many of the best trials are confirmed together.
-        clusters: What rows share that are not independent (``document``, a column); empty for
-            rows that stand for themselves.
+        clusters: What rows share that are not independent: empty or ``document`` for gold
+            documents, ``row`` for rows that stand for themselves, else a column.
     """
 
     top: int = 1
@@ -239,9 +239,8 @@ def _chosen(swept: _Swept, best: str, top: int) -> tuple[TrialResult, ...]:
 
 
 def _clusters(results: Sequence[RowResult], by: str) -> Mapping[str, Hashable] | None:
-    if not by:
-        return None
-    return {result.row_id: cluster_of(result.row, by) for result in results if result.row}
+    """What rows belong together; None where each stands for itself."""
+    return clusters_of_results(results, by) or None
 
 
 def run_trials(

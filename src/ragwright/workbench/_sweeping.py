@@ -29,6 +29,7 @@ from ..experiment import (
     TpeSampler,
     Trial,
     TrialResult,
+    clusters_of_rows,
     grid_points,
     leaderboard,
     load_study,
@@ -275,10 +276,10 @@ class _Sweep:
             tuple(self.results[number] for number in sorted(self.results)),
             self.stopped,
             testset.notes,
-            self._selection(),
+            self._selection(testset),
         )
 
-    def _selection(self) -> Selection | None:
+    def _selection(self, testset: Testset) -> Selection | None:
         first = self.objectives[0]
         done = {n for n, trial in self.results.items() if trial.state == "done"}
         judged = {axis.key: axis.values[0] for axis in self.study.judging if axis.values}
@@ -295,6 +296,7 @@ class _Sweep:
                 ranked,
                 higher_is_better=first.higher_is_better,
                 seed=self.study.options.seed,
+                clusters=clusters_of_rows(testset.rows) or None,
             )
         return None
 
