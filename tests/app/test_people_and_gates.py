@@ -154,6 +154,29 @@ def test_a_gate_wants_a_judge_that_people_checked(project: Path) -> None:
     assert "rubrics.polite" in other
 
 
+def test_labels_of_other_answers_are_refused_and_not_recorded(project: Path) -> None:
+    measures = ("--measures", "Rubric(polite)")
+    run = told(project, "score", "rows.jsonl", *measures)["run"]
+    ran(project, "review", run, *measures, "-o", "sheet.csv")
+    filled_sheet(project / "sheet.csv", "Rubric(polite) (1-3)")
+    others = [
+        {**row, "response": f"Number {at}."} if at < 7 else row for at, row in enumerate(ROWS)
+    ]
+    (project / "others.jsonl").write_text("\n".join(map(json.dumps, others)))
+    other = told(project, "score", "others.jsonl", *measures)["run"]
+    _, error = ran(project, "calibrate", "latest", "--labels", "sheet.csv", code=1)
+    assert f"the sheet holds answers of {run}, and not of {other}" in error
+    _, error = ran(project, "calibrate", other, "--labels", "sheet.csv", "--system", run, code=1)
+    assert "people scored other answers than these in 7 rows: q0, q1, q2, q3, q4 and" in error
+    labelled = [{**row, "human": 2} for row in ROWS]
+    (project / "labels.jsonl").write_text("\n".join(map(json.dumps, labelled)))
+    column = ("--labels", "labels.jsonl", "--column", "human")
+    _, error = ran(project, "calibrate", other, *column, code=1)
+    assert "'q0' is about another answer" in error
+    assert not (project / "calibrations").exists()
+    ran(project, "calibrate", run, *column)
+
+
 def test_nobody_loses_what_he_wrote_and_everybody_sees_the_levels(project: Path) -> None:
     words = ("review", "rows.jsonl", "--measures", "Rubric(polite),Contains,Faithfulness")
     ran(project, *words, "-o", "sheet.csv")

@@ -81,8 +81,8 @@ def test_what_people_write_is_read_back(tmp_path: Path, name: str) -> None:
     assert key == KEY
     found = read_labels(path, key)
     assert found == (
-        Label(*KEY.answers["01"], "ExactMatch", 1.0, "ada"),
-        Label(*KEY.answers["07"], "ExactMatch", 0.0, "ada"),
+        Label(*KEY.answers["01"], "ExactMatch", 1.0, "ada", KEY.shown["01"]),
+        Label(*KEY.answers["07"], "ExactMatch", 0.0, "ada", KEY.shown["07"]),
     )
 
 

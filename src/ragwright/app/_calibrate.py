@@ -8,7 +8,15 @@ from typing import Annotated
 import typer
 
 from ..core import ConfigError, Score, TestsetError
-from ..experiment import Evaluation, ReviewKey, agreed_labels, iter_rows, read_key, read_labels
+from ..experiment import (
+    Evaluation,
+    ReviewKey,
+    agreed_labels,
+    check_labelled,
+    iter_rows,
+    read_key,
+    read_labels,
+)
 from ..measure import calibrate
 from ..report import calibration_json, calibration_table
 from ..workbench import open_results, record_calibration
@@ -54,11 +62,14 @@ def command(
     scale = next((s.scale for s in evaluation.summaries if s.measure == name), None)
     scores = _scores(evaluation, name)
     if column:
-        given = _of_rows(labels, column)
+        given = _of_rows(labels, column, evaluation)
     else:
         known = read_key(key or _key_beside(labels))
         marks = [mark for path in labels for mark in read_labels(path, known, path.stem)]
-        given = agreed_labels(marks, system or _system(run, evaluation, known), name)
+        system = system or _system(run, evaluation, known)
+        rows = [result.row for result in evaluation.results if result.row is not None]
+        check_labelled(marks, system, rows)
+        given = agreed_labels(marks, system, name)
     found = calibrate(scores, given, seed=seed, scale=scale)
     if as_json:
         console.json({"run": evaluation.name, **calibration_json(found)})
@@ -123,23 +134,28 @@ def _system(run: str, evaluation: Evaluation, key: ReviewKey) -> str:
     for name in (evaluation.name, testset.removeprefix("run "), run):
         if name in known:
             return name
-    if len(known) == 1:
-        return known[0]
     raise ConfigError(
-        f"the sheet holds answers of {len(known)} systems, and {evaluation.name} is none of them",
+        f"the sheet holds answers of {', '.join(known)}, and not of {evaluation.name}",
         where="--system",
         hint=f"name one of: {', '.join(known)}",
     )
 
 
-def _of_rows(paths: list[Path], column: str) -> dict[str, float]:
-    """Row id -> number in a column of rows."""
+def _of_rows(paths: list[Path], column: str, evaluation: Evaluation) -> dict[str, float]:
+    """Row id -> number in a column of rows; an answer beside it must be the one that was scored."""
+    said = {result.row_id: result.row.response for result in evaluation.results if result.row}
     found: dict[str, float] = {}
     for path in paths:
         for row in iter_rows(path):
             value = row.metadata.get(column)
             if value is None or value == "":
                 continue
+            if row.response is not None and said.get(row.id, row.response) != row.response:
+                raise TestsetError(
+                    f"{column} of row {row.id!r} is about another answer than the run scored",
+                    where=str(path),
+                    hint="score the rows that people labelled",
+                )
             try:
                 found[row.id] = float(value) if not isinstance(value, tuple) else float("nan")
             except ValueError:

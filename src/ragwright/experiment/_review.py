@@ -7,12 +7,12 @@ import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median_low
 from typing import Any
 
-from ..core import Row, TestsetError, text_hash
+from ..core import Row, TestsetError, text_hash, value_hash
 from ..measure import Measure, Rubric, on_rubric_scales, rubrics_of
 from ._records import records_of
 
@@ -43,22 +43,28 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class ReviewKey:
-    """Which answer is whose: item -> (system, row id). Kept apart from the sheet."""
+    """Which answer is whose: item -> (system, row id). Kept apart from the sheet.
+
+    ``shown`` holds item -> :func:`answer_hash` of what people saw, so that their labels are held
+    against the scores of that very answer and of no other.
+    """
 
     answers: Mapping[str, tuple[str, str]]
     measures: tuple[str, ...]
     seed: int = 0
+    shown: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What one person says of one answer by one measure."""
+    """What one person says of one answer by one measure; ``shown`` is the hash of that answer."""
 
     system: str
     row_id: str
     measure: str
     value: float
     rater: str = ""
+    shown: str = ""
 
 
 def blind_sheet(
@@ -99,15 +105,16 @@ def blind_sheet(
             "there is nothing to review", hint="give rows with a response, and a measure"
         )
     width = len(str(len(found)))
-    items, answers = [], {}
+    items, answers, seen = [], {}, {}
     for number, place in enumerate(sorted(found), 1):
         system, row = found[place]
         item = f"{number:0{width}}"
         answers[item] = (system, row.id)
+        seen[item] = answer_hash(row)
         shown = {name: getattr(row, name) for name in _SHOWN if getattr(row, name)}
         empty = {**dict.fromkeys(columns, ""), "comment": ""}
         items.append({"item": item, **shown, _LEVELS: levels, **empty})
-    key = ReviewKey(answers, tuple(map(str, measures)), seed)
+    key = ReviewKey(answers, tuple(map(str, measures)), seed, seen)
     return Sheet(tuple(items), columns), key
 
 
@@ -141,7 +148,12 @@ def write_key(key: ReviewKey, path: str | Path) -> None:
     Raises:
         TestsetError: The file is there already: without its key a sheet is worth nothing.
     """
-    body = {"seed": key.seed, "measures": list(key.measures), "answers": dict(key.answers)}
+    body = {
+        "seed": key.seed,
+        "measures": list(key.measures),
+        "answers": dict(key.answers),
+        "shown": dict(key.shown),
+    }
     _write_new(Path(path), json.dumps(body, ensure_ascii=False, indent=1) + "\n")
 
 
@@ -154,7 +166,8 @@ def read_key(path: str | Path) -> ReviewKey:
     try:
         body = json.loads(Path(path).read_text("utf-8"))
         answers = {str(k): (str(v[0]), str(v[1])) for k, v in body["answers"].items()}
-        return ReviewKey(answers, tuple(body["measures"]), int(body["seed"]))
+        shown = {str(k): str(v) for k, v in body.get("shown", {}).items()}
+        return ReviewKey(answers, tuple(body["measures"]), int(body["seed"]), shown)
     except FileNotFoundError as error:
         raise TestsetError("no such file", where=str(path), hint="check the path") from error
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
@@ -172,8 +185,8 @@ def read_labels(path: str | Path, key: ReviewKey, rater: str = "") -> tuple[Labe
         rater: Who filled it in; empty for the file's name. A column ``rater`` wins over both.
 
     Raises:
-        TestsetError: An item is unknown or there twice, a column is gone or new, or a value is
-            no whole number on the scale; file and line are named.
+        TestsetError: An item is unknown or there twice, a column is new, no column of a measure is
+            left, or a value is no whole number on the scale; file and line are named.
     """
     source = Path(path)
     labels: list[Label] = []
@@ -188,10 +201,35 @@ def read_labels(path: str | Path, key: ReviewKey, rater: str = "") -> tuple[Labe
         seen[item, who] = where
         system, row_id = key.answers[item]
         for measure, value in _values(record, key, where).items():
-            labels.append(Label(system, row_id, measure, value, who))
+            labels.append(Label(system, row_id, measure, value, who, key.shown.get(item, "")))
     if not labels:
         raise TestsetError("the sheet holds no score", where=str(source), hint="fill it in first")
     return tuple(labels)
+
+
+def answer_hash(row: Row) -> str:
+    """Hash of what people score: the question, the answer and its passages."""
+    return value_hash([row.user_input, row.response, list(row.retrieved_contexts)])
+
+
+def check_labelled(labels: Iterable[Label], system: str, rows: Iterable[Row]) -> None:
+    """Refuse labels that were given to other answers than those of the rows.
+
+    Labels of an older key, which holds no hashes, and of rows that are not there pass.
+
+    Raises:
+        TestsetError: An answer, its question or its passages differ; the rows are named.
+    """
+    given = {label.row_id: label.shown for label in labels if label.system == system}
+    changed = [row.id for row in rows if given.get(row.id) and given[row.id] != answer_hash(row)]
+    if changed:
+        named = ", ".join(changed[:5]) + (" and others" if len(changed) > 5 else "")
+        raise TestsetError(
+            f"people scored other answers than these in {len(changed)} rows: {named}",
+            where=system,
+            hint="calibrate the run that was reviewed, or one that judged its stored answers "
+            "again (ragwright score RUN); a new answer needs a new review",
+        )
 
 
 def agreed_labels(labels: Iterable[Label], system: str, measure: str) -> dict[str, float]:

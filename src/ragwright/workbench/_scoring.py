@@ -16,6 +16,7 @@ from ..experiment import (
     Testset,
     answer_flows,
     answer_row,
+    clusters_of_rows,
     computed_results,
     evaluation_of,
 )
@@ -185,7 +186,10 @@ def _summed(
         if each is not None:
             each(result)
 
-    found = evaluation_of(results, taken.measures, name=given.name, seed=seed, each=take)
+    clusters = clusters_of_rows(given.rows).values() or None
+    found = evaluation_of(
+        results, taken.measures, name=given.name, seed=seed, clusters=clusters, each=take
+    )
     notes = (*given.notes, *([taken.note] if taken.note else []))
     found = beside(replace(found, results=tuple(kept), notes=notes))
     return replace(
