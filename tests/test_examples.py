@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ragwright.testing import ScriptedServer
+from ragwright.testing import ScriptedServer, ServerRequest
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -73,3 +73,37 @@ def test_judged_rows_need_only_a_model() -> None:
         printed = run("scoring/three_tools.py", "--judge", f"{server.url}#judge")
         assert len(server.requests) == 3 * 6 * 2  # files, rows, measures: nothing asked twice
     assert "Faithfulness (1-5)" in printed
+
+
+def test_persona_qa_runs_on_scripted_models_and_says_so(tmp_path: Path) -> None:
+    folder = tmp_path / "qa"
+    printed = run("persona_qa/persona_qa.py", "--folder", str(folder))
+    assert "SCORES MEAN NOTHING" in printed
+    assert printed.endswith("its scores mean nothing\n")
+    assert "32 of 32 rows have their gold as spans" in printed
+    assert "48 trials" in printed
+    assert len(re.findall(r"^role +(?:all)? ", printed, re.MULTILINE)) == 1
+    assert "no generator is proven better than all others" in printed
+    held = re.search(r"^T\d+ Comprehensive, confirmed on +12 .* (\S+) \.\. (\S+) ", printed, re.M)
+    # Where the noise has no leader the split stays closed; a verdict for one would be a fault.
+    assert held is None or float(held[1]) < 0 < float(held[2])
+    page = (folder / "report.html").read_text("utf-8")
+    assert "scripted:careful" in page
+
+
+def test_persona_qa_asks_named_models_by_the_same_command(tmp_path: Path) -> None:
+    def reply(request: ServerRequest) -> str:
+        if request.body["model"] == "judge":
+            return json.dumps({"reasoning": "As the rubric says.", "score": 4})
+        return "Somebody answered [1]."
+
+    with ScriptedServer(reply) as server:
+        named = ("--model", f"{server.url}#writer", "--judge", f"{server.url}#judge")
+        more = ("--embed", f"{server.url}#words", "--limit", "2")
+        printed = run("persona_qa/persona_qa.py", *named, *more, "--folder", str(tmp_path / "qa"))
+        asked = {request.body["model"] for request in server.requests}
+    assert asked == {"writer", "judge", "words"}
+    assert "MEAN NOTHING" not in printed
+    assert "Somebody answered [1]." in printed
+    assert "chunk.size x chunk.overlap x retrieve.top_k x prompt.preset, 24 trials" in printed
+    assert "No change proven" in printed or "Nothing" in printed

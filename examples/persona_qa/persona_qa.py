@@ -1,0 +1,206 @@
+"""Two teams, one document store: a study of seven parameters; see README.md beside this file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragwright import Session, Workbench
+from ragwright.experiment import Testset, write_rows
+from ragwright.report import (
+    Report,
+    ablation_table,
+    leaderboard_table,
+    readers_table,
+    verdict_table,
+)
+from ragwright.testing import ScriptedServer, ServerRequest
+from ragwright.workbench import (
+    Ablating,
+    Confirming,
+    Readership,
+    confirm,
+    import_testset,
+    project_testset,
+    read_study,
+    report_subject,
+    run_ablation,
+    run_readers,
+    run_sweep,
+)
+
+HERE = Path(__file__).parent
+PERSONAS = ("engineer", "marketing")
+QUESTION = "What if an update goes wrong?"
+BANNER = (
+    "*" * 79 + "\n"
+    "SCRIPTED REPLIES: SCORES MEAN NOTHING. No model was named, so a server on this\n"
+    "machine quotes passages as answers and draws the judge's scores from a hash of what\n"
+    "it is shown. Chunks, searches, prompts, statistics and the report are real.\n"
+    "With real models: --model openai:gpt-4o-mini --judge openai:gpt-4o\n" + "*" * 79
+)
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Who plays which part.
+
+    Attributes:
+        generators: Models that answer; several are swept.
+        judges: Models that judge; several show how much the ranking hangs on the judge.
+        embedders: Embedding models; several are swept, none is keyword search alone.
+        settings: Overrides of the project file that these models need.
+    """
+
+    generators: tuple[str, ...]
+    judges: tuple[str, ...]
+    embedders: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+
+    @property
+    def overrides(self) -> tuple[str, ...]:
+        """The project as it stands: the first of each."""
+        named = [f"answer.model={self.generators[0]}", f"judge.model={self.judges[0]}"]
+        named += [f"embed.model={name}" for name in self.embedders[:1]]
+        return (*self.settings, *named)
+
+    def axes(self) -> str:
+        """Lines of the study file for what several models are named of."""
+        listed = {
+            "answer": self.generators,
+            "judge": self.judges,
+            "embed": self.embedders,
+        }
+        return "".join(
+            f"{section}: {{model: {json.dumps(names)}}}\n"
+            for section, names in listed.items()
+            if len(names) > 1
+        )
+
+
+def scripted(request: ServerRequest) -> str:
+    """A reply in the right form: an answer quotes the first passages, a score is a hash."""
+    body = request.body
+    said = "\n".join(str(message["content"]) for message in body["messages"])
+    if "judge" in body["model"]:
+        number = zlib.crc32(said.encode())
+        if number % 40 == 0:  # a judge that keeps to no form, as one in twenty real replies did
+            return "It depends."
+        return json.dumps({"reasoning": "A hash of the texts.", "score": 2 + number % 4})
+    passages = re.findall(r"^\[(\d+)\] .*\n((?:.+\n?)+)", said, re.MULTILINE)
+    many = 1 if "brief" in body["model"] else 2
+    quoted = [f"{' '.join(text.split())[:160]} [{mark}]." for mark, text in passages[:many]]
+    return " ".join(quoted) or "The passages do not answer this question."
+
+
+@contextmanager
+def casting(asked: argparse.Namespace) -> Iterator[Cast]:
+    """The models of the command line, or scripted ones, said loudly."""
+    if asked.model:
+        judges = tuple(asked.judge or asked.model[:1])
+        if set(judges) & set(asked.model):
+            print("note: a model judges its own answers; name another one with --judge")
+        yield Cast(tuple(asked.model), judges, tuple(asked.embed))
+        return
+    print(BANNER)
+    with ScriptedServer(scripted, record=False) as server:
+        names = ("scripted:careful", "scripted:brief")
+        base = (f"models.scripted.base={server.url}",)
+        yield Cast(names, ("scripted:judge",), tuple(asked.embed), base)
+
+
+def project(folder: Path) -> Path:
+    """The example's files in a folder of their own; what was measured there is kept."""
+    skipped = shutil.ignore_patterns(".ragwright", "__pycache__", "*.py")
+    shutil.copytree(HERE, folder, ignore=skipped, dirs_exist_ok=True)
+    return folder
+
+
+def located(bench: Workbench) -> Path:
+    """The testset with its gold passages found in the documents."""
+    path = bench.folder.testsets / "located.jsonl"
+    made = import_testset(bench, bench.folder.testsets / "gold.jsonl")
+    write_rows(made.rows, path)
+    print(f"\n# Gold\n\n{len(made.rows)} rows; " + "; ".join(made.notes))
+    return path
+
+
+def side_by_side(bench: Workbench) -> None:
+    """One question answered for every persona."""
+    print(f"\n# {QUESTION}\n")
+    for answer in bench.ask_all(QUESTION, PERSONAS):
+        sources = ", ".join(sorted({Path(c.source).name for c in answer.citations}))
+        print(f"[{answer.persona}] {answer.text}\n  sources: {sources or 'none cited'}\n")
+
+
+def study(bench: Workbench, cast: Cast, testset: Path) -> str:
+    """Sweep, then confirm; the run of the sweep."""
+    file = bench.folder.root / "study.yaml"
+    text = (HERE / "study.yaml").read_text("utf-8") + cast.axes()
+    file.write_text(text.replace("testsets/located.jsonl", str(testset.resolve())), "utf-8")
+    found = read_study(bench, file)
+    swept = run_sweep(bench, found)
+    if swept.stopped is not None:
+        print(f"stopped: {swept.stopped}")
+    print(f"# Study: {' x '.join(axis.key for axis in found.axes)}, {found.size} trials\n")
+    print(leaderboard_table(swept.board[:5], notes=swept.notes))
+    print("\n# Verdict\n")
+    held = confirm(bench, swept.run, Confirming())
+    print(verdict_table(held.verdict, held.run))
+    return swept.run
+
+
+def ablation(bench: Workbench, testset: Path, limit: int) -> None:
+    """What every prompt part does, by persona, on a seeded subset."""
+    how = Ablating(leave_one_out=True, limit=limit)
+    print("\n# What each part of the prompt does\n")
+    found = run_ablation(bench, str(testset), "Comprehensive", how)
+    print(ablation_table(found.ablation, run=found.run))
+
+
+def readers(bench: Workbench, cast: Cast, rows: Testset) -> None:
+    """Which persona is served best by which generator."""
+    print("\n# Who is served best by whom\n")
+    how = Readership(PERSONAS, cast.generators)
+    found, run = run_readers(bench, rows, "Comprehensive", how)
+    print(readers_table(found, run=run.run))
+
+
+def main() -> None:
+    """From documents to a confirmed choice and a report, by one command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", action="append", default=[], help="generator; repeat to sweep")
+    parser.add_argument("--judge", action="append", default=[], help="judge; repeat for another")
+    parser.add_argument("--embed", action="append", default=[], help="embedding model; repeat")
+    parser.add_argument("--folder", type=Path, default=Path("persona-qa"), help="where to work")
+    parser.add_argument("--limit", type=int, default=6, help="rows of ablation and readers")
+    parser.add_argument("--max-cost", type=float, help="stop before spending more than this")
+    asked = parser.parse_args()
+    folder = project(asked.folder)
+    with casting(asked) as cast:
+        session = Session(cast.overrides, max_cost=asked.max_cost)
+        with Workbench.open(folder, session) as bench:
+            bench.ingest()
+            testset = located(bench)
+            side_by_side(bench)
+            run = study(bench, cast, testset)
+            ablation(bench, testset, asked.limit)
+            rows = project_testset(bench.folder, str(testset), "tune").subset(asked.limit)
+            readers(bench, cast, rows)
+            path = folder.resolve() / "report.html"
+            subject = report_subject(bench.folder, bench.runs, [run])
+            path.write_text(Report(subject).html(), "utf-8")
+    print(f"\n# Report\n\nopen in a browser: {path}")
+    if not asked.model:
+        print("scripted replies: its scores mean nothing")
+
+
+if __name__ == "__main__":
+    main()
