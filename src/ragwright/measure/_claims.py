@@ -23,6 +23,8 @@ from ._measure import Measure
 from ._reply import ReplyForm, answered, ordered, read_object, text_of
 from ._setup import MeasureSetup
 
+_CLAIMS = schema_text({"claims": {"type": ["array", "null"], "items": {"type": "string"}}})
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:
@@ -44,7 +46,7 @@ def claims(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow
         prompt="claims",
         texts=texts_of(row, ("user_input", "response")),
         read=_read_claims,
-        schema=schema_text({"claims": {"type": ["array", "null"], "items": {"type": "string"}}}),
+        schema=_CLAIMS,
         stand_in=("forecast",),
         values={},
         sample=sample,
@@ -78,10 +80,7 @@ def judged_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) 
         prompt="needed",
         texts=texts_of(row, ("user_input", "retrieved_contexts")),
         read=_read_needed,
-        schema=_list_schema(
-            "needed",
-            {"piece": "string", "reasoning": "string", "held": ["boolean", "null"]},
-        ),
+        schema=_NEEDED,
         stand_in=(Checked("forecast", "forecast", False),),
         values={},
         sample=sample,
@@ -126,10 +125,7 @@ def _verdicts(
             prompt="verdicts",
             texts=shown,
             read=lambda text, form, finish: _read_verdicts(text, finish, found),
-            schema=_list_schema(
-                "verdicts",
-                {"claim": "integer", "reasoning": "string", "supported": ["boolean", "null"]},
-            ),
+            schema=_VERDICTS,
             stand_in=tuple(Checked(claim, "forecast", False) for claim in found),
             values={"count": len(found)},
             sample=sample,
@@ -191,3 +187,11 @@ def _checked(text: str, entry: dict[str, Any], key: str) -> Checked:
 def _list_schema(name: str, kinds: Mapping[str, str | list[str]]) -> str:
     entry = object_schema({key: {"type": kind} for key, kind in kinds.items()})
     return schema_text({name: {"type": ["array", "null"], "items": entry}})
+
+
+_NEEDED = _list_schema(
+    "needed", {"piece": "string", "reasoning": "string", "held": ["boolean", "null"]}
+)
+_VERDICTS = _list_schema(
+    "verdicts", {"claim": "integer", "reasoning": "string", "supported": ["boolean", "null"]}
+)

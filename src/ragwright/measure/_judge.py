@@ -171,15 +171,7 @@ def _calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[Verdict]]:
             prompt="rubric",
             texts=texts_of(row, needs),
             read=read,
-            schema=schema_text(
-                {
-                    "reasoning": {"type": "string"},
-                    "score": {
-                        "type": ["integer", "null"],
-                        "enum": [*range(low, high + 1), None],
-                    },
-                }
-            ),
+            schema=_score_schema(low, high),
             stand_in=Verdict(low, "forecast"),
             values={"low": low, "high": high},
             system=lambda form: _system(rubric, form),
@@ -231,3 +223,10 @@ def _present(row: Row, field: str) -> bool:
     if isinstance(value, str):
         return bool(value.strip())
     return any(text.strip() for text in value)
+
+
+@lru_cache(64)
+def _score_schema(low: int, high: int) -> str:
+    """Schema of a reasoning and a score on a scale, written once: it goes out with every call."""
+    score = {"type": ["integer", "null"], "enum": [*range(low, high + 1), None]}
+    return schema_text({"reasoning": {"type": "string"}, "score": score})

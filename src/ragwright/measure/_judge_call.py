@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from ..core import (
@@ -35,6 +36,8 @@ Texts: TypeAlias = tuple[tuple[str, str], ...]
 
 _CUE = re.compile(r"(f)(inal[\s*_]+score)", re.IGNORECASE)
 _QUOTED = 400
+_REMEMBERED = 256
+"""Texts whose forms are remembered: a passage is shown, and its replies are read, many times."""
 _TURN = 4
 """Tokens that a chat template adds to a turn, on the safe side."""
 
@@ -226,6 +229,7 @@ def quoted(text: str) -> str:
     return f"«{line}»"
 
 
+@lru_cache(_REMEMBERED)
 def _tame(text: str) -> str:
     return _CUE.sub("\\1\u2060\\2", without_control(text.strip()))
 
@@ -255,9 +259,15 @@ def _read(call: JudgeCall[T], reply: ChatReply, form: ReplyForm) -> Judged[T]:
     return Judged(found)
 
 
+@lru_cache(_REMEMBERED)
+def _spaced(text: str) -> str:
+    """A text with one space wherever it has some."""
+    return " ".join(text.split())
+
+
 def _holds(text: str, said: str, value: Any) -> bool:
     """True where a text holds a reply, whatever spaces it has; an object, however it is written."""
-    if " ".join(said.split()) in " ".join(text.split()):
+    if " ".join(said.split()) in _spaced(text):
         return True
     if not isinstance(value, dict) or not value:
         return False

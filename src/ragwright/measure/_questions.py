@@ -19,6 +19,16 @@ from ._words import answer_words
 
 _RELATIONS = ("entailed", "contradicted", "neither")
 _NO_ANSWER = "no answer"
+_QUESTIONS = schema_text({"questions": {"type": ["array", "null"], "items": {"type": "string"}}})
+_SPAN = object_schema({"span": {"type": "string"}, "question": {"type": "string"}})
+_SPANS = schema_text({"spans": {"type": ["array", "null"], "items": _SPAN}})
+_LOOKUP = schema_text({"found": {"type": ["boolean", "null"]}, "answer": {"type": "string"}})
+_ENTAILMENT = schema_text(
+    {
+        "reasoning": {"type": "string"},
+        "relation": {"type": ["string", "null"], "enum": [*_RELATIONS, None]},
+    }
+)
 
 
 def question_similarity(
@@ -48,9 +58,7 @@ def question_similarity(
                 prompt="questions",
                 texts=texts_of(row, ("retrieved_contexts", "response")),
                 read=read,
-                schema=schema_text(
-                    {"questions": {"type": ["array", "null"], "items": {"type": "string"}}}
-                ),
+                schema=_QUESTIONS,
                 stand_in=tuple(f"forecast {n}" for n in range(count)),
                 values={"count": count},
                 sample=sample,
@@ -170,12 +178,11 @@ def _spans_call(
             raise ValueError("a span is there twice")
         return tuple(found)
 
-    entry = object_schema({"span": {"type": "string"}, "question": {"type": "string"}})
     return JudgeCall(
         prompt="spans",
         texts=texts_of(row, ("response",)),
         read=read,
-        schema=schema_text({"spans": {"type": ["array", "null"], "items": entry}}),
+        schema=_SPANS,
         stand_in=tuple((f"forecast {n}", f"forecast {n}?") for n in range(count)),
         values={"count": count},
         sample=sample,
@@ -196,7 +203,7 @@ def _lookup_call(row: Row, question: str, sample: int) -> JudgeCall[str]:
         prompt="lookup",
         texts=(*texts_of(row, ("retrieved_contexts",)), ("question", question)),
         read=read,
-        schema=schema_text({"found": {"type": ["boolean", "null"]}, "answer": {"type": "string"}}),
+        schema=_LOOKUP,
         stand_in="forecast",
         values={},
         sample=sample,
@@ -219,12 +226,7 @@ def _entailment_call(
         prompt="entailment",
         texts=(("question", question), ("known answer", answer), ("claimed answer", span)),
         read=read,
-        schema=schema_text(
-            {
-                "reasoning": {"type": "string"},
-                "relation": {"type": ["string", "null"], "enum": [*_RELATIONS, None]},
-            }
-        ),
+        schema=_ENTAILMENT,
         stand_in="neither",
         values={},
         sample=sample,
