@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from ..core import StoreError, canonical_json, value_hash
 from ._writer import Database, Writer, one_of, scrub
 
 _VERSION = 2  # 2 has names; what a store of version 1 lacks is made when it is opened
+_MOST_QUEUED = 256
 _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS runs (
         run TEXT PRIMARY KEY,
@@ -85,6 +87,7 @@ class Runs:
         self._writer = Writer(self._database)
         self._reader = self._database.connect()
         self._failure: BaseException | None = None
+        self._room = threading.Semaphore(_MOST_QUEUED)
 
     def start(self, kind: str, manifest: Mapping[str, Any], *, scope: str = "") -> str:
         """Open a run; its name sorts by time."""
@@ -145,7 +148,8 @@ class Runs:
     ) -> None:
         """Add a row; a row of that id replaces an earlier one only if that was not ``done``.
 
-        Waits for nothing; :meth:`flush` and :meth:`finish` do, and raise what went wrong.
+        Waits only where more than some hundred rows are not yet written, so that memory stays
+        bounded; :meth:`flush` and :meth:`finish` wait for all, and raise what went wrong.
         """
         body = json.dumps(row.body, ensure_ascii=False, sort_keys=True)
 
@@ -161,7 +165,12 @@ class Runs:
                 [(source, run, row.id) for source in sources],
             )
 
-        self._writer.submit(work, self._note)
+        self._room.acquire()
+        try:
+            self._writer.submit(work, self._note)
+        except BaseException:
+            self._room.release()
+            raise
 
     def flush(self) -> None:
         """Wait until every appended row is committed; raise the first failure."""
@@ -271,5 +280,6 @@ class Runs:
         self._reader.close()
 
     def _note(self, _result: Any, error: BaseException | None) -> None:
+        self._room.release()
         if error is not None and self._failure is None:
             self._failure = error
