@@ -184,37 +184,31 @@ def dots(
         wide = min(44, 300 // len(names)) if names else 44
         mean = {"type": "tick", "color": "@second", "thickness": 2.5, "size": wide}
     up = {"field": "y", "type": "quantitative", "title": y, "scale": {"zero": False}}
+    seen = [("trial", "trial", ""), ("settings", "settings", ""), ("y", y, ".4f")]
+    averaged = [("x", x, ""), ("y", "mean", ".4f"), ("n", "trials", "")]
     return {
         **_frame(240),
         "layer": [
             {
                 "data": {"values": list(points)},
                 "mark": {"type": "circle", "size": 46, "opacity": 0.5, "color": "@accent"},
-                "encoding": {
-                    "x": across,
-                    "y": up,
-                    "tooltip": [
-                        {"field": "trial", "title": "trial"},
-                        {"field": "settings", "title": "settings"},
-                        {"field": "y", "title": y, "format": ".4f"},
-                    ],
-                },
+                "encoding": {"x": across, "y": up, "tooltip": _told(seen)},
             },
             {
                 "data": {"values": list(line)},
                 "mark": mean,
-                "encoding": {
-                    "x": across,
-                    "y": up,
-                    "tooltip": [
-                        {"field": "x", "title": x},
-                        {"field": "y", "title": "mean", "format": ".4f"},
-                        {"field": "n", "title": "trials"},
-                    ],
-                },
+                "encoding": {"x": across, "y": up, "tooltip": _told(averaged)},
             },
         ],
     }
+
+
+def _told(fields: Sequence[tuple[str, str, str]]) -> list[Spec]:
+    """What is shown over a mark: field, name, format."""
+    return [
+        {"field": field, "title": title, **({"format": form} if form else {})}
+        for field, title, form in fields
+    ]
 
 
 def heat(cells: Sequence[Mapping[str, Any]], *, x: str, y: str, diverging: bool = False) -> Spec:
@@ -242,7 +236,7 @@ def heat(cells: Sequence[Mapping[str, Any]], *, x: str, y: str, diverging: bool 
     long = max((len(text) for text in across), default=0)
     return {
         **_frame(max(44, 34 * len(down))),
-        "usermeta": {"narrow": long * len(across) > 36},
+        "usermeta": {"narrow": long * len(across) > 36, "columns": len(across)},
         "data": {"values": list(cells)},
         "params": [{"name": "cross", "value": "@wide" if diverging else "@cross"}],
         "encoding": _names(across, down, x, y),
@@ -334,14 +328,9 @@ def intervals(
         },
     ]
     if zero:
-        layers.insert(
-            0,
-            {
-                "data": {"values": [{"at": 0}]},
-                "mark": {"type": "rule", "color": "@quiet", "strokeDash": [3, 3]},
-                "encoding": {"x": {"field": "at", "type": "quantitative"}},
-            },
-        )
+        nought: Spec = {"x": {"field": "at", "type": "quantitative"}}
+        rule = {"type": "rule", "color": "@quiet", "strokeDash": [3, 3]}
+        layers.insert(0, {"data": {"values": [{"at": 0}]}, "mark": rule, "encoding": nought})
     return {
         **_frame(max(70, (14 if groups else 26) * lines + 20)),
         "data": {"values": list(points)},

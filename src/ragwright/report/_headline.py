@@ -101,8 +101,8 @@ def _study(subject: Subject) -> Headline:
     if verdict is not None:
         said += _selection(verdict)
     said.append(
-        "The lead of the best of many is larger than it is: `ragwright confirm` compares the two "
-        "on rows that picked nothing."
+        "The lead of the best of many looks larger than it is: `ragwright confirm` compares the "
+        "two on rows that picked nothing."
     )
     return Headline(text, "open", tuple(said), found, names)
 

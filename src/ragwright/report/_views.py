@@ -134,24 +134,22 @@ def _key_chart(subject: Subject, trials: Sequence[Entry], key: str, goal: str) -
     ]
     means = []
     rows = []
+    others = [measure for measure in subject.measures if measure != goal]
     for value in values:
-        found = [y for _, at, y in pairs if value_text(at) == value_text(value)]
+        mine = [(one, y) for one, at, y in pairs if value_text(at) == value_text(value)]
+        found = [y for _, y in mine]
         means.append({"x": shown(value), "y": fmean(found), "n": len(found)})
-        rows.append(
-            (
-                value_text(value),
-                number(fmean(found)),
-                number(min(found)),
-                number(max(found)),
-                str(len(found)),
-            )
-        )
+        cells = [number(fmean(found)), number(min(found)), number(max(found)), str(len(found))]
+        for measure in others:
+            known = [v for one, _ in mine if (v := one.value(measure)) is not None]
+            cells.append(number(fmean(known) if known else None))
+        rows.append((value_text(value), *cells))
     yield Chart(
         f"key-{key.replace('.', '-')}",
         f"{goal} against {key}",
         "A dot is a trial; the orange marks are means over the trials that share the value.",
         dots(points, x=key, y=_named(subject, goal), line=means, numeric=numeric),
-        (key, f"mean {goal}", "lowest", "highest", "trials"),
+        (key, f"mean {goal}", "lowest", "highest", "trials", *(f"mean {m}" for m in others)),
         tuple(rows),
     )
 
@@ -287,7 +285,7 @@ def _relation_chart(
             "x": one.second,
             "y": FACT_NAMES.get(one.first, one.first),
             "shade": one.rho,
-            "text": f"{one.rho:+.2f}",
+            "text": f"{one.rho:+.2f}".replace("-0.00", "0.00").replace("+0.00", "0.00"),
             "told": f"{one.rho:+.3f} over {one.n} {over}",
         }
         for one in found

@@ -431,6 +431,8 @@
     const spec = coloured(data.charts[box.dataset.chart], theme.colours);
     const across = spec.encoding?.x?.axis;
     if (spec.usermeta?.narrow && box.clientWidth < 440 && across) across.labelAngle = -40;
+    // Cells too narrow for their text keep the colour; the text stands in the table below.
+    if (spec.usermeta?.columns * 32 > box.clientWidth - 150) spec.layer.splice(1, 1);
     try {
       await vegaEmbed(box, spec, {
         ast: true, renderer: "svg", logLevel: 1, config: theme.config, mode: "vega-lite",
