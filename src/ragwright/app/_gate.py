@@ -56,8 +56,7 @@ def command(
         typer.Option("--corrected", help="Thresholds are for the mean less the judge's bias."),
     ] = False,
     least: Annotated[
-        int,
-        typer.Option("--least", min=1, help="Fewest scored rows that say anything."),
+        int, typer.Option("--least", min=1, help="Fewest scored rows that say anything.")
     ] = 10,
     cluster: Annotated[
         str, typer.Option("--cluster", help=f"With --baseline. {CLUSTER_HELP}")
