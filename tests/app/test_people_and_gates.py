@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ragwright.testing import ScriptedServer
+from ragwright.testing import Reply, ScriptedServer
 
 RUBRIC = """
 name: polite
@@ -309,3 +309,33 @@ def test_pairwise_shows_the_judges_spread_and_its_flips_apart(tmp_path: Path) ->
     assert "Pairwise (1-5)" in shown
     assert "two judgments of one row differ by" in shown
     assert "judgments the score hangs on the order" in shown
+
+
+def test_a_retry_asks_only_for_what_is_missing(tmp_path: Path) -> None:
+    calls, broken = [], [True]
+
+    def judge(request: Any) -> Any:
+        calls.append(request)
+        if broken[0] and len(calls) % 3 == 0:
+            return Reply(status=400, error="bad")
+        return json.dumps({"reasoning": "Seen.", "score": 4})
+
+    (tmp_path / "docs").mkdir()
+    for at in range(6):
+        text = f"# Pump {at}\n\nThe pump {at} restarts after {at + 3} minutes."
+        (tmp_path / "docs" / f"d{at}.md").write_text(text)
+    rows = [{"id": f"q{at}", "user_input": f"When does pump {at} restart?"} for at in range(6)]
+    (tmp_path / "set.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with ScriptedServer(judge) as server:
+        (tmp_path / "ragwright.yaml").write_text(
+            f"sources: [docs]\njudge: {{model: '{server.url}#judge'}}\n"
+        )
+        ran(tmp_path, "ingest", "-q")
+        words = ("eval", "--testset", "set.jsonl", "--measures", "AnswerRelevance")
+        first = told(tmp_path, *words)
+        assert first["measures"]["AnswerRelevance"]["states"] == {"scored": 4, "errored": 2}
+        broken[0], before = False, len(calls)
+        again = told(tmp_path, *words, "--retry-errors")
+    assert again["run"] == first["run"]
+    assert again["measures"]["AnswerRelevance"]["states"] == {"scored": 6}
+    assert len(calls) - before == 2

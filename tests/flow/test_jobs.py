@@ -124,6 +124,23 @@ def test_retry_errors_runs_errored_rows_alone(runs: Runs) -> None:
     assert third.run != first.run  # nothing errored is left to retry
 
 
+def test_a_row_in_which_something_failed_is_run_again_and_kept_until_then(runs: Runs) -> None:
+    def half(value: str) -> bool:
+        return value == "half"
+
+    said = ["half"]
+    with Runner({Chat: FakeChat(lambda r, n: said[0] if "b" in prompt(r) else "fine")}) as runner:
+        first = run_job(runner, runs, job("a", "b", failed=half))
+        assert (first.done, first.errored) == (1, 1)
+        assert exported(runs, first.run)[1] == (1, "row b", "errored", {"text": "half"})
+        plain = run_job(runner, runs, job("a", "b", failed=half))
+        assert plain.run != first.run  # without retry_errors a complete run is left alone
+        said[0] = "whole"
+        again = run_job(runner, runs, job("a", "b", failed=half, retry_errors=True))
+    assert (again.run, again.kept, again.done) == (plain.run, 1, 2)
+    assert exported(runs, again.run)[1] == (1, "row b", "done", {"text": "whole"})
+
+
 def test_errored_rows_stay_settled_without_retry_errors(runs: Runs) -> None:
     handler = refusing("bad")
     texts = ("bad", "b", "c")

@@ -106,7 +106,7 @@ def command(
         flags.name,
     )
     console = flags.console
-    with Workbench.open(flags.project, flags.session(int(retry_errors))) as bench:
+    with Workbench.open(flags.project, flags.session()) as bench:
         if flags.dry_run:
             forecast = forecast_diagnosis(bench, given, measures, how)
             show_forecast(console, forecast, flags.as_json)
@@ -126,7 +126,7 @@ def _read(
 ) -> int:
     """Personas by generators, and what is proven of them written where that is asked for."""
     console = flags.console
-    with Workbench.open(flags.project, flags.session(int(who.retry_errors))) as bench:
+    with Workbench.open(flags.project, flags.session()) as bench:
         if flags.dry_run:
             forecast = forecast_readers(bench, given, measures, who)
             show_forecast(console, forecast, flags.as_json)

@@ -49,7 +49,7 @@ def command(
         answers=not retrieval_only,
         name=flags.name,
     )
-    with Workbench.open(flags.project, flags.session(int(retry_errors))) as bench:
+    with Workbench.open(flags.project, flags.session()) as bench:
         if flags.dry_run:
             show_forecast(console, bench.forecast_evaluate(rows, measures, how), flags.as_json)
             return 0

@@ -58,6 +58,7 @@ MaxCost = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would call and cost.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an unfinished run.")]
 RetryErrors = Annotated[
-    bool, typer.Option("--retry-errors", help="Run rows that failed again, with new replies.")
+    bool,
+    typer.Option("--retry-errors", help="Run rows that failed again; replies that came are kept."),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything drawn at random.")]

@@ -59,7 +59,6 @@ def command(
         tuple(overrides or ()),
         jobs=jobs,
         reuse=not no_cache,
-        attempt=int(retry_errors),
         max_cost=max_cost,
     )
     with Workbench.open(project, session) as bench:

@@ -62,7 +62,7 @@ class RunnerOptions:
         width: Flows open at once in ``map`` and ``gather``.
         timeout: Seconds for one attempt where the request does not say.
         reuse: Answer from the reply store; off means every call is made again.
-        attempt: Raised by ``--retry-errors``: draws new replies instead of the stored ones.
+        attempt: Raised to draw new replies instead of the stored ones.
         max_cost: Most money to spend, None for no bound.
         longest_reply: Tokens a reply may have where ``max_tokens`` is not set (worst case).
         seed: Seed of the jitter between attempts.

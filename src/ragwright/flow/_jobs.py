@@ -19,6 +19,10 @@ T = TypeVar("T")
 Maker: TypeAlias = Callable[[], Flow[T]]
 
 
+def _whole(_value: Any) -> bool:
+    return False
+
+
 def _no_sources(_value: Any) -> Sequence[str]:
     return ()
 
@@ -39,6 +43,9 @@ class Job(Generic[T]):
         reuse: Take a complete run of this manifest as it stands, rather than make another.
         retry_errors: Run errored rows again, also those of a complete run; the runner's
             ``attempt`` decides whether their replies are drawn anew.
+        failed: True for a result in which something failed: it is written with the state
+            ``errored``, so that ``retry_errors`` runs its row again, and with its body, which stays
+            until there is a new one.
         limit: Most flows open at once, None for the runner's default.
         timeout: Seconds for one row as a whole, None for no bound.
     """
@@ -52,6 +59,7 @@ class Job(Generic[T]):
     resume: bool = True
     reuse: bool = False
     retry_errors: bool = False
+    failed: Callable[[T], bool] = _whole
     limit: int | None = None
     timeout: float | None = None
 
@@ -255,13 +263,16 @@ class _Work(Generic[T]):
         state = "skipped"
         if outcome.state == "done":
             value = outcome.unwrap()
-            state, body, sources = "done", self._job.encode(value), self._job.sources(value)
+            state = "errored" if self._job.failed(value) else "done"
+            body, sources = self._job.encode(value), self._job.sources(value)
         elif outcome.state == "failed":
             state, body = "errored", _error_body(outcome.error)
         elif isinstance(outcome.error, RagwrightError):
             self._reason = self._reason or outcome.error
             body = _error_body(outcome.error)
         self._counts[state] += 1
+        if state == "skipped" and self._before.get(row) == "errored":
+            return  # what an earlier start knew of the row is more than nothing
         self._runs.append(self._run, RunRow(ordinal, row, state, body), sources=sources)
 
 

@@ -41,7 +41,7 @@ from ._confirming import CONFIRM
 from ._gold import LOG
 from ._project import ProjectFolder
 from ._run_names import find_run
-from ._runs import stored_evaluation
+from ._runs import has_result, stored_evaluation
 from ._sweeping import KIND as SWEEP
 from ._sweeping import TRIAL
 
@@ -352,7 +352,7 @@ class _Reader:
             return
         names = [str(name) for name in self.runs.get(run).manifest.get("measures", ())]
         for row in self.runs.rows(run):
-            yield result_of(row.body) if row.state == "done" else _failed(row, names)
+            yield result_of(row.body) if has_result(row) else _failed(row, names)
 
     def _scores(self, run: str) -> list[RowResult]:
         """Rows without texts, read once."""
@@ -360,7 +360,7 @@ class _Reader:
         if kept is None:
             names = [str(name) for name in self.runs.get(run).manifest.get("measures", ())]
             kept = [
-                _light(row.body) if row.state == "done" else _failed(row, names)
+                _light(row.body) if has_result(row) else _failed(row, names)
                 for row in self.runs.rows(run)
             ]
             self.light[run] = kept

@@ -23,7 +23,7 @@ from ..experiment import (
     retrieval_row,
     summarise,
 )
-from ..flow import Flow, Job, Runner, Runs, RunSummary, run_job
+from ..flow import Flow, Job, Runner, RunRow, Runs, RunSummary, run_job
 from ..measure import (
     Measure,
     MeasureScale,
@@ -43,7 +43,8 @@ class Evaluating:
 
     Attributes:
         resume: Continue the newest unfinished run of the same testset, settings and snapshot.
-        retry_errors: Also run its errored rows again.
+        retry_errors: Also run its rows again that failed or have an errored score; stored replies
+            are reused, so that only what is missing is asked.
         seed: Seed of the intervals.
         answers: Write answers and score them; else rankings alone are scored.
         name: What to call the run, empty for its id alone.
@@ -121,6 +122,7 @@ class Work:
             sources=lambda result: list(dict.fromkeys(result.ranking)),
             resume=how.resume,
             retry_errors=how.retry_errors,
+            failed=lambda result: any(score.state == "errored" for score in result.scores),
         )
 
 
@@ -250,7 +252,7 @@ def results_of_run(
         found = None
         if at is not None and at.id == row.id:
             found, at = at, next(stored, None)
-        if found is not None and found.state == "done":
+        if found is not None and has_result(found):
             yield result_of(found.body)
             continue
         state, body = ("skipped", {}) if found is None else (found.state, found.body)
@@ -291,10 +293,15 @@ def stored_results(
     """The results of a run by its id, from its rows alone, one in memory at a time."""
     wanted = _measures_of(runs.get(run).manifest) if measures is None else measures
     for row in runs.rows(run):
-        if row.state == "done":
+        if has_result(row):
             yield result_of(row.body)
         else:
             yield _without(row.id, wanted, row.state, row.body)
+
+
+def has_result(row: RunRow) -> bool:
+    """True where a row holds scores; some of them may have failed."""
+    return row.state == "done" or "scores" in row.body
 
 
 def _measures_of(manifest: Mapping[str, Any]) -> tuple[Measure, ...]:
@@ -319,7 +326,7 @@ def _stored_rows(runs: Runs, run: str) -> tuple[list[RowResult], dict[str, str]]
     results = []
     errors = {}
     for row in runs.rows(run):
-        if row.state == "done":
+        if has_result(row):
             results.append(result_of(row.body))
         elif row.state == "errored":
             errors[row.id] = f"{row.body.get('error')}: {row.body.get('what')}"
