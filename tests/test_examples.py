@@ -107,3 +107,32 @@ def test_persona_qa_asks_named_models_by_the_same_command(tmp_path: Path) -> Non
     assert "Somebody answered [1]." in printed
     assert "chunk.size x chunk.overlap x retrieve.top_k x prompt.preset, 24 trials" in printed
     assert "No change proven" in printed or "Nothing" in printed
+
+
+def test_baseline_shows_distances_with_their_null_baselines_and_failures(tmp_path: Path) -> None:
+    printed = run("baseline/baseline.py", "--avare", str(tmp_path / "none.xml"))
+    assert "SCRIPTED: answers and vectors" in printed
+    assert "12 cloze" in printed
+    found = re.findall(
+        r"^S_(b|e), .*? +24 +(\d\.\d+) +\d\.\d+ +(\d\.\d+) +(\d\.\d+) ", printed, re.MULTILINE
+    )
+    assert [name for name, *_ in found] == ["b", "e", "e", "e"]
+    for _, own, shuffled, echoed in found:
+        assert float(echoed) < float(own) < float(shuffled)
+    assert printed.count("the absurd one is nearer") == 2
+    lists = re.findall(r"(?:acts of the hits|with \S.*): ((?:I+)(?:, I+)*)$", printed, re.MULTILINE)
+    assert lists == ["I, I", "II, II", "I, I", "I, II"]
+    few, whole = (int(n) for n in re.findall(r"route \w+ +(\d) of 7 characters", printed))
+    assert 0 < few < whole == 7
+    told = [float(n) for n in re.findall(r"^Contains \(0-1\) +(\d\.\d+)", printed, re.MULTILINE)]
+    assert told[0] > told[1] == 0
+
+
+@pytest.mark.needs_data
+def test_baseline_of_a_real_play() -> None:
+    play = EXAMPLES.parents[1] / "shared" / "data" / "moliere" / "moliere_avare.xml"
+    if not play.is_file():
+        pytest.skip("the data set moliere is not beside the checkout")
+    printed = run("baseline/baseline.py")
+    assert "40 pairs (40 cloze)" in printed
+    assert printed.count("S_b, the baseline") == 2

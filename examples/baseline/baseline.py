@@ -1,0 +1,296 @@
+"""Fast scoring against a baseline of questions and answers, in French: see README.md."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import statistics
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ragwright import Evaluating, MeasureSetup, Session, Workbench
+from ragwright.core import Row
+from ragwright.experiment import Testset, write_rows
+from ragwright.measure import QADistances, compare_rows, qa_distances
+from ragwright.report import summary_table, text_table
+from ragwright.testing import Reply, ScriptedServer, ServerRequest
+from ragwright.workbench import Synthesizing, import_testset, synthesize
+
+HERE = Path(__file__).parent
+AVARE = HERE.parents[2] / "shared" / "data" / "moliere" / "moliere_avare.xml"
+BANNER = (
+    "*" * 79 + "\n"
+    "SCRIPTED: {what}.\n"
+    "Distances count shared words, not meaning: read how they behave, not what they are.\n"
+    "For real: --model openai:gpt-4o-mini --embed openai:text-embedding-3-small\n" + "*" * 79
+)
+SPEAKER = re.compile(r"^([A-ZÀ-Ý][A-ZÀ-Ý' -]{2,})\.(?= )", re.MULTILINE)
+WHO = "Qui sont les personnages de la maison au baromètre ?"
+SPLITTERS = (
+    ("C': 600 tokens, overlap 100", ("chunk.by=tokens", "chunk.size=600", "chunk.overlap=100")),
+    ("C': 60 tokens, overlap 10", ("chunk.by=tokens", "chunk.size=60", "chunk.overlap=10")),
+)
+ABSURD = (
+    (
+        "Pourquoi Bastienne refuse-t-elle la vente du baromètre ?",
+        "Parce qu'il prévient de l'orage, et que c'est la voix de son maître.",
+        "Bastienne refuse-t-elle la vente du baromètre parce que la vente du baromètre refuse ?",
+    ),
+    (
+        "Où se trouve la clef du baromètre à l'acte II ?",
+        "Dans l'horloge de la cuisine.",
+        "La clef du baromètre se trouve où la clef du baromètre se trouve à l'acte II.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Models of the run.
+
+    Attributes:
+        chat: Who answers where a model must.
+        embedder: What makes the vectors of distances.
+        settings: Overrides of the project file that go with them.
+        writes: The chat model is a real one and may write questions.
+    """
+
+    chat: str
+    embedder: str
+    settings: tuple[str, ...]
+    writes: bool
+
+
+def scripted(request: ServerRequest) -> str | Reply:
+    """A reader that copies: speakers of the passages it is shown, or the likeliest sentence."""
+    body = request.body
+    if "messages" not in body:
+        return Reply()
+    said = "\n".join(str(message["content"]) for message in body["messages"])
+    system = str(body["messages"][0]["content"])
+    user = str(body["messages"][-1]["content"])
+    if '"items"' in system:
+        items = [{"item": m[1], "quote": f"{m[1]}."} for m in SPEAKER.finditer(user)]
+        return json.dumps({"items": list({i["item"]: i for i in items}.values())})
+    asked = re.findall(r"^Question: (.*)$", user, re.MULTILINE)[-1]
+    passages = re.findall(r"^\[(\d+)\] .*\n((?:.*\n)+?)(?=\n\[\d+\] |\n?Question: )", said, re.M)
+    if not passages:
+        return "Je ne peux pas répondre sans le texte."
+    if "personnages" in asked:
+        names = dict.fromkeys(m[1] for _, text in passages for m in SPEAKER.finditer(text))
+        return f"{', '.join(names)} [1]."
+    wanted = set(re.findall(r"\w{3,}", asked.lower()))
+    sentences = [
+        (len(wanted & set(re.findall(r"\w{3,}", one.lower()))), f"{one.strip()} [{number}]")
+        for number, text in passages
+        for one in re.split(r"(?<=[.!?])\s+", " ".join(text.split()))
+    ]
+    return max(sentences, key=lambda found: found[0])[1]
+
+
+@contextmanager
+def casting(model: str, embed: str) -> Iterator[Cast]:
+    """The models of the command line; a scripted server for those that are not named."""
+    missing = [name for name, given in (("answers", model), ("vectors", embed)) if not given]
+    vectors = (f"embed.model={embed}",) if embed else ()
+    if not missing:
+        yield Cast(model, embed, vectors, True)
+        return
+    print(BANNER.format(what=f"{' and '.join(missing)} come from a server on this machine"))
+    with ScriptedServer(scripted, record=False) as server:
+        # Many dimensions, so that few words share one.
+        base = (f"models.scripted.base={server.url}", "models.scripted.dimensions=512")
+        names = (model or "scripted:lecteur", embed or "scripted:mots")
+        yield Cast(*names, (*base, *vectors), bool(model))
+
+
+def pairs(bench: Workbench, cast: Cast, count: int) -> Testset:
+    """Questions and answers with the scenes they come from: ours, cloze, and a model's."""
+    own = bench.folder.testsets / "paires.jsonl"
+    rows: list[Row] = []
+    if own.exists():
+        rows += import_testset(bench, own).rows
+    offline, _ = synthesize(bench, Synthesizing(count, kinds=("cloze",)))
+    rows += offline.rows
+    if cast.writes:
+        how = Synthesizing(count, kinds=("model",), model=cast.chat)
+        rows += synthesize(bench, how)[0].rows
+    path = bench.folder.testsets / "baseline.jsonl"
+    write_rows(rows, path)
+    kinds = [str(row.metadata.get("level") or row.metadata.get("kind")) for row in rows]
+    told = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+    print(
+        f"\n# Baseline: {len(rows)} pairs ({told}); `ragwright review {path.name}` to edit them\n"
+    )
+    return Testset(str(path), tuple(rows))
+
+
+def distances(bench: Workbench, rows: Sequence[Row], embedder: str) -> QADistances:
+    """Distances of questions to responses, with the null baselines."""
+    return bench.runner.run(qa_distances(rows, MeasureSetup(embedder=embedder)))
+
+
+def of_baseline(testset: Testset) -> list[Row]:
+    """The baseline as rows whose answer is the gold one, found in the gold passage."""
+    return [
+        replace(
+            row,
+            response=row.reference,
+            retrieved_contexts=tuple(span.text for span in row.reference_spans),
+        )
+        for row in testset.rows
+    ]
+
+
+def answered(project: Path, cast: Cast, testset: Testset, settings: Sequence[str]) -> list[Row]:
+    """Answers of the project to the questions, under other settings."""
+    with Workbench.open(project, Session((*cast.settings, *settings))) as bench:
+        bench.ingest()
+        found, _ = bench.evaluate(testset, "TokenF1", Evaluating(answers=True))
+    return [result.row for result in found.results if result.row is not None]
+
+
+def line(name: str, found: QADistances) -> list[str]:
+    """One line of the table: own distances, then what means nothing, then ranks."""
+    lists = (found.own, found.shuffled, found.echoed, found.chunk)
+    means = [f"{statistics.fmean(values):.3f}" if values else "-" for values in lists]
+    middle = f"{statistics.median(found.own):.3f}"
+    first = sum(rank == 1 for rank in found.ranks)
+    rank = f"{statistics.fmean(found.ranks):.1f} of {len(found.ranks)}"
+    return [name, str(len(found.own)), means[0], middle, *means[1:], rank, str(first)]
+
+
+def compare_splitters(project: Path, cast: Cast, testset: Testset, bench: Workbench) -> None:
+    """S_b and S_e side by side, and what may be said of their difference."""
+    base = distances(bench, of_baseline(testset), cast.embedder)
+    head = ["", "n", "own", "median", "shuffled", "echoed", "random", "mean rank", "first"]
+    table, told = [head, line("S_b, the baseline", base)], []
+    settings = (f"answer.model={cast.chat}",) if cast.writes else ()
+    for name, splitter in (("C: one chunk a scene", ()), *SPLITTERS):
+        rows = answered(project, cast, testset, (*settings, *splitter))
+        found = distances(bench, rows, cast.embedder)
+        table.append(line(f"S_e, {name}", found))
+        scores = (
+            dict(zip(f.row_ids, f.scores()["QADistance"], strict=True)) for f in (base, found)
+        )
+        a, b = ({key: (score,) for key, score in one.items()} for one in scores)
+        told.append(f"{name}: {compare_rows(a, b)['QADistance'].text}")
+    print("Distance of question and answer (0 to 2); about equal to S_b or smaller is good.\n")
+    print(text_table(table, right=range(1, len(head))))
+    print("\n" + "\n".join(told))
+    print(
+        "An answer that echoes the question is nearest of all, so a small distance alone proves\n"
+        "nothing: read it between `echoed` and `shuffled`. Quoted sentences repeat the words of\n"
+        "the question, those of cloze questions most of all: their S_e is small for that reason."
+    )
+
+
+def with_and_without(project: Path, cast: Cast, testset: Testset) -> None:
+    """The same questions by the same model, with the passages and without them."""
+    print("\n# With and without the context\n")
+    for name, closed in (("with", "false"), ("without", "true")):
+        settings = (f"answer.model={cast.chat}", f"answer.closed_book={closed}")
+        with Workbench.open(project, Session((*cast.settings, *settings))) as bench:
+            found, _ = bench.evaluate(testset, "TokenF1,Contains", Evaluating(answers=True))
+        print(f"{name} context:\n{summary_table(found.summaries)}\n")
+
+
+def known_failures(bench: Workbench, cast: Cast) -> None:
+    """Absurd answers that win, and the right words from the wrong act."""
+    print("# Known failures of distances\n")
+    for question, good, absurd in ABSURD:
+        rows = [Row("good", question, good), Row("absurd", question, absurd)]
+        own = distances(bench, rows, cast.embedder).own
+        winner = "absurd" if own[1] < own[0] else "good"
+        print(f"{question}\n  {own[0]:.3f}  good:   {good}\n  {own[1]:.3f}  absurd: {absurd}")
+        print(f"  the {winner} one is nearer\n")
+
+
+def acts(project: Path, cast: Cast, question: str, settings: Sequence[str]) -> list[str]:
+    """The acts of the hits for a question."""
+    with Workbench.open(project, Session((*cast.settings, *settings))) as bench:
+        return [str(hit.metadata.get("acte", "?")) for hit in bench.retrieve(question).hits]
+
+
+def wrong_act(project: Path, cast: Cast) -> None:
+    """What a filter and turns by section do for questions about one act, or about a debate."""
+    print("# Wrong section, one side\n")
+    key = "Où Madame Ortie a-t-elle caché la clef ? À la fin de la pièce."
+    debate = "Faut-il vendre le baromètre ? Pour et contre."
+    for question, remedy in (
+        (key, "retrieve.filters=[{field: acte, values: [II]}]"),
+        (debate, "retrieve.select.balance=acte"),
+    ):
+        size = ("retrieve.top_k=2", "retrieve.search=keyword")
+        plain = acts(project, cast, question, size)
+        mended = acts(project, cast, question, (*size, remedy))
+        print(f"{question}\n  acts of the hits: {', '.join(plain)}")
+        print(f"  with {remedy}: {', '.join(mended)}\n")
+
+
+def whole_corpus(project: Path, cast: Cast) -> None:
+    """A question about everything: a few chunks against every chunk."""
+    texts = [path.read_text("utf-8") for path in sorted((project / "piece").glob("*.md"))]
+    names = sorted({match[1] for text in texts for match in SPEAKER.finditer(text)})
+    print(f"# {WHO} ({len(names)} speak)\n")
+    for name, method in (("two scenes", "index"), ("chosen by rules", "rules")):
+        settings = (f"answer.model={cast.chat}", f"retrieve.route.method={method}")
+        with Workbench.open(project, Session((*cast.settings, *settings))) as bench:
+            answer = bench.ask(WHO)
+        said = answer.text.casefold()
+        found = sum(one.casefold() in said for one in names)
+        print(f"  {name:16}  route {answer.route:7}  {found} of {len(names)} characters")
+    print()
+
+
+def own_play(project: Path, cast: Cast) -> None:
+    """Everything on the play in `piece/`."""
+    with Workbench.open(project, Session(cast.settings)) as bench:
+        bench.ingest()
+        testset = pairs(bench, cast, 12)
+        compare_splitters(project, cast, testset, bench)
+        with_and_without(project, cast, testset)
+        known_failures(bench, cast)
+    wrong_act(project, cast)
+    whole_corpus(project, cast)
+
+
+def avare(folder: Path, cast: Cast, play: Path) -> None:
+    """The same baseline on L'Avare, where its file is at hand: 40 offline pairs."""
+    print(f"# L'Avare, read from {play.name}")
+    folder.mkdir(parents=True, exist_ok=True)
+    text = (HERE / "ragwright.yaml").read_text("utf-8")
+    (folder / "testsets").mkdir(exist_ok=True)
+    settings = text.replace("[piece]", json.dumps([str(play.resolve())]))
+    (folder / "ragwright.yaml").write_text(settings, "utf-8")
+    with Workbench.open(folder, Session(cast.settings)) as bench:
+        bench.ingest()
+        compare_splitters(folder, cast, pairs(bench, cast, 40), bench)
+
+
+def main() -> None:
+    """The baseline of our own play, and of L'Avare where its file is there."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="", help="chat model, such as openai:gpt-4o-mini")
+    parser.add_argument("--embed", default="", help="embedding model: openai:NAME, st:FOLDER")
+    parser.add_argument("--avare", type=Path, default=AVARE, help="TEI file of L'Avare")
+    parser.add_argument("--folder", type=Path, help="where to work and keep it; else a passing one")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as passing, casting(asked.model, asked.embed) as cast:
+        project = (asked.folder or Path(passing)) / "piece-projet"
+        ignored = shutil.ignore_patterns(".ragwright", "__pycache__", "*.py")
+        shutil.copytree(HERE, project, ignore=ignored, dirs_exist_ok=True)
+        own_play(project, cast)
+        if asked.avare.is_file():
+            avare(project.parent / "avare-projet", cast, asked.avare)
+        else:
+            print(f"L'Avare is not at {asked.avare}: left out")
+
+
+if __name__ == "__main__":
+    main()
