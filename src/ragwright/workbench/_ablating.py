@@ -177,7 +177,8 @@ class _Planning:
     """Which variants are asked, and whether the prompt goes with them."""
 
     def __init__(self, bench: Workbench, testset: str, measures: str, how: Ablating) -> None:
-        parse_measures(measures)
+        if measures:
+            parse_measures(measures)  # a slip in a name is told before any file is read
         if not 0 < how.margin < 1:
             raise ConfigError(
                 f"a margin of {how.margin:g} is no share of a scale",
