@@ -23,6 +23,7 @@ NAMES = (
     "results",
     "measures",
     "judges",
+    "report",
 )
 
 

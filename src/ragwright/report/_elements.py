@@ -60,7 +60,12 @@ def table(
     """A table with real heads in a box that scrolls; columns in ``right`` hold numbers."""
     flush = set(right)
     heads = [
-        tag("th", name, scope="col", class_="num" if at in flush else None)
+        tag(
+            "th",
+            name or tag("span", "remarks" if at else caption, class_="hidden"),
+            scope="col",
+            class_="num" if at in flush else None,
+        )
         for at, name in enumerate(head)
     ]
     lines = [
@@ -86,5 +91,5 @@ def table(
         class_="scroll",
         tabindex="0",
         role="region",
-        aria_label=caption,
+        aria_label=f"{caption}, table",
     )

@@ -113,7 +113,7 @@ def _board(subject: Subject, board: Board, at: int) -> Html:
     facts = [name for name in FACT_NAMES if any(name in entry.facts for entry in entries)]
     span = _span(measures, entries)
     heads = [
-        tag("th", "", scope="col", class_="num"),
+        tag("th", tag("span", "place", class_="hidden"), scope="col", class_="num"),
         tag("th", _sorter("trial"), scope="col"),
         *(tag("th", _sorter(key), scope="col") for key in keys),
         *(
@@ -144,6 +144,7 @@ def _board(subject: Subject, board: Board, at: int) -> Html:
     if len(entries) > _SHOWN:
         more = tag("button", f"Show all {len(entries)}", type="button", class_="more")
     title = f"Leaderboard {board.judge}".strip()
+    box = f"{title}, table"
     grid = tag(
         "table",
         tag("caption", title, class_="hidden"),
@@ -154,7 +155,9 @@ def _board(subject: Subject, board: Board, at: int) -> Html:
     return tag(
         "div",
         tag("h3", f"Judged by {board.judge}", dir="auto") if board.judge else None,
-        tag("div", grid, class_="scroll", tabindex="0", role="region", aria_label=title),
+        tag(
+            "div", grid, class_="scroll", tabindex="0", role="region", aria_label=f"{title}, table"
+        ),
         more,
         class_="boardbox",
         id=f"board{at}",
@@ -323,7 +326,7 @@ def _figure(chart: Chart) -> Html:
     return tag(
         "figure",
         tag("figcaption", tag("h3", chart.title, dir="auto"), tag("p", chart.note, class_="note")),
-        tag("div", class_="chart", data_chart=chart.name, role="img", aria_label=chart.title),
+        tag("div", class_="chart", data_chart=chart.name, role="group", aria_label=chart.title),
         tag(
             "details",
             tag("summary", "Numbers"),

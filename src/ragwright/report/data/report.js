@@ -265,8 +265,8 @@
       ? [[state.with, item.j], [state.trial, item.at]] : [[state.trial, item.at]];
     const made = await Promise.all(sides.map(async ([id, at]) => side(id, at, await detail(id, at), sides.length > 1)));
     return [
-      el("h4", {}, "Question"), el("p", { class: "text" }, row[1] || "(not stored with this run)"),
-      el("h4", {}, "Gold"), el("p", { class: "text" }, row[3] || "(none)"),
+      el("h3", { class: "small" }, "Question"), el("p", { class: "text" }, row[1] || "(not stored with this run)"),
+      el("h3", { class: "small" }, "Gold"), el("p", { class: "text" }, row[3] || "(none)"),
       el("div", { class: sides.length > 1 ? "sides two" : "sides" }, made),
       el("p", { class: "note" }, el("a", { href: link(row[0]) }, "Link to this row")),
     ];
@@ -285,16 +285,16 @@
       return box;
     }
     const [answer, about, hits, prompt, made, said] = found;
-    box.append(el("h4", {}, about.abstained ? "Answer (abstained)" : "Answer"),
+    box.append(el("h3", { class: "small" }, about.abstained ? "Answer (abstained)" : "Answer"),
       el("p", { class: "text answer" }, answer === null ? "(no answer)" : text(answer) || "(empty)"),
-      el("h4", {}, "Scores"), await scoreTable(id, at, said));
+      el("h3", { class: "small" }, "Scores"), await scoreTable(id, at, said));
     if (hits.length) {
-      box.append(el("h4", {}, hits[0].length > 1 ? "Passages, best first" : "Documents, best first"));
+      box.append(el("h3", { class: "small" }, hits[0].length > 1 ? "Passages, best first" : "Documents, best first"));
       box.append(el("ol", { class: "hits" }, hits.map((hit, place) => hitItem(hit, place))));
     }
     if (prompt.length) {
       box.append(folded("Prompt, as it was sent", prompt.map(([role, pieces]) =>
-        el("div", {}, el("h4", {}, role), el("pre", { class: "prompt", tabindex: "0" }, pieces.map(text).join(""))))));
+        el("div", {}, el("h3", { class: "small" }, role), el("pre", { class: "prompt", tabindex: "0" }, pieces.map(text).join(""))))));
     }
     box.append(folded("How it was made", aboutTable(about, made, id)));
     return box;
@@ -439,6 +439,8 @@
         actions: { export: true, source: false, compiled: false, editor: false },
         downloadFileName: box.dataset.chart,
       });
+      box.querySelector("svg.marks")?.setAttribute("aria-hidden", "true");
+      box.querySelector("details > summary")?.setAttribute("aria-label", "Save this chart");
       box.dataset.drawn = "yes";
       box.dataset.theme = dark.matches ? "dark" : "light";
     } catch (error) {
