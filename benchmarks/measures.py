@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
@@ -305,6 +306,37 @@ def streamed(count: int) -> tuple[float, float]:
     return rate, peak
 
 
+SCORED = "TokenF1, Contains, KPrecision"
+PEAK = """
+import atexit, sys
+from pathlib import Path
+from ragwright.app import main
+
+def told():
+    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
+    print(next(line.split()[1] for line in lines if line.startswith("VmHWM")), file=sys.stderr)
+
+atexit.register(told)
+main()
+"""
+
+
+def commanded(count: int, *, project: bool) -> float:
+    """Most MB of `ragwright score FILE` on so many made-up rows, in a process of its own."""
+    fields = ("id", "user_input", "response", "reference", "retrieved_contexts")
+    with TemporaryDirectory() as folder:
+        rows = Path(folder) / "rows.jsonl"
+        with rows.open("w", encoding="utf-8") as file:
+            for row in made_rows(count):
+                file.write(json.dumps({name: getattr(row, name) for name in fields}) + "\n")
+        if project:
+            (Path(folder) / "ragwright.yaml").write_text("sources: [docs]\n", "utf-8")
+        words = ["score", str(rows), "--measures", SCORED, "--quiet"]
+        asked = [sys.executable, "-c", PEAK, *words]
+        done = subprocess.run(asked, cwd=folder, capture_output=True, text=True, check=True)
+    return int(done.stderr.split()[-1]) / 1024
+
+
 # -- the page ----------------------------------------------------------------------------------
 
 
@@ -520,6 +552,20 @@ def costs() -> Iterator[str]:
     for count in (1_000, 10_000, 100_000):
         rate, peak = streamed(count)
         yield f"| {count} | {rate:.0f} | {peak:.1f} |\n"
+    yield from commands()
+
+
+def commands() -> Iterator[str]:
+    """What the command costs in memory, with all that it loads."""
+    yield f'\n`ragwright score FILE --measures "{SCORED}"` on the same rows in a file: rows are '
+    yield "read one at a time; held are their ids and clusters. In a project they go to the run "
+    yield "store as they end. Whole rows are held only to be shown: with `--by`, or written row by row "
+    yield "(`-o rows.csv`, `.jsonl`, `.xml`).\n\n"
+    yield "| rows | MB without a project | MB in a project |\n|---|---|---|\n"
+    print("commands", flush=True)
+    for count in (10_000, 100_000):
+        peaks = [commanded(count, project=project) for project in (False, True)]
+        yield f"| {count} | {peaks[0]:.1f} | {peaks[1]:.1f} |\n"
 
 
 def small_model() -> str:
