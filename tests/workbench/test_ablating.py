@@ -187,8 +187,15 @@ def test_what_few_rows_leave_possible_is_not_called_safe(
     assert not found.safe
     assert found.openings == 0
     assert not (folder / "testsets" / "openings.jsonl").exists()
-    assert "It takes at least 72 rows" in " ".join(found.verdict)
+    assert "It takes at least 72 independent rows" in " ".join(found.verdict)
     assert "No effect proven, and not shown to be safe either: idle." in found.verdict
+
+
+def test_rows_of_one_question_are_one_observation(folder: Path, model: ScriptedServer) -> None:
+    how = Ablating(parts=("idle",), personas=BOTH, limit=10)
+    found = ablated(folder, how).ablation
+    [told] = [one for one in part(found, "idle").effects if not one.persona]
+    assert (told.n, told.clusters, told.independent) == (20, 10, 10)
 
 
 def test_tokens_are_those_of_the_prompts_that_were_sent(

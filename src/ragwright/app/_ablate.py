@@ -46,7 +46,11 @@ Margin = Annotated[
     typer.Option("--margin", help="What a deletion may cost: a share of a measure's scale."),
 ]
 Cluster = Annotated[
-    str, typer.Option("--cluster", help="What rows share: document, or a column; else a question.")
+    str,
+    typer.Option(
+        "--cluster",
+        help="What rows share: document (where left out), row for nothing, or a column.",
+    ),
 ]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Most rows, chosen by the seed.")]
 Confirm = Annotated[

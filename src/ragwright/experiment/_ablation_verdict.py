@@ -111,8 +111,8 @@ def _deletable(found: Ablation) -> Iterator[str]:
     need = least_rows(found.margin)
     if fewest < need and len(safe) < len(asked):
         yield (
-            f"It takes at least {need} rows{' of every persona' if found.personas else ''} to "
-            f"show that; there are {fewest}."
+            f"It takes at least {need} independent rows"
+            f"{' of every persona' if found.personas else ''} to show that; there are {fewest}."
         )
     open_ = [one for one in asked if one.state == "no effect proven"]
     if open_:
@@ -121,7 +121,7 @@ def _deletable(found: Ablation) -> Iterator[str]:
 
 
 def _fewest(found: Ablation, one: PartResult) -> int:
-    counted = [e.n for e in one.effects if bool(e.persona) == bool(found.personas)]
+    counted = [e.independent for e in one.effects if bool(e.persona) == bool(found.personas)]
     return min(counted, default=0)
 
 

@@ -38,6 +38,7 @@ class PartEffect:
         loss: The most that deleting it can have cost (see :func:`ragwright.measure.most_lost`);
             None where nothing was deleted, or nothing bounds it.
         margin: What a deletion may cost, in units of the measure; None where it has no scale.
+        clusters: Clusters that the rows fall into; None where rows stand for themselves.
     """
 
     part: str
@@ -54,6 +55,12 @@ class PartEffect:
     verdict: Does = "no effect proven"
     loss: float | None = None
     margin: float | None = None
+    clusters: int | None = None
+
+    @property
+    def independent(self) -> int:
+        """Observations that are independent of each other: clusters, or rows."""
+        return self.n if self.clusters is None else self.clusters
 
     @property
     def within(self) -> bool:
@@ -265,6 +272,7 @@ def _upward(bare: PartEffect, found: Comparison, scale: MeasureScale | None) -> 
         low=low,
         high=high,
         p=found.p,
+        clusters=found.clusters,
     )
 
 

@@ -29,6 +29,10 @@ class PartEffectLike(Protocol):
         """Rows compared."""
 
     @property
+    def clusters(self) -> int | None:
+        """Clusters that they fall into."""
+
+    @property
     def with_part(self) -> float | None:
         """Mean with it."""
 
@@ -246,6 +250,7 @@ def _effect_json(effect: PartEffectLike) -> dict[str, Any]:
         "measure",
         "persona",
         "n",
+        "clusters",
         "with_part",
         "without",
         "difference",

@@ -27,6 +27,7 @@ from ..experiment import (
     TrialResult,
     ablation_plan,
     cluster_of,
+    clusters_of_rows,
     deletion,
     part_body,
     part_effects,
@@ -70,8 +71,8 @@ class Ablating:
             but context and question.
         personas: Personas that every question is asked for; the rows' own where empty.
         margin: What a deletion may cost, as a share of a measure's scale.
-        clusters: What rows share that are not independent (``document``, a column). Where empty,
-            rows of one question belong together.
+        clusters: What rows share that are not independent: ``document`` (gold documents, where
+            left out), ``row`` for nothing, or a column. Rows of one question belong together.
         limit: Most rows of the tune split, chosen by the seed.
         seed: Seed of the choice, of flips and of resampling.
         confirm: Hold the parts that are safe to delete against the confirm split.
@@ -466,11 +467,17 @@ def _personas(rows: Sequence[Row]) -> list[str]:
 
 
 def _clusters(rows: Sequence[Row], by: str) -> Mapping[str, Hashable] | None:
-    """Row id -> cluster; rows of one question belong together where nothing else is named."""
-    if by:
+    """Row id -> cluster; rows of one question stay together whatever else parts them."""
+    if by not in ("", "document", "row"):
         return {row.id: cluster_of(row, by) for row in rows}
-    questions = {row.id: row.user_input for row in rows}
-    return questions if len(set(questions.values())) < len(questions) else None
+    first: dict[str, Row] = {}
+    for row in rows:
+        first.setdefault(row.user_input, row)
+    known = {} if by == "row" else clusters_of_rows(first.values())
+    if not known and len(first) == len(rows):
+        return None
+    asked = {row.id: first[row.user_input].id for row in rows}
+    return {row: known.get(name, name) for row, name in asked.items()}
 
 
 def stored_ablation(runs: Runs, run: str) -> Ablation:
