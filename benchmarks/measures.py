@@ -559,8 +559,8 @@ def commands() -> Iterator[str]:
     """What the command costs in memory, with all that it loads."""
     yield f'\n`ragwright score FILE --measures "{SCORED}"` on the same rows in a file: rows are '
     yield "read one at a time; held are their ids and clusters. In a project they go to the run "
-    yield "store as they end. Whole rows are held only to be shown: with `--by`, or written row by row "
-    yield "(`-o rows.csv`, `.jsonl`, `.xml`).\n\n"
+    yield "store as they end. Whole rows are held only to be shown: with `--by`, or written "
+    yield "row by row (`-o rows.csv`, `.jsonl`, `.xml`).\n\n"
     yield "| rows | MB without a project | MB in a project |\n|---|---|---|\n"
     print("commands", flush=True)
     for count in (10_000, 100_000):
