@@ -136,3 +136,32 @@ def test_baseline_of_a_real_play() -> None:
     printed = run("baseline/baseline.py")
     assert "40 pairs (40 cloze)" in printed
     assert printed.count("S_b, the baseline") == 2
+
+
+def test_textbook_table_beside_the_chapters_own() -> None:
+    documents = str(EXAMPLES / "persona_qa" / "documents")
+    printed = run("textbook/textbook.py", documents, "--questions", "30")
+    assert "THE LAST TWO COLUMNS MEAN NOTHING" in printed
+    ours, theirs = printed.split("THEIRS: ")
+    assert ours.count("skipped: fine-tuning comes later") == 2
+    rows = re.findall(r"^(base.*?)  +([\d.]+) of 30 .*?  +(\d+) of 30 ", ours, re.MULTILINE)
+    assert [name for name, *_ in rows] == ["base", "base + rerank (20 -> 2)"]
+    for _, ranks, hits in rows:
+        assert 0 < float(ranks) <= int(hits) <= 30
+    assert re.search(r"^fine-tuned \+ rerank \(20 -> 2\) +40.7 +49 +47 +48$", theirs, re.MULTILINE)
+
+
+def test_textbook_with_models_that_are_named() -> None:
+    def reply(request: ServerRequest) -> str:
+        if request.body.get("model") == "judge":
+            return json.dumps({"reasoning": "Seen.", "score": 1})
+        return "As the passages say [1]."
+
+    documents = str(EXAMPLES / "persona_qa" / "documents")
+    with ScriptedServer(reply) as server:
+        named = [f"--{part}={server.url}#{part}" for part in ("embed", "model", "judge")]
+        reranker = f"--rerank=embed:{server.url}#embed"
+        printed = run("textbook/textbook.py", documents, "--questions=8", *named, reranker)
+    assert "SCRIPTED" not in printed
+    assert "base: dense search by" in printed
+    assert len(re.findall(r"8 of 8 .* 8 of 8 ", printed)) == 2
