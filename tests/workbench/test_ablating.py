@@ -275,6 +275,21 @@ def test_nothing_is_asked_twice_and_the_forecast_is_exact(
     assert (again.run, again.ablation) == (first.run, first.ablation)
 
 
+def test_prompts_that_come_out_equal_are_forecast_and_asked_once(
+    folder: Path, model: ScriptedServer
+) -> None:
+    """Without a persona its parts are empty: leaving them out asks nothing new."""
+    file = folder / "ragwright.yaml"
+    file.write_text(file.read_text().replace("prompt: {template: prompts/own.yaml}\n", ""))
+    how = Ablating(presets=("all",), limit=3)
+    with Workbench.open(folder) as bench:
+        forecast = forecast_ablation(bench, str(folder / "set.jsonl"), "Contains", how)
+    ablated(folder, how)
+    bodies = {json.dumps(request.body) for request in model.requests}
+    assert len(model.requests) == len(bodies) == forecast.forecast.calls.expected < 3 * 16
+    assert forecast.forecast.calls.exact
+
+
 def test_a_budget_leaves_a_part_of_the_story_and_it_goes_on(
     folder: Path, model: ScriptedServer
 ) -> None:
