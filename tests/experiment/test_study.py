@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,25 @@ import pytest
 
 from ragwright.answer import PromptOptions
 from ragwright.core import ConfigError, RagwrightError, StudyError, parse_yaml
-from ragwright.experiment import Study, grid_points, load_study, random_points, study_of
+from ragwright.experiment import (
+    Study,
+    TpeSampler,
+    grid_points,
+    load_study,
+    objectives_of,
+    random_points,
+    study_of,
+)
 from ragwright.ingest import ChunkOptions
+from ragwright.measure import MeasureSetup, parse_measure
 from ragwright.retrieve import RetrieveOptions
 
-SECTIONS = {"chunk": ChunkOptions, "retrieve": RetrieveOptions, "prompt": PromptOptions}
+SECTIONS = {
+    "chunk": ChunkOptions,
+    "retrieve": RetrieveOptions,
+    "prompt": PromptOptions,
+    "judge": MeasureSetup,
+}
 
 
 def study(text: str) -> Study:
@@ -75,6 +90,58 @@ def test_random_points_differ_repeat_by_seed_and_stay_in_their_ranges() -> None:
     assert sorted(point["retrieve.top_k"] for point in few) == [1, 2]
 
 
+def drawn_sizes(among: str) -> Counter[int]:
+    """How often each size is drawn by studies of one trial, over 2,000 seeds."""
+    return Counter(
+        next(
+            random_points(
+                study(f"study: {{search: random, seed: {seed}}}\nchunk: {{size: {among}}}")
+            )
+        )["chunk.size"]
+        for seed in range(2000)
+    )
+
+
+@pytest.mark.parametrize(
+    ("among", "values"),
+    [
+        ("{low: 1, high: 3}", (1, 2, 3)),
+        ("{low: 100, high: 1000, step: 300}", (100, 400, 700, 1000)),
+    ],
+)
+def test_each_step_of_a_range_is_drawn_as_often_as_any_other(
+    among: str, values: tuple[int, ...]
+) -> None:
+    drawn = drawn_sizes(among)
+    assert sorted(drawn) == list(values)
+    fair = 2000 / len(values)
+    assert all(abs(count - fair) < 4 * fair**0.5 for count in drawn.values())
+
+
+def test_the_ends_of_a_whole_logarithm_have_their_full_share() -> None:
+    drawn = drawn_sizes("{low: 1, high: 3, log: true}")
+    shares = [drawn[size] / 2000 for size in (1, 2, 3)]
+    assert shares == pytest.approx([0.565, 0.262, 0.173], abs=0.04)  # ln 3, ln 5/3, ln 7/5
+
+
+def test_optuna_says_nothing_of_its_own_and_keeps_its_verbosity(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    found = study(
+        "study: {search: tpe, trials: 8}\n"
+        "chunk: {size: {low: 100, high: 1000, step: 300}}\n"
+        "retrieve: {keyword_share: {low: 0, high: 1, step: 0.1}}\n"
+    )
+    search = TpeSampler(found, objectives_of((), [parse_measure("MRR@5")]))
+    points = [trial.values for trial in search.ask()]
+    assert {point["chunk.size"] for point in points} <= {100, 400, 700, 1000}
+    assert capfd.readouterr().err == ""
+    assert optuna.logging.get_verbosity() == before
+
+
 REFUSED: list[tuple[str, type[RagwrightError], str, str]] = [
     ("chunk: {sise: [1, 2]}", ConfigError, "unknown key 'chunk.sise'", "size"),
     ("chunks: {size: [1, 2]}", ConfigError, "unknown key 'chunks'", "chunk"),
@@ -84,6 +151,34 @@ REFUSED: list[tuple[str, type[RagwrightError], str, str]] = [
     ("chunk: {size: {low: 9, high: 3}}", StudyError, "no values between", "low below high"),
     ("chunk: {by: {low: 1, high: 3}}", StudyError, "is no number", ""),
     ("chunk: {size: {low: 1, high: 3}}", StudyError, "is a range", "search: random"),
+    ("chunk: {size: {low: 1, high: 5, step: 0.5}}", StudyError, "whole numbers", "fraction"),
+    ("chunk: {size: {low: 0.5, high: 4, log: true}}", StudyError, "whole numbers", "fraction"),
+    ("chunk: {size: {low: 1, high: .inf}}", StudyError, "too far out", ""),
+    ("chunk: {size: {low: 100, high: 950, step: 300}}", StudyError, "is on no step", "1000"),
+    (
+        "retrieve: {threshold: {low: 0, high: 1, step: 0.3}}",
+        StudyError,
+        "is on no step of 0.3",
+        "high: 1.2  or 0.9",
+    ),
+    (
+        "study: {search: random, trials: 1000000000}\nchunk: {size: {low: 1, high: 1000000}}",
+        StudyError,
+        "1,000,000,000 trials",
+        "at most 2,000",
+    ),
+    (
+        "study: {search: tpe, trials: 2001}\nchunk: {size: {low: 1, high: 1000000}}",
+        StudyError,
+        "2,001 trials",
+        "study.most",
+    ),
+    (
+        "study: {search: random}\njudge: {temperature: {low: 0, high: 1}}",
+        StudyError,
+        "judge.temperature is a range",
+        "temperature: [0, 1]",
+    ),
     ("retrieve: {top_k: [1, 2]}\nstudy: {seach: grid}", ConfigError, "study.seach", "search"),
     (
         "study: {rungs: [5, 5]}\nretrieve: {top_k: [1, 2]}",

@@ -94,13 +94,18 @@ def _drawn(axis: Axis, draw: random.Random) -> Any:
 
 
 def placed_in(among: Range, share: float) -> float | int:
-    """The value at a share (0 to 1) of a range, on its steps where it has them."""
-    if among.log:
-        low, high = math.log(among.low), math.log(among.high)
+    """The value at a share (0 to 1) of a range; each of its steps has an equal part of them.
+
+    Whole numbers by their logarithm have a part as wide as the logarithm of what is rounded to
+    them.
+    """
+    if among.steps is not None:
+        value = among.low + min(int(share * among.steps), among.steps - 1) * (among.step or 1)
+    elif among.log:
+        margin = 0.5 if among.whole else 0.0
+        low, high = math.log(among.low - margin), math.log(among.high + margin)
         value = math.exp(low + share * (high - low))
     else:
         value = among.low + share * (among.high - among.low)
-    if among.step is not None:
-        value = among.low + round((value - among.low) / among.step) * among.step
-    value = min(max(value, among.low), among.high)
-    return round(value) if among.whole else round(value, 6)
+    value = round(value) if among.whole else round(value, 6)
+    return min(max(value, among.low), among.high)

@@ -25,6 +25,12 @@ SearchKind: TypeAlias = Literal["grid", "random", "tpe"]
 
 _RANGE = {"low", "high", "log", "step"}
 
+_ALMOST = 1e-6
+"""Share of a step by which what a computer makes of 0.1 may miss it."""
+
+_LARGEST = 2**53
+"""Largest end of a range: beyond it not every whole number has its own."""
+
 FACTS = ("cost", "seconds", "context_tokens")
 """What can be an objective beside measures: facts of making an answer, each better when less."""
 
@@ -53,18 +59,27 @@ class StudyOptions:
     )
     seed: int = option(0, "Seed of the search, the choice of rows and the intervals.")
     retrieval_only: bool = option(False, "Score what is found; write no answers.")
-    most: int = option(2000, "Most trials of a grid; a larger one is refused.", ge=1)
+    most: int = option(2000, "Most trials of a study; a larger one is refused.", ge=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Values between two ends, both included; by their logarithm where ``log`` is set."""
+    """Values between two ends, both included; by their logarithm where ``log`` is set.
+
+    With a ``step`` only every step from ``low`` on; ``whole`` ones are whole numbers.
+    """
 
     low: float
     high: float
     log: bool = False
     step: float | None = None
     whole: bool = False
+
+    @property
+    def steps(self) -> int | None:
+        """Number of its values; None where any number between the ends is one."""
+        step = 1 if self.whole and not self.log and self.step is None else self.step
+        return None if step is None else int((self.high - self.low) / step + _ALMOST) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +161,7 @@ def load_study(file: Path, sections: Mapping[str, type[Any]]) -> Study:
 
     Raises:
         ConfigError: The file is missing or wrong, with file and line.
-        StudyError: Nothing is swept, or the grid is too large: the count is shown.
+        StudyError: Nothing is swept, or there are too many trials: the count is shown.
     """
     return study_of(read_yaml(file), file.stem, sections)
 
@@ -198,13 +213,33 @@ def study_of(placed: Placed, name: str, sections: Mapping[str, type[Any]]) -> St
 
 
 def _check(study: Study, placed: Placed) -> None:
-    options, size = study.options, study.size
+    options = study.options
     if not study.axes:
         raise StudyError(
             "the study sweeps nothing",
             where=placed.where(),
             hint="write a list where values are to be tried, such as  retrieve: {top_k: [3, 5, 8]}",
         )
+    _check_size(study, placed)
+    _check_judging(study)
+    rungs = options.rungs
+    if any(a >= b for a, b in itertools.pairwise(rungs)) or any(r < 1 for r in rungs):
+        raise StudyError(
+            "the rungs must grow, from 1 row on",
+            where=placed.where("study", "rungs"),
+            hint="write for example  rungs: [20, 60]",
+        )
+    if rungs and options.search == "tpe":
+        raise StudyError(
+            "successive halving needs all trials at once, which tpe does not have",
+            where=placed.where("study", "rungs"),
+            hint="choose search: random or grid, or leave the rungs out",
+        )
+
+
+def _check_size(study: Study, placed: Placed) -> None:
+    """Refuse a grid through a range, and more trials than ``study.most``."""
+    options, size = study.options, study.size
     if options.search == "grid" and size is None:
         ranged = next(axis for axis in study.axes if axis.range is not None)
         raise StudyError(
@@ -220,26 +255,32 @@ def _check(study: Study, placed: Placed) -> None:
             hint=f"sweep fewer keys or values (at most {options.most:,}: study.most), or search "
             "among them: study: {search: tpe, trials: 60}",
         )
-    judged = next((axis for axis in study.axes if axis.path[0] == "judge"), None)
-    if judged is not None and (options.search == "tpe" or options.rungs):
+    asked = options.trials if size is None else min(options.trials, size)
+    if options.search != "grid" and asked > options.most:
         raise StudyError(
-            f"{judged.key} is swept, and several judges are not ranked against each other",
-            where=judged.where,
-            hint="let one judge pick; then sweep the judge over the best few in a grid",
+            f"the study has {asked:,} trials",
+            where=placed.where("study", "trials"),
+            hint=f"ask for fewer (at most {options.most:,}: study.most)",
         )
-    rungs = options.rungs
-    if any(a >= b for a, b in itertools.pairwise(rungs)) or any(r < 1 for r in rungs):
-        raise StudyError(
-            "the rungs must grow, from 1 row on",
-            where=placed.where("study", "rungs"),
-            hint="write for example  rungs: [20, 60]",
-        )
-    if rungs and options.search == "tpe":
-        raise StudyError(
-            "successive halving needs all trials at once, which tpe does not have",
-            where=placed.where("study", "rungs"),
-            hint="choose search: random or grid, or leave the rungs out",
-        )
+
+
+def _check_judging(study: Study) -> None:
+    """Refuse to rank trials that were judged by several judges against each other."""
+    options = study.options
+    for axis in study.judging:
+        if axis.range is not None:
+            raise StudyError(
+                f"{axis.key} is a range, and a judge that is drawn is compared with no other",
+                where=axis.where,
+                hint=f"write a list of values, such as  {axis.path[-1]}: "
+                f"[{axis.range.low:g}, {axis.range.high:g}]",
+            )
+        if options.search == "tpe" or options.rungs:
+            raise StudyError(
+                f"{axis.key} is swept, and several judges are not ranked against each other",
+                where=axis.where,
+                hint="let one judge pick; then sweep the judge over the best few in a grid",
+            )
 
 
 def _leaves(
@@ -290,6 +331,15 @@ def _range(item: Mapping[str, Any], hint: Any, placed: Placed, path: tuple[str, 
     numbers = [n for n in (low, high, step) if n is not None]
     if any(isinstance(n, bool) or not isinstance(n, int | float) for n in numbers):
         raise StudyError(f"the ends of {name} must be numbers", where=placed.where(*path))
+    if not all(abs(n) <= _LARGEST for n in numbers):
+        raise StudyError(f"the ends of {name} are too far out", where=placed.where(*path))
+    whole = float not in kinds
+    if whole and any(n != int(n) for n in numbers):
+        raise StudyError(
+            f"{name} takes whole numbers, and its range has others",
+            where=placed.where(*path),
+            hint="write low, high and step without a fraction",
+        )
     log = bool(item.get("log"))
     if not low < high or (log and low <= 0) or (step is not None and step <= 0):
         raise StudyError(
@@ -301,7 +351,18 @@ def _range(item: Mapping[str, Any], hint: Any, placed: Placed, path: tuple[str, 
         raise StudyError(
             f"{name} has a step and a logarithm", where=placed.where(*path), hint="choose one"
         )
-    return Range(low, high, log, step, float not in kinds)
+    if whole:
+        low, high, step = int(low), int(high), None if step is None else int(step)
+    found = Range(low, high, log, step, whole)
+    if step is not None and found.steps is not None:
+        last = round(low + (found.steps - 1) * step, 9)
+        if abs(high - last) > _ALMOST * step:
+            raise StudyError(
+                f"{high:g}, the end of {name}, is on no step of {step:g} from {low:g}",
+                where=placed.where(*path),
+                hint=f"write  high: {last + step:g}" + (f"  or {last:g}" if last > low else ""),
+            )
+    return found
 
 
 def _nesting(hint: Any) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ..core import canonical_json
@@ -29,10 +30,11 @@ class TpeSampler(Sampler):
         self._axes = study.axes
         self._size = study.size
         self._space = {axis.key: _distribution(optuna, axis) for axis in study.axes}
-        self._search = optuna.create_study(
-            sampler=optuna.samplers.TPESampler(seed=study.options.seed, constant_liar=True),
-            directions=["maximize" if o.higher_is_better else "minimize" for o in objectives],
-        )
+        with _quiet(optuna):
+            self._search = optuna.create_study(
+                sampler=optuna.samplers.TPESampler(seed=study.options.seed, constant_liar=True),
+                directions=["maximize" if o.higher_is_better else "minimize" for o in objectives],
+            )
         self._asked: dict[int, Any] = {}
         self._points: dict[str, int] = {}
         self._told: dict[int, Sequence[float] | None] = {}
@@ -73,6 +75,17 @@ class TpeSampler(Sampler):
                 return Trial(number, point)
             self._tell(asked, self._told.get(known))
         return None
+
+
+@contextmanager
+def _quiet(optuna: Any) -> Iterator[None]:
+    """Optuna without its lines on standard error; what others asked of it holds again after."""
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
 
 
 def _distribution(optuna: Any, axis: Axis) -> Any:
