@@ -155,9 +155,7 @@ def _board(subject: Subject, board: Board, at: int) -> Html:
     return tag(
         "div",
         tag("h3", f"Judged by {board.judge}", dir="auto") if board.judge else None,
-        tag(
-            "div", grid, class_="scroll", tabindex="0", role="region", aria_label=f"{title}, table"
-        ),
+        tag("div", grid, class_="scroll", tabindex="0", role="region", aria_label=box),
         more,
         class_="boardbox",
         id=f"board{at}",
