@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ragwright.core import GoldSpan, Row, TestsetError
-from ragwright.experiment import Testset, load_testset, read_rows
+from ragwright.experiment import Testset, load_testset, read_rows, readings_of
 
 
 def jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
@@ -108,6 +108,31 @@ def test_a_split_that_is_not_there_names_those_that_are(beir: Path) -> None:
     with pytest.raises(TestsetError) as caught:
         load_testset(f"beir:{beir}/train")
     assert "dev, test" in str(caught.value)
+
+
+def test_one_wording_with_two_golds_is_two_questions_for_every_persona() -> None:
+    rows = (
+        Row("a", "What is it?", reference="two years"),
+        Row("b", "What is it?", reference="a sensor"),
+        Row("c", "What is it?", reference="two years"),
+        Row("d", "Why?", reference="plain", persona_name="buyer"),
+        Row("e", "Why?", reference="deep", persona_name="fitter"),
+        Row("f", "Why?", reference="deeper", persona_name="fitter"),
+    )
+    asked = Testset("t", rows).asked_for(["fitter", "buyer"])
+    assert [(row.id, row.persona_name, row.reference) for row in asked.rows] == [
+        ("a for fitter", "fitter", "two years"),
+        ("a for buyer", "buyer", "two years"),
+        ("b for fitter", "fitter", "a sensor"),
+        ("b for buyer", "buyer", "a sensor"),
+        ("e", "fitter", "deep"),
+        ("d", "buyer", "plain"),
+        ("f", "fitter", "deeper"),
+    ]
+    assert "1 of 6 rows repeat" in asked.notes[-1]
+    read = readings_of(rows, ["fitter", "buyer"])
+    assert [reading.row.reference for reading in read] == [row.reference for row in asked.rows]
+    assert len({reading.key for reading in read}) == len(read)
 
 
 def test_a_forgotten_split_is_asked_for(beir: Path) -> None:

@@ -86,6 +86,7 @@ from ._part_effects import (
     part_tokens,
     prompt_sizes,
 )
+from ._questions import questions_of
 from ._result_files import read_results, results_jsonl
 from ._results import (
     Evaluation,
@@ -329,6 +330,7 @@ __all__ = [
     "pool_depth",
     "prompt_of",
     "prompt_sizes",
+    "questions_of",
     "random_points",
     "ranking_search",
     "read_body",

@@ -29,6 +29,7 @@ from ..retrieve import Target
 from ._asked import answered_by
 from ._diagnosis import grown, named
 from ._facts import facts_kept, facts_of
+from ._questions import questions_of
 from ._results import Made, RowResult, result_body, result_of
 
 FACTS = "FactsKept"
@@ -115,19 +116,18 @@ def readings_of(
     """Every question for every persona by every generator, in the order of the rows.
 
     A question that has a row for a persona is scored against that row's gold; for other personas
-    its first row stands in. Without ``personas`` the rows' own are taken.
+    its first row stands in. Without ``personas`` the rows' own are taken. Rows of the same words
+    with another gold for the same persona are other questions.
     """
-    by_question: dict[str, list[Row]] = {}
-    for row in rows:
-        by_question.setdefault(row.user_input, []).append(row)
     found = []
-    for group in by_question.values():
-        own = {row.persona_name: row for row in reversed(group)}
-        wanted = personas or list(dict.fromkeys(row.persona_name for row in group))
-        gold = max((row.reference for row in group), key=lambda text: len(facts_of(text)))
-        for persona in wanted:
-            row = own.get(persona) or replace(group[0], persona_name=persona)
-            found += [Reading(row, group[0].id, name, gold) for name in generators or ("",)]
+    for question in questions_of(rows)[0]:
+        golds = [row.reference for row in question.own.values()]
+        gold = max(golds, key=lambda text: len(facts_of(text)))
+        for persona in personas or question.own:
+            row = question.row_for(persona)
+            if row is not None:
+                name = question.first.id
+                found += [Reading(row, name, model, gold) for model in generators or ("",)]
     return found
 
 

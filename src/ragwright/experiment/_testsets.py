@@ -10,6 +10,7 @@ from pathlib import Path
 from ..core import Row, TestsetError, text_hash, value_hash
 from ._files import objects_of
 from ._openings import Openings, opening_note
+from ._questions import questions_of
 from ._rgb import RGB, rgb_rows
 from ._rows import read_rows
 from ._splits import Split, assign_splits, known_split, names_splits, shared_gold
@@ -72,22 +73,23 @@ class Testset:
         """Every question for each of these personas; as it is where none is named.
 
         A question that has a row for a persona keeps it and its gold; for other personas its first
-        row stands in, called ``ID for PERSONA``. Rows of one question stay together.
+        row stands in, called ``ID for PERSONA``. Rows of the same words with another gold for the
+        same persona are other questions; those that only repeat a row are left out, and counted
+        in a note.
         """
         if not personas:
             return self
-        by_question: dict[str, list[Row]] = {}
-        for row in self.rows:
-            by_question.setdefault(row.user_input, []).append(row)
+        named = list(dict.fromkeys(personas))
+        questions, notes = questions_of(self.rows)
         found = []
-        for group in by_question.values():
-            own = {row.persona_name: row for row in reversed(group)}
-            first = group[0]
-            for name in dict.fromkeys(personas):
-                named = replace(first, id=f"{first.id} for {name}", persona_name=name)
-                found.append(own.get(name) or named)
-        note = f"every question is asked for {', '.join(dict.fromkeys(personas))}"
-        return replace(self, rows=tuple(found), notes=(*self.notes, note))
+        for question in questions:
+            for name in named:
+                row = question.row_for(name)
+                if row is not None:
+                    own = name in question.own
+                    found.append(row if own else replace(row, id=f"{row.id} for {name}"))
+        asked = f"every question is asked for {', '.join(named)}"
+        return replace(self, rows=tuple(found), notes=(*self.notes, asked, *notes))
 
 
 def rows_fingerprint(rows: Sequence[Row]) -> str:

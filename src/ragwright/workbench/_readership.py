@@ -12,6 +12,7 @@ from ..experiment import (
     Readers,
     ReadRow,
     Testset,
+    questions_of,
     read_body,
     read_of,
     read_row,
@@ -129,4 +130,4 @@ def _work(
         )
         for reading in readings
     ]
-    return _Work(wanted, manifest, items, rows.notes)
+    return _Work(wanted, manifest, items, (*rows.notes, *questions_of(rows.rows)[1]))
