@@ -290,6 +290,18 @@ def test_prompts_that_come_out_equal_are_forecast_and_asked_once(
     assert forecast.forecast.calls.exact
 
 
+def test_rows_that_fail_are_said_and_no_verdict_rests_on_them(
+    folder: Path, model: ScriptedServer
+) -> None:
+    model.play(lambda request: "" if "IDLE" in str(request.body) else reads(request))
+    how = Ablating(parts=("idle",), limit=3)
+    found = ablated(folder, how).ablation
+    [said] = found.verdict
+    assert said.startswith("Nothing can be said")
+    assert any("3 of 6 answers failed and are left out" in note for note in found.notes)
+    assert not found.safe
+
+
 def test_a_budget_leaves_a_part_of_the_story_and_it_goes_on(
     folder: Path, model: ScriptedServer
 ) -> None:

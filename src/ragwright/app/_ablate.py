@@ -124,7 +124,7 @@ def _run(
     if result.stopped is not None:
         fail(result.stopped)
         return EXIT_UNTRUSTED
-    return 0 if result.ablation.rows else EXIT_UNTRUSTED
+    return 0 if result.ablation.scored else EXIT_UNTRUSTED
 
 
 def _names(text: str) -> tuple[str, ...]:

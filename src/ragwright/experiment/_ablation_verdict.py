@@ -48,7 +48,17 @@ class Ablation:
     @property
     def verdict(self) -> tuple[str, ...]:
         """In plain words, the most important first."""
+        if not self.scored:
+            return (
+                "Nothing can be said: no row has a score both with a part and without it; the "
+                "notes say why.",
+            )
         return (*_proven(self), *_deletable(self), *_confirmed(self))
+
+    @property
+    def scored(self) -> bool:
+        """True where at least one row says something of one part."""
+        return any(effect.n for one in self.parts for effect in one.effects)
 
 
 def least_rows(margin: float) -> int:

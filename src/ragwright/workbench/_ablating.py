@@ -282,11 +282,13 @@ class _Ablation:
         done = [trial for trial in self.swept.trials if trial.state == "done"]
         results = {}
         sizes = {}
+        failed: dict[str, str] = {}
         count = lru_cache(_COUNTED)(self.bench.tokenizer.count)
         for trial in done:
             found = stored_evaluation(self.bench.runs, trial.run).results
             sizes[trial.number] = prompt_sizes(found, count)
             results[trial.number] = _bare(found)
+            failed |= _failed(trial, found)
         options = self._options(rows.rows)
         prices = self._prices(rows.rows)
         parts = []
@@ -304,7 +306,10 @@ class _Ablation:
             self.how.margin,
             tuple(personas) if len(personas) > 1 else (),
             never=never,
-            notes=self._notes(options.scales, len(parts)),
+            notes=(
+                *self._notes(options.scales, len(parts)),
+                *_failed_note(failed, sum(map(len, results.values()))),
+            ),
         )
 
     def confirmed(self, found: Ablation) -> AblationResult:
@@ -449,6 +454,23 @@ def _deletions(chosen: Sequence[Contrast]) -> list[int]:
 def _bare(results: Sequence[RowResult]) -> list[RowResult]:
     """Results without their texts."""
     return [replace(result, row=None, made=None, ranking=()) for result in results]
+
+
+def _failed(trial: TrialResult, results: Sequence[RowResult]) -> dict[str, str]:
+    """Row of a variant that failed -> why; it tells nothing of any part."""
+    return {
+        f"{result.row_id} of {trial.id}": score.reason
+        for result in results
+        for score in result.scores
+        if score.state == "errored"
+    }
+
+
+def _failed_note(failed: Mapping[str, str], asked: int) -> tuple[str, ...]:
+    if not failed:
+        return ()
+    row, why = next(iter(failed.items()))
+    return (f"{len(failed)} of {asked} answers failed and are left out, first {row}: {why}",)
 
 
 def _cost(tokens: Mapping[str, float], prices: Mapping[str, float | None]) -> float | None:
