@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,9 +19,11 @@ from ragwright.experiment import (
     confirmation_body,
     confirmation_of,
     objective_scores,
+    objectives_of,
     selection_of,
     settled,
 )
+from ragwright.measure import parse_measures
 
 M = Objective("M", True)
 
@@ -138,3 +143,65 @@ def test_facts_of_an_answer_are_objectives_too_and_less_is_better() -> None:
     assert scores["r"].state == "not_applicable"
     with pytest.raises(StudyError, match="no score of Q"):
         objective_scores(taken(1, 1), "Q")
+
+
+def f1(values: Sequence[float | None]) -> list[RowResult]:
+    return [
+        RowResult(
+            f"r{at}",
+            (),
+            (
+                Score("TokenF1", "abstained", reason="refused")
+                if value is None
+                else Score("TokenF1", "scored", value),
+            ),
+        )
+        for at, value in enumerate(values)
+    ]
+
+
+def test_rows_that_could_turn_it_leave_nothing_proven() -> None:
+    """Right on the 10 rows that the incumbent gets wrong, and silent on the 30 it gets right."""
+    objective = Objective("TokenF1", True)
+    incumbent, shy = f1([0.0] * 10 + [1.0] * 30), f1([1.0] * 10 + [None] * 30)
+    held = compared(incumbent, shy, objective)
+    [one] = settled([Confirmation("T001", {}, "TokenF1", held, held)], objective, 1)
+    assert one.p is not None
+    assert one.p < 0.05
+    assert one.outcome == "no change proven"
+    found = Verdict(selection_of(incumbent, {"T001": shy}, objective), (one,), 1)
+    assert found.selection.difference == pytest.approx(-0.5)
+    assert "T001 on the confirm split: 30 rows lack a score in one of the two" in found.text
+    assert "-0.5000 to +0.2500 whatever they hold" in found.text
+    assert "On the rows that picked, 30 lack a score of T001" in found.text
+
+
+def test_few_lost_rows_that_turn_nothing_are_said_and_proven_over() -> None:
+    objective = Objective("TokenF1", True)
+    incumbent, better = f1([0.0] * 40), f1([1.0] * 39 + [None])
+    held = compared(incumbent, better, objective)
+    [one] = settled([Confirmation("T001", {}, "TokenF1", held, held)], objective, 1)
+    assert one.outcome == "better"
+    assert (
+        "1 rows lack a score in one of the two and are not compared"
+        in Verdict(selection_of(incumbent, {"T001": better}, objective), (one,), 1).text
+    )
+
+
+def test_a_measure_without_a_worst_value_is_chosen_over_the_rows_it_has_and_says_so() -> None:
+    objective = Objective("Perplexity", False)
+    assert objectives_of(["Perplexity"], parse_measures("Perplexity"))[0].name == "Perplexity"
+    sides = [
+        [replace(r, scores=tuple(replace(s, measure="Perplexity") for s in r.scores)) for r in rows]
+        for rows in (f1([2.0] * 12), f1([1.0] * 11 + [None]))
+    ]
+    found = selection_of(sides[0], {"T001": sides[1]}, objective)
+    assert (found.n, found.lost, found.left_out, found.difference) == (11, 0, 1, 1.0)
+    assert "1 lack a score of T001" in Verdict(found).text
+
+
+def test_one_that_was_dropped_counts_and_is_not_chosen() -> None:
+    objective = Objective("TokenF1", True)
+    rung, whole = f1([1.0] * 4), f1([0.5] * 12)
+    found = selection_of(f1([0.0] * 12), {"T1": rung, "T2": whole}, objective, eligible={"T2"})
+    assert (found.best, found.candidates) == ("T2", 2)

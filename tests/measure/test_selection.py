@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from ragwright.core import MeasureError, Score
-from ragwright.measure import best_of
+from ragwright.measure import MeasureScale, best_of
 
 
 def scores(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> dict[str, Score]:
@@ -90,3 +91,78 @@ def test_rows_without_a_score_count_for_nothing_and_clusters_move_together() -> 
 def test_without_a_row_in_common_nothing_is_chosen() -> None:
     with pytest.raises(MeasureError, match="no candidate has a scored row in common"):
         best_of({"a": Score("M", "scored", 1.0)}, {"x": {"b": Score("M", "scored", 1.0)}})
+
+
+def test_halving_with_nothing_to_find_is_honest_where_dropped_trials_are_counted() -> None:
+    """64 candidates on 30 of 60 rows, the better 8 of them on all: the choice was among 64."""
+    draw = np.random.default_rng(1)
+    studies, forgot, counted = 50, 0, 0
+    optimism, lead = [], []
+    for seed in range(studies):
+        base = draw.normal(0, 1, 60)
+        shown = base + draw.normal(0, 1, (64, 60))
+        order = np.argsort(-shown[:, :30].mean(axis=1))
+        full = {f"T{at}": scores(shown[at]) for at in order[:8]}
+        dropped = {f"T{at}": scores(shown[at, :30]) for at in order[8:]}
+        found = best_of(scores(base), {**dropped, **full}, seed=seed, eligible=full)
+        assert (found.candidates, found.n, found.best in full) == (64, 60, True)
+        counted += found.p <= 0.05
+        forgot += best_of(scores(base), full, seed=seed).p <= 0.05
+        optimism.append(found.optimism)
+        lead.append(found.difference)
+    assert forgot / studies > 0.1
+    assert counted / studies <= 0.05
+    assert 0.5 < np.mean(optimism) / np.mean(lead) < 1.3
+
+
+def test_one_that_was_dropped_is_not_chosen_however_far_it_led() -> None:
+    incumbent = scores(np.zeros(12))
+    found = best_of(
+        incumbent,
+        {"dropped": scores(np.ones(4)), "whole": scores(np.full(12, 0.5))},
+        eligible=["whole"],
+    )
+    assert (found.best, found.candidates, found.n, found.lost) == ("whole", 2, 12, 0)
+    with pytest.raises(MeasureError, match="no candidate has a scored row"):
+        best_of(incumbent, {"dropped": scores(np.ones(4))}, eligible=[])
+
+
+def f1(values: Sequence[float | None]) -> dict[str, Score]:
+    return {
+        f"r{at}": Score("TokenF1", "abstained", reason="refused")
+        if value is None
+        else Score("TokenF1", "scored", value)
+        for at, value in enumerate(values)
+    }
+
+
+def test_refusing_what_is_hard_wins_nothing() -> None:
+    incumbent = f1([0.0] * 10 + [1.0] * 30)
+    shy = f1([1.0] * 10 + [None] * 30)
+    found = best_of(incumbent, {"shy": shy})
+    assert (found.n, found.lost, found.left_out) == (40, 30, 0)
+    assert found.difference == pytest.approx(-0.5)
+    assert found.p == 1.0
+    # what one refuses that another answers is a loss of the one that refuses: the incumbent too
+    assert best_of(shy, {"bold": incumbent}).difference == pytest.approx(0.5)
+    both = best_of(incumbent, {"shy": shy, "bold": f1([0.25] * 10 + [1.0] * 30)})
+    assert both.best == "bold"
+
+
+def test_rows_that_nobody_could_be_scored_on_are_no_loss() -> None:
+    incumbent, other = f1([0.0, 0.0, 0.5]), f1([1.0, 1.0, 0.5])
+    bare = Score("TokenF1", "not_applicable", reason="no reference", no_gold=True)
+    down = Score("TokenF1", "errored", reason="the server was down")
+    sides = [{**side, "gold": bare, "down": down} for side in (incumbent, other)]
+    found = best_of(sides[0], {"other": sides[1]})
+    assert (found.n, found.lost, found.difference) == (3, 0, pytest.approx(2 / 3))
+
+
+def test_without_a_worst_value_lost_rows_are_left_out_and_counted() -> None:
+    incumbent = scores(np.arange(12.0))
+    gaps = scores(np.arange(12.0) + 1)
+    gaps["r0"] = Score("M", "judge_invalid", reason="no number")
+    found = best_of(incumbent, {"gaps": gaps})
+    assert (found.n, found.lost, found.left_out) == (11, 0, 1)
+    ended = best_of(incumbent, {"gaps": gaps}, scale=MeasureScale(-1, None))
+    assert (ended.n, ended.lost, ended.difference) == (12, 1, pytest.approx(10 / 12))

@@ -19,10 +19,14 @@ TrialState: TypeAlias = Literal["done", "dropped", "errored", "invalid", "skippe
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What trials are ordered by: a measure, or a fact of making an answer."""
+    """What trials are ordered by: a measure, or a fact of making an answer.
+
+    ``scale`` is that of a measure whose text does not say it, such as a rubric of one's own.
+    """
 
     name: str
     higher_is_better: bool
+    scale: MeasureScale | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,18 @@ class TrialResult:
             found = next((s.mean for s in self.summaries if s.measure == objective), None)
         return None if found is None else round(found, 6)
 
+    def ranked_value(self, objective: str) -> float | None:
+        """What the trial is ordered by: its value, rows that it lost counted as the worst.
+
+        A row without a score for want of gold is not lost. Otherwise refusing hard questions
+        would lead every leaderboard. Where the scale has no worst end it is the value alone.
+        """
+        if objective not in FACTS:
+            for summary in self.summaries:
+                if summary.measure == objective and summary.worst is not None:
+                    return round(summary.worst, 6)
+        return self.value(objective)
+
 
 def objectives_of(names: Sequence[str], measures: Sequence[Measure]) -> tuple[Objective, ...]:
     """Objectives by name; the first measure where none is named.
@@ -70,8 +86,10 @@ def objectives_of(names: Sequence[str], measures: Sequence[Measure]) -> tuple[Ob
     Raises:
         StudyError: One is neither a measure of the study nor a fact.
     """
-    known = {str(measure): measure.definition.higher_is_better for measure in measures}
-    known.update(dict.fromkeys(FACTS, False))
+    known = {
+        str(m): Objective(str(m), m.definition.higher_is_better, m.known_scale) for m in measures
+    }
+    known.update((fact, Objective(fact, False)) for fact in FACTS)
     found = []
     for name in names or [str(measures[0])]:
         if name not in known:
@@ -80,7 +98,7 @@ def objectives_of(names: Sequence[str], measures: Sequence[Measure]) -> tuple[Ob
                 where="study.objective",
                 hint=f"one of: {', '.join(known)}",
             )
-        found.append(Objective(name, known[name]))
+        found.append(known[name])
     return tuple(found)
 
 
@@ -115,13 +133,14 @@ def leaderboard(
 ) -> tuple[TrialResult, ...]:
     """Trials that are done and have a value, best first by the first objective.
 
-    Ties go by the further objectives, then to the trial that came first.
+    Rows that a trial lost count as the worst value (:meth:`TrialResult.ranked_value`). Ties go by
+    the further objectives, then to the trial that came first.
     """
 
     def place(trial: TrialResult) -> tuple[float, ...]:
         values = []
         for objective in objectives:
-            value = trial.value(objective.name)
+            value = trial.ranked_value(objective.name)
             worst = float("inf")
             values.append(
                 worst if value is None else -value if objective.higher_is_better else value
@@ -138,13 +157,13 @@ def pareto_front(
 ) -> tuple[TrialResult, ...]:
     """Trials that no other trial beats or equals on every objective while beating it on one.
 
-    Trials without a value for one of them are left out.
+    Trials without a value for one of them are left out; rows that one lost count as the worst.
     """
 
     def scored(trial: TrialResult) -> tuple[float, ...] | None:
         values = []
         for objective in objectives:
-            value = trial.value(objective.name)
+            value = trial.ranked_value(objective.name)
             if value is None:
                 return None
             values.append(value if objective.higher_is_better else -value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -29,7 +29,8 @@ class Confirmation:
         confirmed: The comparison on rows that chose nothing; None before they were opened.
         p: Two-sided p-value on the confirm split, times the number of openings of that split and
             corrected for the trials confirmed together (Holm 1979).
-        outcome: ``better`` or ``worse`` where p is at most 0.05 and the interval leaves out 0.
+        outcome: ``better`` or ``worse`` where p is at most 0.05 and ``confirmed`` itself says so:
+            its interval leaves out 0, and rows that lack a score could not turn it.
     """
 
     trial: str
@@ -101,6 +102,7 @@ def selection_of(
     *,
     seed: int = 0,
     clusters: Mapping[str, Hashable] | None = None,
+    eligible: Collection[str] | None = None,
 ) -> Selection:
     """The best candidate on the rows that chose it; see :func:`ragwright.measure.best_of`."""
     return best_of(
@@ -109,6 +111,8 @@ def selection_of(
         higher_is_better=objective.higher_is_better,
         seed=seed,
         clusters=clusters,
+        scale=_scale(objective),
+        eligible=eligible,
     )
 
 
@@ -126,12 +130,17 @@ def compared(
         for rows in (incumbent, other)
     ]
     # of facts, and of rubrics whose file is not at hand, the objective knows the direction
-    known = None if objective.name in FACTS else known_scale(objective.name)
-    scale = known or MeasureScale(0.0, None, objective.higher_is_better)
+    scale = _scale(objective) or MeasureScale(0.0, None, objective.higher_is_better)
     [found] = compare_rows(
         *sides, seed=seed, clusters=clusters, scales={objective.name: scale}
     ).measures
     return found
+
+
+def _scale(objective: Objective) -> MeasureScale | None:
+    if objective.name in FACTS:
+        return None
+    return objective.scale or known_scale(objective.name)
 
 
 def settled(
@@ -154,14 +163,14 @@ def settled(
 
 
 def _outcome(one: Confirmation, p: float, objective: Objective) -> Outcome:
+    """What the comparison itself says, where it stands the correction of its p."""
     found = one.confirmed
     if found is None:
         return "not confirmed"
-    if p > LEVEL or found.difference is None or found.low is None or found.high is None:
+    if p > LEVEL or found.verdict == "no change proven":
         return "no change proven"
-    if found.low <= 0 <= found.high:
-        return "no change proven"
-    return "better" if (found.difference > 0) == objective.higher_is_better else "worse"
+    ahead = (found.difference or 0.0) > 0
+    return "better" if ahead == objective.higher_is_better else "worse"
 
 
 def _sentence(verdict: Verdict) -> str:
@@ -203,6 +212,26 @@ def _signed(value: float | None) -> str:
 
 def _doubts(verdict: Verdict) -> list[str]:
     found = []
+    for one in verdict.confirmations:
+        held = one.confirmed
+        if held is not None and held.doubt:
+            found.append(f"{one.trial} on the confirm split: {held.doubt}.")
+        elif held is not None and held.lost:
+            found.append(
+                f"{one.trial} on the confirm split: {held.lost} rows lack a score in one of the "
+                "two and are not compared."
+            )
+    chosen = verdict.selection
+    if chosen.lost:
+        found.append(
+            f"On the rows that picked, {chosen.lost} lack a score of {chosen.best} or of the "
+            "project as it stands: they count as the worst value in the choice."
+        )
+    if chosen.left_out:
+        found.append(
+            f"On the rows that picked, {chosen.left_out} lack a score of {chosen.best} or of the "
+            "project as it stands: they are left out, since the scale has no worst value."
+        )
     if verdict.openings > 1:
         found.append(
             f"The confirm split has been opened {verdict.openings} times: every look uses it up, "

@@ -21,6 +21,7 @@ from ._gate import (
     judge_check,
     parse_rule,
 )
+from ._gold import marked
 from ._judge import judge
 from ._judge_call import JudgeCall, Judged, asked, object_schema, schema_text
 from ._judged import on_rubric_scales, rubric_names, rubrics_of
@@ -82,6 +83,7 @@ __all__ = [
     "judge_spread",
     "known_scale",
     "load_rubrics",
+    "marked",
     "most_lost",
     "object_schema",
     "on_rubric_scales",

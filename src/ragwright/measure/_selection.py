@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..core import MeasureError, Score
+from ._definition import MeasureScale
 from ._intervals import Values, numbered
+from ._statistics import known_scale
 
 _FLIPS = 10_000
 _RESAMPLES = 2_000
@@ -22,8 +24,8 @@ class Selection:
 
     Attributes:
         best: Name of the candidate with the best mean difference.
-        candidates: How many there were to choose from.
-        n: Rows on which both it and the incumbent have a score.
+        candidates: How many there were to choose from, those that were dropped on the way too.
+        n: Rows compared: both it and the incumbent have a score, or one of them lost it.
         difference: Its mean difference to the incumbent, in the measure's direction: as seen, and
             flattered by the choice.
         optimism: How much of that the choice is expected to have added (bootstrap over rows of
@@ -32,6 +34,9 @@ class Selection:
             candidates: paired sign flips of the largest studentised difference (Westfall and
             Young 1993). At most 10,000 flips.
         seed: Seed of flips and resampling.
+        lost: Rows of ``n`` on which it or the incumbent has no score, through no fault of the
+            row: it abstained, failed, was not judged. They count as the worst value.
+        left_out: Such rows of a measure whose scale has no worst end: they are no part of ``n``.
     """
 
     best: str
@@ -41,6 +46,8 @@ class Selection:
     optimism: float
     p: float
     seed: int = 0
+    lost: int = 0
+    left_out: int = 0
 
     @property
     def expected(self) -> float:
@@ -55,56 +62,96 @@ def best_of(
     higher_is_better: bool = True,
     seed: int = 0,
     clusters: Mapping[str, Hashable] | None = None,
+    scale: MeasureScale | None = None,
+    eligible: Collection[str] | None = None,
 ) -> Selection:
     """Choose the candidate with the best mean difference, and say what the choice is worth.
 
+    A score that a system lost (no value, and not for want of gold) counts as the worst value of
+    the scale, the incumbent's like a candidate's: otherwise refusing hard questions would win.
+    Where the scale has no worst end, and of rows that nobody has a score for, nothing is known,
+    and they are left out.
+
     Args:
         incumbent: Row id -> score of what is there now.
-        candidates: Name -> (row id -> score), in any order; rows without a score on either side
-            count for nothing.
+        candidates: Name -> (row id -> score), in any order. A candidate that was dropped after
+            some of the rows holds those alone: it was there to be chosen, and counts in ``p``.
         higher_is_better: Direction of the measure.
         seed: Seed of flips and resampling.
         clusters: Row id -> cluster, where rows are not independent: whole clusters are flipped
             and resampled.
+        scale: Scale of the measure, where its text does not say it.
+        eligible: Names of the candidates that may be chosen, those with all rows; all where None.
 
     Raises:
-        MeasureError: No candidate shares a scored row with the incumbent.
+        MeasureError: No candidate that may be chosen shares a scored row with the incumbent.
     """
-    rows = [row for row, score in incumbent.items() if score.value is not None]
-    names = list(candidates)
-    found = np.array([_differences(incumbent, candidates[name], rows) for name in names])
-    if not higher_is_better:
-        found = -found
-    found = found.reshape(len(names), len(rows))
-    usable = np.isfinite(found).any(axis=1) if len(rows) else np.zeros(len(names), bool)
-    if not usable.any():
+    named = {name: of for name, of in candidates.items() if _share_a_row(incumbent, of)}
+    may = [at for at, name in enumerate(named) if eligible is None or name in eligible]
+    if not may:
         raise MeasureError(
             "no candidate has a scored row in common with what is there now",
             hint="see why their rows have no score",
         )
-    names = [name for name, kept in zip(names, usable, strict=True) if kept]
-    sums, counts = _by_cluster(found[usable], rows, clusters)
+    known = {row for of in (incumbent, *named.values()) for row, s in of.items() if _has(s)}
+    rows = [row for row in incumbent if row in known]
+    worst = _worst(incumbent, scale, higher_is_better)
+    names = list(named)
+    found = np.array([_differences(incumbent, named[name], rows, worst) for name in names])
+    if not higher_is_better:
+        found = -found
+    sums, counts = _by_cluster(found, rows, clusters)
     means = sums.sum(axis=1) / counts.sum(axis=1)
-    best = int(np.argmax(np.round(means, 6)))
+    best = may[int(np.argmax(np.round(means[may], 6)))]
+    lost = sum(_lost(incumbent[row]) or _lost(named[names[best]].get(row)) for row in rows)
     return Selection(
         best=names[best],
         candidates=len(names),
         n=int(counts[best].sum()),
         difference=float(means[best]),
-        optimism=_optimism(sums, counts, means, seed),
-        p=_corrected_p(sums, counts, best, seed),
+        optimism=_optimism(sums, counts, best, seed),
+        p=_corrected_p(sums, best, seed),
         seed=seed,
+        lost=0 if worst is None else lost,
+        left_out=lost if worst is None else 0,
     )
 
 
-def _differences(a: Mapping[str, Score], b: Mapping[str, Score], rows: list[str]) -> list[float]:
-    """B - a on each row, not a number where b has no score."""
+def _has(score: Score | None) -> bool:
+    return score is not None and score.value is not None
+
+
+def _lost(score: Score | None) -> bool:
+    """Whether a system has no value for a row that it could have had one for."""
+    return score is not None and score.value is None and not score.no_gold
+
+
+def _share_a_row(a: Mapping[str, Score], b: Mapping[str, Score]) -> bool:
+    return any(_has(score) and _has(a.get(row)) for row, score in b.items())
+
+
+def _worst(
+    scores: Mapping[str, Score], scale: MeasureScale | None, higher_is_better: bool
+) -> float | None:
+    """The worst value there is, None where the scale has no such end or is not known."""
+    if scale is None:
+        scale = known_scale(next(iter(scores.values())).measure)
+    if scale is None:
+        return None
+    return scale.low if higher_is_better else scale.high
+
+
+def _differences(
+    a: Mapping[str, Score], b: Mapping[str, Score], rows: list[str], worst: float | None
+) -> list[float]:
+    """B - a on each row, not a number where one of them has nothing to compare."""
     values = []
     for row in rows:
-        other = b.get(row)
-        left = a[row].value
-        missing = other is None or other.value is None or left is None
-        values.append(float("nan") if missing else other.value - left)  # type: ignore[union-attr,operator]
+        left, right = (
+            score.value if score is not None and _has(score) else worst if _lost(score) else None
+            for score in (a[row], b.get(row))
+        )
+        values.append(float("nan") if left is None or right is None else right - left)
     return values
 
 
@@ -123,8 +170,12 @@ def _by_cluster(
     return filled @ member, known.astype(float) @ member
 
 
-def _corrected_p(sums: Values, counts: Values, best: int, seed: int) -> float:
-    """Share of sign flips whose largest studentised mean reaches the best one's, doubled."""
+def _corrected_p(sums: Values, best: int, seed: int) -> float:
+    """Share of sign flips whose largest studentised mean reaches the best one's, doubled.
+
+    Each candidate is studentised on the rows it has, so one on few rows is no louder than one on
+    all of them.
+    """
     scale = np.sqrt((sums**2).sum(axis=1))
     still = scale == 0  # no row differs: nothing to flip
     scale[still] = 1.0
@@ -144,10 +195,17 @@ def _corrected_p(sums: Values, counts: Values, best: int, seed: int) -> float:
     return min(1.0, 2 * (reached + 1) / (_FLIPS + 1))
 
 
-def _optimism(sums: Values, counts: Values, means: Values, seed: int) -> float:
-    """Mean over resamples of what the chosen candidate gains on the rows that chose it."""
+def _optimism(sums: Values, counts: Values, best: int, seed: int) -> float:
+    """Mean over resamples of what the chosen candidate gains on the rows that chose it.
+
+    A candidate that was dropped after some rows could have been chosen by its mean over all of
+    them, so its resampled means vary as those of as many rows as the best one has.
+    """
     draw = np.random.default_rng(seed)
     groups = sums.shape[1]
+    sizes = counts.sum(axis=1)
+    means = sums.sum(axis=1) / sizes
+    steadier = np.minimum(1.0, np.sqrt(sizes / sizes[best]))
     even = np.full(groups, 1 / groups)
     left, gained = _RESAMPLES, 0.0
     step = max(1, _BLOCK // max(groups, len(means)))
@@ -155,10 +213,9 @@ def _optimism(sums: Values, counts: Values, means: Values, seed: int) -> float:
         size = min(step, left)
         taken = draw.multinomial(groups, even, size).astype(float)
         held = taken @ counts.T
-        resampled = np.divide(
-            taken @ sums.T, held, out=np.full(held.shape, -np.inf), where=held > 0
-        )
-        chosen = resampled.argmax(axis=1)
-        gained += float((resampled[np.arange(size), chosen] - means[chosen]).sum())
+        resampled = np.divide(taken @ sums.T, held, out=np.tile(means, (size, 1)), where=held > 0)
+        moved = (resampled - means) * steadier
+        chosen = (means + moved).argmax(axis=1)
+        gained += float(moved[np.arange(size), chosen].sum())
         left -= size
     return gained / _RESAMPLES
