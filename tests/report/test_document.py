@@ -172,9 +172,9 @@ def test_numbers_are_those_of_the_run() -> None:
         assert cells[0] == str(place)
         summary = one.summary("TokenF1")
         assert summary is not None
-        assert cells[5].startswith(f"{summary.mean:.4f}")
+        assert cells[2].startswith(f"{summary.mean:.4f}")
         if summary.low is not None:
-            assert f"{summary.low:.4f} to {summary.high:.4f}" in cells[5]
+            assert f"{summary.low:.4f} to {summary.high:.4f}" in cells[2]
         assert cells[7] == str(one.rows)
     data, blocks = embedded_data(document), embedded_blocks(document)
     by_id = {told["id"]: told for told in data["index"]["entries"]}

@@ -112,14 +112,17 @@ def _board(subject: Subject, board: Board, at: int) -> Html:
     measures = list(dict.fromkeys([*_goal_measures(subject), *subject.measures]))
     facts = [name for name in FACT_NAMES if any(name in entry.facts for entry in entries)]
     span = _span(measures, entries)
+    named = [
+        tag("th", _sorter(with_scale(m, subject.scale(m))), scope="col", class_="num")
+        for m in measures
+    ]
+    # What the order is by stands first: on a phone the rest is beyond the edge.
     heads = [
         tag("th", tag("span", "place", class_="hidden"), scope="col", class_="num"),
         tag("th", _sorter("trial"), scope="col"),
+        *named[:1],
         *(tag("th", _sorter(key), scope="col") for key in keys),
-        *(
-            tag("th", _sorter(with_scale(m, subject.scale(m))), scope="col", class_="num")
-            for m in measures
-        ),
+        *named[1:],
         tag("th", _sorter("rows"), scope="col", class_="num"),
         *(tag("th", _sorter(FACT_NAMES[name]), scope="col", class_="num") for name in facts),
     ]
@@ -128,13 +131,10 @@ def _board(subject: Subject, board: Board, at: int) -> Html:
         cells: list[Inside] = [tag("td", str(place), class_="num quiet")]
         link = tag("a", entry.id, href=f"#trial={entry.id}", title="See its rows")
         cells.append(tag("th", link, " ", _marks(subject, board, entry), scope="row"))
-        cells += [
-            tag("td", value_text(entry.values[key]) if key in entry.values else "", dir="auto")
-            for key in keys
-        ]
-        cells += [
-            _measure_cell(entry.summary(m), span if not n else None) for n, m in enumerate(measures)
-        ]
+        cells += [_measure_cell(entry.summary(m), span) for m in measures[:1]]
+        values = (entry.values.get(key, "") for key in keys)
+        cells += [tag("td", value_text(value), dir="auto") for value in values]
+        cells += [_measure_cell(entry.summary(m), None) for m in measures[1:]]
         cells.append(tag("td", str(entry.rows), class_="num"))
         cells += [_fact_cell(entry, name) for name in facts]
         chosen = "best" if place == 1 else "stands" if entry.id == subject.incumbent else None
