@@ -43,6 +43,7 @@ class Effect:
     part: str = ""
     persona: str = ""
     n: int = 40
+    clusters: int | None = None
     with_part: float | None = None
     without: float | None = None
     p: float | None = None
