@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ragwright.core import GoldSpan, Row, Score, TestsetError
+from ragwright.core import GoldSpan, Row, Score, TestsetError, text_hash
 from ragwright.experiment import (
     RowResult,
     Testset,
+    cluster_of,
     clusters_of_results,
     clusters_of_rows,
     compare_evaluations,
@@ -22,6 +23,7 @@ from ragwright.experiment import (
     score_run,
     summarise,
 )
+from ragwright.experiment._clusters import shared_by
 from ragwright.flow import Flow, Runner, RunnerOptions
 from ragwright.measure import parse_measures
 
@@ -107,6 +109,7 @@ def test_rankings_keep_what_their_rows_share() -> None:
         "topic": ("pumps",),
         "persona_name": ("engineer",),
         "document": ("a",),
+        "user_input": (text_hash("question 1?"),),
     }
     assert result_of(result_body(found)) == found
 
@@ -133,5 +136,74 @@ def test_queries_of_a_trec_run_share_documents() -> None:
         "q3": {"b": 1, "x": 0},
         "q4": {"c": 1},
     }
-    run = {query: (("a", 1.0),) for query in qrels}
+    run = dict.fromkeys(qrels, (("a", 1.0),))
     assert score_run(run, qrels, MEASURES)["nDCG@10"].clusters == 3
+
+
+def asked_twice() -> list[Row]:
+    """Eight questions without gold, each for two personas."""
+    return [
+        Row(f"{at} for {name}", f"question  {at}?", persona_name=name, response="x")
+        for at in range(8)
+        for name in ("engineer", "marketing")
+    ]
+
+
+def test_one_question_for_several_personas_is_one_observation() -> None:
+    rows = asked_twice()
+    found = clusters_of_rows(rows)
+    assert len(set(found.values())) == 8
+    assert found["3 for engineer"] == found["3 for marketing"]
+    alone = rows[::2]
+    assert clusters_of_rows(alone) == {}
+    values = [0.9 if at < 6 else 0.1 for at in range(8)]
+
+    def run(of: list[Row], kept: bool) -> list[RowResult]:
+        return [
+            RowResult(
+                one.id,
+                (),
+                (Score("nDCG@10", "scored", values[int(one.id[0])]),),
+                one if kept else None,
+                shared={} if kept else shared_by(one),
+            )
+            for one in of
+        ]
+
+    def zero(results: list[RowResult]) -> list[RowResult]:
+        return [replace(r, scores=(Score("nDCG@10", "scored", 0.0),)) for r in results]
+
+    once, *both = (
+        compare_evaluations(*(evaluation_of(side, MEASURES) for side in (zero(of), of)))["nDCG@10"]
+        for of in (run(alone, True), run(rows, True), run(rows, False))
+    )
+    assert (once.n, once.clusters) == (8, None)
+    for found_both in both:
+        assert (found_both.n, found_both.clusters) == (16, 8)
+        assert found_both.p == pytest.approx(once.p)
+        assert found_both.difference == pytest.approx(once.difference)
+
+
+def test_questions_hold_rows_together_where_documents_no_longer_do() -> None:
+    # nearly all are about one document: it joins nothing, the questions still do
+    rows = [
+        replace(row(f"{at} for {name}", "manual"), user_input=f"What is {at}?")
+        for at in range(6)
+        for name in "ab"
+    ]
+    assert len(set(clusters_of_rows(rows).values())) == 6
+    # most rows ask one question: they are one observation all the same
+    alike = [
+        replace(row(str(at)), user_input="What  IS it?" if at else "what is it?") for at in range(5)
+    ]
+    assert len(set(clusters_of_rows([*alike, row("x")]).values())) == 2
+    # rows that ask nothing share nothing
+    assert clusters_of_rows([Row(str(at), "") for at in range(4)]) == {}
+    assert cluster_of(alike[0], "document") == cluster_of(alike[1], "document")
+    assert cluster_of(alike[0], "user_input") == cluster_of(alike[1], "user_input")
+
+
+def test_what_a_newer_run_knows_of_its_questions_holds_for_an_older_one() -> None:
+    new = [RowResult(r.id, (), result("", 0.5).scores, shared=shared_by(r)) for r in asked_twice()]
+    old = [replace(one, shared={"persona_name": one.shared["persona_name"]}) for one in new]
+    assert len(set(clusters_of_results([*old, *new]).values())) == 8

@@ -155,7 +155,8 @@ def test_rows_that_nobody_could_be_scored_on_are_no_loss() -> None:
     down = Score("TokenF1", "errored", reason="the server was down")
     sides = [{**side, "gold": bare, "down": down} for side in (incumbent, other)]
     found = best_of(sides[0], {"other": sides[1]})
-    assert (found.n, found.lost, found.difference) == (3, 0, pytest.approx(2 / 3))
+    assert (found.n, found.lost) == (3, 0)
+    assert found.difference == pytest.approx(2 / 3)
 
 
 def test_without_a_worst_value_lost_rows_are_left_out_and_counted() -> None:
@@ -165,4 +166,5 @@ def test_without_a_worst_value_lost_rows_are_left_out_and_counted() -> None:
     found = best_of(incumbent, {"gaps": gaps})
     assert (found.n, found.lost, found.left_out) == (11, 0, 1)
     ended = best_of(incumbent, {"gaps": gaps}, scale=MeasureScale(-1, None))
-    assert (ended.n, ended.lost, ended.difference) == (12, 1, pytest.approx(10 / 12))
+    assert (ended.n, ended.lost) == (12, 1)
+    assert ended.difference == pytest.approx(10 / 12)

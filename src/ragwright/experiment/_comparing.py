@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from ..core import TestsetError
 from ..measure import Comparisons, MeasureScale, compare_rows
-from ._clusters import DOCUMENT, clusters_of_gold, no_field, shared_by
+from ._clusters import DOCUMENT, QUESTION, clusters_of_gold, no_field, shared_by
 from ._judges import scored_differently
 from ._results import Evaluation, RowResult
 
@@ -18,7 +18,7 @@ def clusters_of_results(results: Sequence[RowResult], by: str = "") -> dict[str,
     """Row id -> cluster, from what stored results know of their rows.
 
     Args:
-        results: One or several of a row; the first that knows the row is asked.
+        results: One or several of a row; of each field the first that knows it is asked.
         by: ``document`` or empty for :func:`clusters_of_rows`, ``row`` for rows that stand for
             themselves, else ``persona_name`` or a metadata field that every scored row has.
 
@@ -34,13 +34,16 @@ def clusters_of_results(results: Sequence[RowResult], by: str = "") -> dict[str,
     scored: dict[str, bool] = {}
     for result in results:
         facts = shared_by(result.row) if result.row is not None else result.shared
-        known[result.row_id] = known.get(result.row_id) or facts
+        known[result.row_id] = {**facts, **known.get(result.row_id, {})}
         has = any(score.value is not None for score in result.scores)
         scored[result.row_id] = scored.get(result.row_id, False) or has
     if by in ("", DOCUMENT):
         if by and not any(known.values()):
             raise no_field(next(iter(known), ""), by)
-        return clusters_of_gold({row: facts.get(DOCUMENT, ()) for row, facts in known.items()})
+        return clusters_of_gold(
+            {row: facts.get(DOCUMENT, ()) for row, facts in known.items()},
+            {row: "".join(facts.get(QUESTION, ())) for row, facts in known.items()},
+        )
     clusters: dict[str, Hashable] = {}
     for row, facts in known.items():
         if by not in facts and scored[row]:
