@@ -165,3 +165,31 @@ def test_textbook_with_models_that_are_named() -> None:
     assert "SCRIPTED" not in printed
     assert "base: dense search by" in printed
     assert len(re.findall(r"8 of 8 .* 8 of 8 ", printed)) == 2
+
+
+def test_baseline_lets_a_named_model_write_pairs_and_answers() -> None:
+    def reply(request: ServerRequest) -> str:
+        if "input" in request.body:
+            return ""
+        passage = re.search(r"<<passage (\w+)>>\n(.*?)\n<<end", request.prompt, re.DOTALL)
+        evidence = re.search(r"<<evidence (\w+)>>\n(.*?)\n<<end", request.prompt, re.DOTALL)
+        if passage:
+            quote = max(re.findall(r"[^.!?\n]+\.", passage[2]), key=len).strip()
+            asked = f"Que dit la pièce de {' '.join(quote.split()[-5:]).rstrip('.')} ?"
+            entry = {"level": "fact", "question": asked, "quote": quote, "answer": quote}
+            return json.dumps({"questions": [entry]})
+        if evidence:
+            return json.dumps({"answerable": True, "answer": evidence[2]})
+        if '"items"' in str(request.body["messages"][0]["content"]):
+            return json.dumps({"items": []})
+        return "Un modèle a répondu au sujet du baromètre [1]."
+
+    with ScriptedServer(reply) as server:
+        named = (f"--model={server.url}#auteur", f"--embed={server.url}#mots")
+        printed = run("baseline/baseline.py", *named, "--avare", "none")
+        asked = {request.body["model"] for request in server.requests}
+    assert asked == {"auteur", "mots"}
+    assert "SCRIPTED" not in printed
+    assert re.search(r"pairs \(\d+ fact, .*12 cloze", printed)
+    [count] = re.findall(r"# Baseline: (\d+) pairs", printed)
+    assert int(count) > 24

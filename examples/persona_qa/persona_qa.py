@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragwright import Session, Workbench
-from ragwright.experiment import Testset, write_rows
+from ragwright.experiment import Study, Testset, write_rows
 from ragwright.report import (
     Report,
     ablation_table,
@@ -27,6 +27,7 @@ from ragwright.workbench import (
     Confirming,
     Readership,
     confirm,
+    forecast_sweep,
     import_testset,
     project_testset,
     read_study,
@@ -140,16 +141,25 @@ def side_by_side(bench: Workbench) -> None:
         print(f"[{answer.persona}] {answer.text}\n  sources: {sources or 'none cited'}\n")
 
 
+def price(bench: Workbench, found: Study) -> None:
+    """What the study would call and cost, before any of it is paid for."""
+    forecast = forecast_sweep(bench, found).forecast
+    asked = ", ".join(f"{model} {calls:,}" for model, calls in forecast.models.items())
+    cost = "no price known" if forecast.cost is None else f"{forecast.cost.expected:.2f}"
+    print(f"forecast: {forecast.calls.expected:,.0f} distinct calls ({asked}); cost: {cost}\n")
+
+
 def study(bench: Workbench, cast: Cast, testset: Path) -> str:
     """Sweep, then confirm; the run of the sweep."""
     file = bench.folder.root / "study.yaml"
     text = (HERE / "study.yaml").read_text("utf-8") + cast.axes()
     file.write_text(text.replace("testsets/located.jsonl", str(testset.resolve())), "utf-8")
     found = read_study(bench, file)
+    print(f"# Study: {' x '.join(axis.key for axis in found.axes)}, {found.size} trials\n")
+    price(bench, found)
     swept = run_sweep(bench, found)
     if swept.stopped is not None:
-        print(f"stopped: {swept.stopped}")
-    print(f"# Study: {' x '.join(axis.key for axis in found.axes)}, {found.size} trials\n")
+        print(f"stopped: {swept.stopped}\n")
     print(leaderboard_table(swept.board[:5], notes=swept.notes))
     print("\n# Verdict\n")
     held = confirm(bench, swept.run, Confirming())

@@ -63,9 +63,9 @@ def run_demo(folder: Path, console: Console, full: bool = False) -> None:
         console.result(
             f"\n# Done in {time.monotonic() - started:.1f} s. Try next\n\n"
             f"  cd {folder}\n"
-            f"  {name} sweep studies/demo.yaml --dry-run      # edit it: any key may be a list\n"
+            f"  {name} eval --testset testsets/demo.jsonl      # the project as it stands\n"
             f"  {name} diagnose --testset testsets/demo.jsonl  # where are points lost?\n"
-            f"  {name} eval --testset testsets/demo.jsonl"
+            f"  {name} sweep studies/demo.yaml                 # edit it: any key may be a list"
         )
         return
     console.result(
