@@ -247,3 +247,50 @@ def test_several_objectives_show_the_front(tmp_path: Path) -> None:
                 (t.value("KPrecision") or 0, -t.facts["context_tokens"]) for t in (other, trial)
             ]
             assert not (pair[0] != pair[1] and all(a >= b for a, b in zip(*pair, strict=True)))
+
+
+def test_a_judge_that_the_study_sets_judges_the_project_too(tmp_path: Path) -> None:
+    def judged(request: ServerRequest) -> str:
+        score = 5 if request.body["model"] == "kind" else 2
+        return json.dumps({"reasoning": "It is as it is.", "score": score})
+
+    with ScriptedServer(judged) as server:
+        study = f"retrieve: {{top_k: [1, 2]}}\njudge: {{model: '{server.url}#kind'}}\n"
+        settings = f"chunk: {{size: 12, overlap: 0}}\njudge: {{model: '{server.url}#strict'}}\n"
+        folder = project(MakeProject(tmp_path), study, settings)
+        text = (folder / "s.yaml").read_text().replace("TokenF1, KPrecision", "AnswerRelevance")
+        (folder / "s.yaml").write_text(text)
+        found = swept(folder)
+    assert [trial.value("AnswerRelevance") for trial in found.trials] == [5, 5, 5]
+
+
+def test_one_budget_holds_for_all_families_of_models(
+    tmp_path: Path, server: ScriptedServer
+) -> None:
+    model = f"{server.url}#m"
+    settings = (
+        f"answer: {{model: '{model}', max_tokens: 10}}\n"
+        f"embed: {{model: '{server.url}#e', dimensions: 8}}\n"
+        f"models: {{'{model}': {{price_out: 100000, concurrency: 1}}}}\n"
+        "chunk: {size: 12, overlap: 0}\n"
+    )
+    prefixes = [f"query {n}: " for n in range(6)]
+    study = f"embed: {{query_prefix: {json.dumps(prefixes)}}}\nretrieve: {{top_k: [1, 2, 3]}}\n"
+    folder = project(MakeProject(tmp_path), study, settings)
+    with Workbench.open(folder, Session(max_cost=6.0)) as bench:
+        bench.ingest()
+        found = run_sweep(bench, read_study(bench, folder / "s.yaml"))
+        assert bench.spent <= 6.0
+    assert found.stopped is not None
+    assert {trial.state for trial in found.trials} <= {"done", "skipped"}
+
+
+def test_an_index_that_cannot_be_built_costs_its_own_trials_only(
+    tmp_path: Path, server: ScriptedServer
+) -> None:
+    study = f"embed: {{model: ['{server.url}#e', 'http://127.0.0.1:9/v1#gone']}}\n"
+    folder = project(MakeProject(tmp_path), study)
+    found = swept(folder)
+    assert [trial.state for trial in found.trials] == ["done", "done", "errored"]
+    assert found.trials[2].reason
+    assert found.stopped is None

@@ -105,5 +105,7 @@ def _show(console: Console, result: SweepResult, as_json: bool) -> None:
     said = ""
     if result.selection is not None:
         said = Verdict(result.selection).text
-        said += "\nto hold it against rows that picked nothing: ragwright confirm\n\n"
+        if result.selection.difference > 0:
+            said += f"\nto hold it against rows that picked nothing: ragwright confirm {result.run}"
+        said += "\n\n"
     console.result(f"{said}{table}\nrun: {result.run}")

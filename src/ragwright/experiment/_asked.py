@@ -83,5 +83,6 @@ def asked_row(
     """Answer a row's question for its persona and score the answer; raises what asking raises."""
     answer = yield from asking(row.user_input, row.persona_name)
     result = yield from answer_row(answered_by(row, answer), measures, setup)
-    made = Made(answer.prompt, answer.usage, notes=answer.notes)
+    hits = tuple((hit.source, hit.page, round(hit.score, 6)) for hit in answer.hits)
+    made = Made(answer.prompt, answer.usage, notes=answer.notes, hits=hits)
     return replace(result, made=made)

@@ -61,12 +61,7 @@ class Openings:
         Raises:
             TestsetError: The log cannot be read or written; the rows must then not be given.
         """
-        name = _file_name(testset)
-        earlier = tuple(
-            one
-            for one in self.of(self.path)
-            if one.fingerprint == fingerprint or _file_name(one.testset) == name
-        )
+        earlier = self.touching(self.path, testset, fingerprint)
         if self.rehearsal:
             return earlier
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -87,6 +82,20 @@ class Openings:
                 hint="the confirm split stays closed until the log can be written",
             ) from error
         return earlier
+
+    @classmethod
+    def touching(cls, path: str | Path, testset: str, fingerprint: str) -> tuple[Opening, ...]:
+        """Openings of these rows or of a testset of the same file name, oldest first.
+
+        Raises:
+            TestsetError: A line is no opening; file and line are named.
+        """
+        name = _file_name(testset)
+        return tuple(
+            one
+            for one in cls.of(path)
+            if one.fingerprint == fingerprint or _file_name(one.testset) == name
+        )
 
     @staticmethod
     def of(path: str | Path, fingerprint: str = "") -> tuple[Opening, ...]:

@@ -25,12 +25,14 @@ class Made:
             made; judging is not in it.
         context_tokens: Tokens of its passages, by the tokens of the embedding model.
         notes: What was dropped, unresolved or substituted.
+        hits: (source, page, score) of each passage, in the order of the row's contexts.
     """
 
     prompt: tuple[tuple[str, str], ...] = ()
     usage: Usage = Usage()
     context_tokens: int = 0
     notes: tuple[str, ...] = ()
+    hits: tuple[tuple[str, int | None, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +200,8 @@ def result_of(body: Mapping[str, Any]) -> RowResult:
         contexts = row.retrieved_contexts if row is not None else ()
         prompt = tuple((role, _whole(text, contexts)) for role, text in how["prompt"])
         made = Made(prompt, Usage(**how["usage"]), how["context_tokens"], tuple(how["notes"]))
+        hits = tuple((source, page, score) for source, page, score in how.get("hits", ()))
+        made = replace(made, hits=hits)
     shared = {name: tuple(values) for name, values in body.get("shared", {}).items()}
     return RowResult(body["row_id"], tuple(body["ranking"]), scores, row, made, shared)
 

@@ -76,6 +76,10 @@ class Runner:
         """Money spent so far, calls that may have been billed included."""
         return self._engine.caller.budget.spent
 
+    def set_ceiling(self, max_cost: float | None) -> None:
+        """Change the most that may be spent, what was spent so far included; from any thread."""
+        self._engine.caller.budget.ceiling = max_cost
+
     def most_in_flight(self, lane: str) -> int:
         """Most requests of a lane that were ever in flight at once."""
         found = self._engine.caller.lanes.get(lane)

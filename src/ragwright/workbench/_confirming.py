@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from ..core import StoreError, StudyError
+from ..core import StoreError, StudyError, TestsetError
 from ..experiment import (
     Confirmation,
     Objective,
@@ -24,17 +23,25 @@ from ..experiment import (
     confirmation_body,
     confirmation_of,
     leaderboard,
+    objective_scores,
     objectives_of,
-    selection_of,
     settled,
     stored_study,
 )
 from ..flow import Run, RunRow, run_jobs
-from ..measure import Measure, Selection, parse_measures
+from ..measure import Measure, Selection, best_of, parse_measures
 from ._building import build_like
 from ._gold import LOG, project_testset
 from ._runs import stored_evaluation
-from ._sweeping import KIND, settings_hash, stored_trials, trial_how, trial_plan, variant_of
+from ._sweeping import (
+    KIND,
+    incumbent_hash,
+    stored_trials,
+    study_rows,
+    trial_how,
+    trial_plan,
+    variant_of,
+)
 from ._workbench import Workbench
 
 CONFIRM = "confirm"
@@ -107,65 +114,150 @@ def confirm(bench: Workbench, name: str, how: Confirming | None = None) -> Confi
     """
     options = how or Confirming()
     swept = stored_sweep(bench, name)
-    if swept.run.manifest["settings"] != settings_hash(bench.settings):
+    base = variant_of(bench, swept.study, Trial(0, {}))
+    rows = study_rows(bench, swept.study)
+    if incumbent_hash(base, swept.study, rows, swept.measures) != swept.run.manifest["incumbent"]:
         raise StudyError(
-            "the project's settings have changed since the sweep: what stands now is not what "
-            "the trials were held against",
+            "what stands now is not what the trials were held against: the project, its files, "
+            "its index or the tune rows have changed since the sweep",
             where=f"run {swept.run.id}",
-            hint="sweep again (what was paid for is reused), or set the keys back",
+            hint="sweep again (what was paid for is reused), or take the change back",
         )
-    tune = _results(bench, swept)
-    clusters = _clusters(tune[swept.incumbent.id], options.clusters)
-    selection = selection_of(
-        tune[swept.incumbent.id],
-        {trial.id: tune[trial.id] for trial in swept.board},
-        swept.objective,
-        seed=swept.study.options.seed,
-        clusters=clusters,
-    )
+    incumbent = _results(bench, swept.incumbent)
+    clusters = _clusters(incumbent, options.clusters)
+    selection = _selection(bench, swept, incumbent, clusters)
     if selection.difference <= 0:
         return Confirmed("", swept.study, Verdict(selection))
     chosen = _chosen(swept, selection.best, options.top)
-    manifest = {
-        "sweep": swept.run.id,
-        "trials": [trial.id for trial in chosen],
-        "clusters": options.clusters,
-    }
-    done = bench.runs.complete(CONFIRM, manifest)
+    work = _Opening(bench, swept, chosen, options.clusters)
+    done = bench.runs.complete(CONFIRM, work.manifest)
     if done is not None:
         return Confirmed(done, swept.study, _stored(bench, done, selection), again=True)
-    picked = _compared(swept, chosen, [tune[t.id] for t in (swept.incumbent, *chosen)], clusters)
-    run, found, testset, openings = _opened(bench, swept, picked, manifest)
+    picked = _compared(
+        swept, chosen, [incumbent, *(_results(bench, trial) for trial in chosen)], clusters
+    )
+    run, found, testset, openings = work.open(picked, rows)
     return Confirmed(run, swept.study, Verdict(selection, found, openings, testset.notes))
 
 
-def _opened(
+def _selection(
     bench: Workbench,
     swept: _Swept,
-    picked: Sequence[Confirmation],
-    manifest: Mapping[str, Any],
-) -> tuple[str, tuple[Confirmation, ...], Testset, int]:
-    """Open the confirm split, run the trials on it, and store what it says."""
-    testset = project_testset(
-        bench.folder,
-        swept.study.options.testset,
-        CONFIRM,
-        purpose=f"confirm {swept.study.name}: {', '.join(manifest['trials'])}",
-    ).asked_for(swept.study.options.personas)
-    run = bench.runs.unfinished(CONFIRM, manifest) or bench.runs.start(CONFIRM, manifest)
-    chosen = [next(t for t in swept.trials if t.id == one.trial) for one in picked]
-    trials = [Trial(one.number, one.values) for one in (swept.incumbent, *chosen)]
-    fresh = run_trials(bench, swept.study, trials, testset, swept.measures)
-    clusters = _clusters(fresh[0], str(manifest["clusters"]))
-    held = _compared(swept, chosen, fresh, clusters)
-    both = [replace(a, confirmed=b.tune) for a, b in zip(picked, held, strict=True)]
-    openings = len(Openings.of(bench.folder.testsets / LOG, testset.opened))
-    found = settled(both, swept.objective, openings)
-    for at, one in enumerate(found):
-        body = confirmation_body(one) | {"openings": openings, "notes": list(testset.notes)}
-        bench.runs.append(run, RunRow(at, one.trial, "done", body))
-    bench.runs.finish(run, "complete")
-    return run, found, testset, openings
+    incumbent: Sequence[RowResult],
+    clusters: Mapping[str, Hashable] | None,
+) -> Selection:
+    """The choice on the tune split, one trial's rows in memory at a time."""
+    name = swept.objective.name
+    dropped = [trial for trial in swept.trials if trial.state == "dropped" and trial.run]
+    tried = sorted((*swept.board, *dropped), key=lambda trial: trial.number)
+    return best_of(
+        objective_scores(incumbent, name),
+        {trial.id: objective_scores(_results(bench, trial), name) for trial in tried},
+        higher_is_better=swept.objective.higher_is_better,
+        seed=swept.study.options.seed,
+        clusters=clusters,
+        scale=next((m.scale for m in swept.measures if str(m) == name), None),
+        eligible={trial.id for trial in swept.board},
+    )
+
+
+class _Opening:
+    """The confirm split about to be opened for some trials."""
+
+    def __init__(
+        self, bench: Workbench, swept: _Swept, chosen: Sequence[TrialResult], clusters: str
+    ) -> None:
+        self._bench = bench
+        self._swept = swept
+        self._chosen = chosen
+        named = ", ".join(trial.id for trial in chosen)
+        self._purpose = f"confirm {swept.study.name}: {named}"
+        self.manifest = {
+            "sweep": swept.run.id,
+            "trials": [trial.id for trial in chosen],
+            "clusters": clusters,
+            "rows": self._load(rehearsal=True).opened,
+        }
+
+    def _load(self, *, rehearsal: bool) -> Testset:
+        options = self._swept.study.options
+        testset = project_testset(
+            self._bench.folder,
+            options.testset,
+            CONFIRM,
+            purpose=self._purpose,
+            rehearsal=rehearsal,
+        )
+        return testset.asked_for(options.personas)
+
+    def open(
+        self, picked: Sequence[Confirmation], tune: Testset
+    ) -> tuple[str, tuple[Confirmation, ...], Testset, int]:
+        """Run the trials on the confirm split and store what it says.
+
+        One that was cut off goes on with the opening that was written down then.
+        """
+        bench, swept = self._bench, self._swept
+        run = bench.runs.unfinished(CONFIRM, self.manifest)
+        testset = self._load(rehearsal=run is not None)
+        run = run or bench.runs.start(CONFIRM, self.manifest)
+        testset = _with_earlier_looks(bench, _unseen(testset, tune))
+        trials = [Trial(one.number, one.values) for one in (swept.incumbent, *self._chosen)]
+        fresh = run_trials(bench, swept.study, trials, testset, swept.measures)
+        clusters = _clusters(fresh[0], str(self.manifest["clusters"]))
+        held = _compared(swept, self._chosen, fresh, clusters)
+        both = [replace(a, confirmed=b.tune) for a, b in zip(picked, held, strict=True)]
+        log = bench.folder.testsets / LOG
+        openings = len(Openings.touching(log, testset.name, testset.opened))
+        found = settled(both, swept.objective, openings)
+        for at, one in enumerate(found):
+            body = confirmation_body(one) | {"openings": openings, "notes": list(testset.notes)}
+            bench.runs.append(run, RunRow(at, one.trial, "done", body))
+        bench.runs.finish(run, "complete")
+        return run, found, testset, openings
+
+
+def _unseen(testset: Testset, tune: Testset) -> Testset:
+    """The rows of a confirm split that picked nothing.
+
+    Splits move where a testset changes: what the sweep has seen is left out, and said.
+
+    Raises:
+        TestsetError: All rows have been seen.
+    """
+    ids = {row.id for row in tune.rows}
+    questions = {row.user_input for row in tune.rows}
+    kept = tuple(
+        row for row in testset.rows if row.id not in ids and row.user_input not in questions
+    )
+    if len(kept) == len(testset.rows):
+        return testset
+    seen = f"{len(testset.rows) - len(kept)} of {len(testset.rows)} rows of the confirm split"
+    if not kept:
+        raise TestsetError(
+            f"{seen} are among the rows that picked",
+            where=testset.name,
+            hint="add questions that no sweep has seen, and confirm on those",
+        )
+    note = f"{seen} are among the rows that picked: left out"
+    return replace(testset, rows=kept, notes=(*testset.notes, note))
+
+
+def _with_earlier_looks(bench: Workbench, testset: Testset) -> Testset:
+    """The testset, with a note on evaluations that read rows of it as part of the whole."""
+    ids = {row.id for row in testset.rows}
+    read = [
+        run.id
+        for run in bench.runs.list("eval")
+        if run.manifest.get("testset") == testset.name and ids & bench.runs.states(run.id).keys()
+    ]
+    if not read:
+        return testset
+    note = (
+        f"{len(read)} evaluations of all rows have shown rows of this split before, the first as "
+        f"{read[0]}: whoever chose by them has chosen by these rows"
+    )
+    return replace(testset, notes=(*testset.notes, note))
 
 
 def _compared(
@@ -194,7 +286,8 @@ def stored_sweep(bench: Workbench, name: str) -> _Swept:
         StoreError: No sweep, or several, answer to it.
         StudyError: It has no trial with a value.
     """
-    runs = bench.runs.list(KIND)
+    # By when they were last run through: one that was only looked at again is the latest.
+    runs = sorted(bench.runs.list(KIND), key=lambda run: (run.ended or run.started, run.id))
     if name == "latest":
         found = runs[-1:]
     else:
@@ -226,10 +319,9 @@ def _first_judge(study: Study, trial: TrialResult) -> bool:
     )
 
 
-def _results(bench: Workbench, swept: _Swept) -> Mapping[str, Sequence[RowResult]]:
-    """Trial -> its rows of the tune split."""
-    wanted = [swept.incumbent, *swept.board]
-    return {trial.id: stored_evaluation(bench.runs, trial.run).results for trial in wanted}
+def _results(bench: Workbench, trial: TrialResult) -> Sequence[RowResult]:
+    """A trial's rows of the tune split."""
+    return stored_evaluation(bench.runs, trial.run).results
 
 
 def _chosen(swept: _Swept, best: str, top: int) -> tuple[TrialResult, ...]:

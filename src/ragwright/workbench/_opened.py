@@ -124,6 +124,21 @@ class Opened:
         base._variants.append(made)
         return made
 
+    def share_budget(self) -> None:
+        """Let this project's runner spend what the others of the family have left.
+
+        Call it before a runner goes to work after another one has.
+        """
+        bound = self._bound()
+        if bound is not None:
+            elsewhere = self.spent - self.runner.spent
+            self.runner.set_ceiling(max(0.0, bound - elsewhere))
+
+    def _bound(self) -> float | None:
+        """Most money that may be spent in this session."""
+        asked = self.session.max_cost
+        return self.settings.budget.max_cost if asked is None else asked
+
     @property
     def spent(self) -> float:
         """Money spent by this project and all its variants."""
@@ -164,7 +179,7 @@ class Opened:
         """The runner with a handler for every kind of request."""
         budget = self.settings.budget
         session = self.session
-        bound = budget.max_cost if session.max_cost is None else session.max_cost
+        bound = self._bound()
         options = RunnerOptions(
             concurrency=budget.concurrency,
             jobs=session.jobs,

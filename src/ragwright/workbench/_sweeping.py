@@ -15,6 +15,7 @@ from ..core import (
     MeasureError,
     RagwrightError,
     Score,
+    StoppedError,
     StudyError,
     changed_options,
     value_hash,
@@ -55,6 +56,9 @@ Take: TypeAlias = Callable[[TrialResult], None]
 
 KIND = "sweep"
 TRIAL = "trial"
+
+_PACE = frozenset({"price_in", "price_out", "concurrency", "requests_per_minute", "timeout"})
+"""Settings of a model that no reply hangs on."""
 
 _TRIED = 200
 """Combinations that are tried for a value that does not go with the project as it stands."""
@@ -157,12 +161,14 @@ def _try(bench: Workbench, study: Study, axis: Axis, value: Any) -> None:
 def variant_of(bench: Workbench, study: Study, trial: Trial) -> Workbench:
     """The project under a trial's settings; trial 0 is the project as it stands.
 
-    Where judges are swept, it is judged by the first of them: what is ranked has one judge.
+    It is judged as the trials are: by what the study says of the judge, and by the first of
+    several judges. What is ranked has one judge.
 
     Raises:
         ConfigError: The values do not go together.
     """
-    judge = {axis.path: axis.values[0] for axis in study.judging if axis.values}
+    judge = {path: value for path, value in study.fixed.items() if path[0] == "judge"}
+    judge |= {axis.path: axis.values[0] for axis in study.judging if axis.values}
     laid = study.settings_of(trial.values) if trial.number else judge
     return bench.variant(_settings(bench, study, laid))
 
@@ -233,7 +239,11 @@ def trial_plan(
 ) -> TrialPlan:
     """The job that runs a trial's project over rows, into a run that any study may share."""
     rows, _, work = planned(bench, testset, measures, how)
-    models = {name: changed_options(one) for name, one in bench.settings.models.items()}
+    named = {
+        name: {key: value for key, value in changed_options(one).items() if key not in _PACE}
+        for name, one in bench.settings.models.items()
+    }
+    models = {name: changed for name, changed in named.items() if changed}
     manifest = {**work.manifest, "models": value_hash(models), "version": version("ragwright")}
     job = replace(work, kind=TRIAL, manifest=manifest).job(how)
     return TrialPlan(trial, rows, replace(job, reuse=bench.session.reuse))
@@ -261,7 +271,7 @@ class _Sweep:
         testset, measures, _ = planned(base, testset, options.measures, how)
         self.measures = tuple(measures)
         self.objectives = objectives_of(options.objective, self.measures)
-        self._open(testset)
+        self._open(testset, base)
         if options.rungs:
             self._halve(testset)
         else:
@@ -281,22 +291,26 @@ class _Sweep:
 
     def _selection(self, testset: Testset) -> Selection | None:
         first = self.objectives[0]
-        done = {n for n, trial in self.results.items() if trial.state == "done"}
         judged = {axis.key: axis.values[0] for axis in self.study.judging if axis.values}
-        ranked = {
-            self.results[n].id: self.scores[n]
-            for n in sorted(done - {0})
-            if all(self.results[n].values[key] == value for key, value in judged.items())
+        states = {
+            number: trial.state
+            for number, trial in self.results.items()
+            if number in self.scores and all(trial.values.get(k, v) == v for k, v in judged.items())
         }
-        if 0 not in done or not ranked:
+        # Trials that a rung dropped were there to be chosen: they count in the correction.
+        tried = [n for n in sorted(states) if n and states[n] in ("done", "dropped")]
+        done = {self.results[n].id for n in tried if states[n] == "done"}
+        if states.get(0) != "done" or not done:
             return None
         with suppress(MeasureError):
             return best_of(
                 self.scores[0],
-                ranked,
+                {self.results[n].id: self.scores[n] for n in tried},
                 higher_is_better=first.higher_is_better,
                 seed=self.study.options.seed,
                 clusters=clusters_of_rows(testset.rows) or None,
+                scale=next((m.scale for m in self.measures if str(m) == first.name), None),
+                eligible=done,
             )
         return None
 
@@ -334,15 +348,14 @@ class _Sweep:
             trials = [trial for trial in trials if trial.number in best or not trial.number]
         self._batch(trials, testset, self._keep)
 
-    def _open(self, testset: Testset) -> None:
+    def _open(self, testset: Testset, base: Workbench) -> None:
         manifest = {
             "study": self.study.described(),
             "testset": testset.name,
             "rows": testset.fingerprint,
             "measures": [str(measure) for measure in self.measures],
             "objectives": [objective.name for objective in self.objectives],
-            "settings": settings_hash(self.bench.settings),
-            "version": version("ragwright"),
+            "incumbent": incumbent_hash(base, self.study, testset, self.measures),
         }
         runs, reuse = self.bench.runs, self.bench.session.reuse
         found = None
@@ -362,24 +375,49 @@ class _Sweep:
         for trial in trials:
             try:
                 variant = variant_of(self.bench, self.study, trial)
-                families.setdefault(id(variant.runner), []).append((trial, variant))
+                families.setdefault(id(variant.models), []).append((trial, variant))
             except ConfigError as error:
                 end(TrialResult(trial.number, trial.values, "invalid", reason=error.what))
         for family in families.values():
-            family.sort(key=lambda member: (member[1].pair.key, member[0].number))
-            self._stream(family, testset, end)
+            self._stream(self._built(family, end), testset, end)
         for trial in trials:
             if trial.number not in ended:
                 reason = "" if self.stopped is None else self.stopped.what
                 end(TrialResult(trial.number, trial.values, "skipped", reason=reason))
+
+    def _built(
+        self, family: Sequence[tuple[Trial, Workbench]], take: Take
+    ) -> Sequence[tuple[Trial, Workbench]]:
+        """Those of a family whose index is there, by index; one that cannot be built is said."""
+        placed: dict[str, list[tuple[Trial, Workbench]]] = {}
+        failed: dict[str, str] = {}
+        for trial, bench in family:
+            if self.stopped is not None:
+                return ()
+            key = ""
+            try:
+                key = bench.pair.key
+                if key not in placed and key not in failed:
+                    bench.share_budget()
+                    build_like(bench, self.bench)
+                    key = bench.pair.key  # the length of a server's vectors is known only now
+            except StoppedError as error:
+                self.stopped = error
+                return ()
+            except RagwrightError as error:
+                failed[key] = error.what
+            if key in failed:
+                take(TrialResult(trial.number, trial.values, "errored", reason=failed[key]))
+            else:
+                placed.setdefault(key, []).append((trial, bench))
+        return [member for key in sorted(placed) for member in placed[key]]
 
     def _stream(
         self, family: Sequence[tuple[Trial, Workbench]], testset: Testset, take: Take
     ) -> None:
         if self.stopped is not None or not family:
             return
-        for bench in {bench.pair.key: bench for _, bench in family}.values():
-            build_like(bench, self.bench)
+        family[0][1].share_budget()
         prepared = [
             trial_plan(trial, bench, testset, self.measures, self._how) for trial, bench in family
         ]
@@ -422,12 +460,12 @@ class _Sweep:
             self.how.on_trial(trial)
 
 
-def settings_hash(settings: Settings) -> str:
-    """Hash of all that differs from the defaults in the sections that a study may sweep."""
-    return value_hash(
-        {name: changed_options(getattr(settings, name)) for name in sorted(SECTIONS)}
-        | {"models": {name: changed_options(m) for name, m in settings.models.items()}}
-    )
+def incumbent_hash(
+    base: Workbench, study: Study, testset: Testset, measures: Sequence[Measure]
+) -> str:
+    """Hash of all that decides the rows of the project as it stands: settings, files, snapshot."""
+    plan = trial_plan(Trial(0, {}), base, testset, measures, trial_how(study))
+    return value_hash(plan.job.manifest)
 
 
 def stored_trials(bench: Workbench, run: str) -> tuple[TrialResult, ...]:
