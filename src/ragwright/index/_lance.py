@@ -10,7 +10,7 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -174,6 +174,16 @@ class LanceStore(Store):
     def content_hashes(self, pair: Pair) -> Mapping[str, str]:
         """Document id -> content hash of what is stored under the pair."""
         return {lance.from_string(row["name"]): row["hash"] for row in self._all(pair, "hash")}
+
+    def known_documents(self, pair: Pair, document_ids: Collection[str]) -> frozenset[str]:
+        """Those of some ids that are stored under the pair; reads no others."""
+        keys = {text_hash(name): name for name in document_ids}
+        with lance.explained(self._where):
+            table = self._documents(pair)
+            if table is None:
+                return frozenset()
+            found = [_rows(table, ["key"], one) for one in lance.one_of("key", keys)]
+        return frozenset(keys[row["key"]] for rows in found for row in rows)
 
     def holds(self, pair: Pair) -> bool:
         """True where the pair holds at least one document."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -62,6 +62,11 @@ class SqliteStore(Store):
                 (pair.key,),
             )
             return {as_text(name): hash_ for name, hash_ in found}
+
+    def known_documents(self, pair: Pair, document_ids: Collection[str]) -> frozenset[str]:
+        """Those of some ids that are stored under the pair; reads no others."""
+        with self._connections.reading() as db:
+            return frozenset(rows.entries(db, pair, list(document_ids)))
 
     def holds(self, pair: Pair) -> bool:
         """True where the pair holds at least one document."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -246,6 +246,10 @@ class Store(ABC):
     @abstractmethod
     def content_hashes(self, pair: Pair) -> Mapping[str, str]:
         """Document id -> content hash of what is stored under the pair."""
+
+    @abstractmethod
+    def known_documents(self, pair: Pair, document_ids: Collection[str]) -> frozenset[str]:
+        """Those of some ids that are stored under the pair; reads no others."""
 
     @abstractmethod
     def holds(self, pair: Pair) -> bool:
