@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
@@ -67,6 +67,19 @@ class Databases:
     def described(self) -> tuple[Database, ...]:
         """All databases with their schemas; one that cannot be read says why."""
         return tuple(map(self._describe, self._options))
+
+    def fingerprints(self) -> Mapping[str, str]:
+        """Name of a database -> hash of what it holds now (see :class:`DatabaseReader`).
+
+        Empty for one that cannot be read.
+        """
+        found: dict[str, str] = {}
+        for name in self._options:
+            try:
+                found[name] = self.reader(name).fingerprint()
+            except RagwrightError:
+                found[name] = ""
+        return found
 
     def _describe(self, name: str) -> Database:
         found = self._described.get(name)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from ..core import DatabaseError, StatementError
@@ -41,6 +42,20 @@ class SqliteReader(DatabaseReader):
     def __init__(self, options: DatabaseOptions, path: Path) -> None:
         self._options = options
         self._path = path
+
+    def fingerprint(self) -> str:
+        """Hash of the file and of what is written ahead of it; read again when it changes.
+
+        Raises:
+            DatabaseError: It cannot be read.
+        """
+        ahead = self._path.with_name(f"{self._path.name}-wal")
+        try:
+            return "".join(_digest(path, *_age(path)) for path in (self._path, ahead))
+        except OSError as error:
+            raise DatabaseError(
+                f"the file cannot be read: {error.strerror}", where=str(self._path)
+            ) from error
 
     def schema(self) -> tuple[Table, ...]:
         """Tables and views with their columns; only those named, where any are.
@@ -185,3 +200,20 @@ class SqliteReader(DatabaseReader):
             f"{self._options.name!r} did not answer the statement: {reason}",
             hint="only reading is allowed, within the limits under retrieve.databases",
         )
+
+
+def _age(path: Path) -> tuple[int, int]:
+    """When a file was changed, and its size; 0 where there is none: nothing is written ahead."""
+    if path.name.endswith("-wal") and not path.is_file():
+        return 0, 0
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_size
+
+
+@lru_cache(maxsize=64)
+def _digest(path: Path, changed: int, size: int) -> str:
+    """Hash of a file of this age and size, empty of one without bytes."""
+    if not size:
+        return ""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from ..core import ConfigError, option
+from ..core import ConfigError, option, text_hash
 from ..flow import SqlReply
 
 CELL = 2_000
@@ -103,6 +103,14 @@ class DatabaseReader(ABC):
         Raises:
             DatabaseError: It cannot be opened or read.
         """
+
+    def fingerprint(self) -> str:
+        """Hash of what it holds, as far as that can be told: of its schema alone here.
+
+        Raises:
+            DatabaseError: It cannot be opened or read.
+        """
+        return text_hash(repr(self.schema()))
 
     @abstractmethod
     def read(self, statement: str, max_rows: int) -> SqlReply:
