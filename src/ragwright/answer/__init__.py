@@ -31,7 +31,16 @@ from ._flow import (
     write,
 )
 from ._personas import load_persona, load_personas, pick_persona, shipped_personas
-from ._prompt import Prompt, PromptOptions, compose, part_names, presets, prompt_parts
+from ._prompt import (
+    Prompt,
+    PromptOptions,
+    ReadPrompt,
+    compose,
+    part_names,
+    presets,
+    prompt_parts,
+    read_prompt,
+)
 from ._window import (
     PromptFrame,
     Window,
@@ -50,6 +59,7 @@ __all__ = [
     "Prompt",
     "PromptFrame",
     "PromptOptions",
+    "ReadPrompt",
     "Selection",
     "Sentence",
     "Window",
@@ -76,6 +86,7 @@ __all__ = [
     "pick_persona",
     "presets",
     "prompt_parts",
+    "read_prompt",
     "resolve_citations",
     "select",
     "shipped_personas",

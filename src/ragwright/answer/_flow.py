@@ -14,7 +14,7 @@ from ._consolidate import ConsolidateOptions, Method, consolidate
 from ._context import HitOrder
 from ._corpus_options import CorpusOptions
 from ._extract import quoted, score_sentences, select, split_sentences
-from ._prompt import PromptOptions
+from ._prompt import PromptOptions, read_prompt
 from ._window import PromptFrame, Window
 
 
@@ -48,6 +48,8 @@ class AnswerOptions:
 class AnswerSetup:
     """What the flow needs besides question, persona and hits.
 
+    Making one reads the template of the prompt, once for all answers.
+
     Attributes:
         tokenizer: Counts the tokens of the context where ``window_of`` is not given; None for
             an estimate from words.
@@ -59,6 +61,14 @@ class AnswerSetup:
     prompt: PromptOptions = PromptOptions()
     tokenizer: Tokenizer | None = None
     window_of: Callable[[str], Window] | None = None
+
+    def __post_init__(self) -> None:
+        """Read the prompt's template.
+
+        Raises:
+            PromptError: Its file is wrong, with file and line.
+        """
+        object.__setattr__(self, "prompt", read_prompt(self.prompt))
 
     def window(self, model: str) -> Window:
         """The window of a chat model."""

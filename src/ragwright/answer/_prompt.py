@@ -8,7 +8,7 @@ neutralised, so that the only ``[n]`` at the start of a line are those written h
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from ..core import (
     read_mapping,
     render,
     shipped_mapping,
+    text_hash,
 )
 from ..flow import Message
 
@@ -68,6 +69,18 @@ class PromptOptions:
         "Words a reply begins with when a passage is wrong, where the variant report_errors asks "
         "for it.",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPrompt(PromptOptions):
+    """Options with the text of their template, read once: an edit of the file changes nothing."""
+
+    parsed: Mapped | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of what the template's file says, empty for the shipped one."""
+        return "" if self.parsed is None else text_hash(repr(self.parsed.values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +157,19 @@ def compose(
     return Prompt(tuple(messages), tuple(parts), "\n\n".join(whole))
 
 
+def read_prompt(options: PromptOptions) -> ReadPrompt:
+    """The options with their template read; those that were read before stay as they were.
+
+    Raises:
+        PromptError: The template's file is wrong, with file and line.
+    """
+    if isinstance(options, ReadPrompt):
+        return options
+    chosen = {field.name: getattr(options, field.name) for field in fields(options)}
+    parsed = read_mapping(Path(options.template)) if options.template else None
+    return ReadPrompt(**chosen, parsed=parsed)
+
+
 def part_names() -> tuple[str, ...]:
     """Names of the thirteen parts, in the order of the complete prompt."""
     return PARTS
@@ -174,7 +200,7 @@ def _join(texts: Sequence[str]) -> str:
 
 def _plan(options: PromptOptions) -> _Plan:
     """Parts, order and markers that template, preset and switches come to."""
-    data = read_mapping(Path(options.template)) if options.template else _shipped("default")
+    data = read_prompt(options).parsed or _shipped("default")
     data.check_keys(("order", "parts", "turn_markers", "system", "variants"), "a prompt file")
     base = _shipped("default").values
     texts = {**base["parts"], **_texts(data, "parts")}

@@ -161,7 +161,7 @@ def _planned(
     work = scoring_work(rows, wanted, setup)
     manifest: Mapping[str, Any] = {
         **work.manifest,
-        **answering_settings(bench, personas),
+        **answering_settings(bench, personas, plan),
         "given": True,
     }
     work = replace(work, kind="eval", manifest=manifest, items=items, count=bench.count)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
-from ..answer import AskPlan
-from ..core import ConfigError, Persona, TestsetError
+from ..core import ConfigError, TestsetError
 from ..experiment import (
     DiagnosedRow,
     Diagnosis,
@@ -44,12 +43,6 @@ class AskingBench(Bench, Protocol):
     @property
     def views(self) -> Views:
         """Open views of the index."""
-
-    def plan(self) -> AskPlan:
-        """How questions are answered."""
-
-    def persona(self, name: str = "") -> Persona:
-        """The persona of a name, the project's own for the empty one."""
 
 
 @dataclass(frozen=True, slots=True)

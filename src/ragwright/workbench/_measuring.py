@@ -7,7 +7,17 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Protocol
 
-from ..core import Answer, GoldSpan, Persona, Row, TestsetError, changed_options, value_hash
+from ..answer import AskPlan, ask, read_prompt
+from ..core import (
+    Answer,
+    GoldSpan,
+    Persona,
+    Row,
+    TestsetError,
+    changed_options,
+    text_hash,
+    value_hash,
+)
 from ..experiment import (
     Evaluation,
     Testset,
@@ -26,8 +36,9 @@ from ..measure import (
     ranking_measures,
 )
 from ..models import Models
-from ..retrieve import Target
+from ..retrieve import Databases, RetrieveOptions, Target
 from ._baselines import with_baselines
+from ._glossaries import MINED
 from ._gold import project_testset, with_current_gold
 from ._notes import with_notes
 from ._project import ProjectFolder
@@ -84,8 +95,15 @@ class Bench(Protocol):
     def target(self) -> Target:
         """What is searched."""
 
-    def asking(self, question: str, personas: Sequence[str]) -> Flow[list[Answer]]:
-        """The flow that answers."""
+    @property
+    def databases(self) -> Databases:
+        """The SQL databases that questions may be answered from."""
+
+    def plan(self) -> AskPlan:
+        """How questions are answered."""
+
+    def persona(self, name: str = "") -> Persona:
+        """The persona of a name, the project's own for the empty one."""
 
 
 def evaluate_project(
@@ -117,11 +135,13 @@ def planned(
     if measures:
         measures = parse_measures(measures)  # a slip in a name is told before any file is read
     rows = project_testset(bench.folder, testset) if isinstance(testset, str) else testset
+    # Taken once: an ingest, or an edit of a file, while rows are answered changes none of them.
     target, options = bench.target(), bench.settings.retrieve
+    searched = _searching_settings(options, target)
     rows = with_current_gold(bench.store, _with_known_gold(bench, rows))
     if not how.answers:
         wanted = ranking_measures(measures)
-        system = System(target, bench.pair.key, options)
+        system = System(target, bench.pair.key, options, searched)
         return rows, wanted, ranking_work(system, rows, wanted)
     setup = judging(bench)
     answered = _as_answered(rows.rows, near=bool(target.model))
@@ -129,9 +149,11 @@ def planned(
     wanted = chosen.measures
     check_setup(wanted, setup, answered)
     personas = {row.persona_name for row in rows.rows}
-    system = System(target, bench.pair.key, options, answering_settings(bench, personas))
+    plan = bench.plan()
+    settings = {**searched, **answering_settings(bench, personas, plan)}
+    system = System(target, bench.pair.key, options, settings)
     rows = _with_shallow_ranks(_noted(rows, chosen), wanted, options.top_k)
-    asking = partial(_asked, bench)
+    asking = partial(_asked, bench.persona, target, plan)
     work = answering_work(system, asking, rows, wanted, setup)
     return rows, wanted, replace(work, count=bench.count)
 
@@ -159,16 +181,35 @@ def _noted(rows: Testset, chosen: ChosenMeasures) -> Testset:
     return replace(rows, notes=(*rows.notes, chosen.note)) if chosen.note else rows
 
 
-def _asked(bench: Bench, question: str, persona: str) -> Flow[Answer]:
-    return (yield from bench.asking(question, [persona]))[0]
+def _asked(
+    persona_of: Callable[[str], Persona], target: Target, plan: AskPlan, question: str, name: str
+) -> Flow[Answer]:
+    return (yield from ask(question, [persona_of(name)], target, plan))[0]
 
 
-def answering_settings(bench: Bench, personas: Iterable[str]) -> Mapping[str, Any]:
-    """What decides an answer beside retrieval."""
+def _searching_settings(options: RetrieveOptions, target: Target) -> Mapping[str, Any]:
+    """What files decide of what is found.
+
+    A glossary that was mined is none of them: the snapshot decides it.
+    """
+    if target.glossary is None or options.glossary == MINED:
+        return {}
+    return {"glossary": text_hash(target.glossary.to_json())}
+
+
+def answering_settings(bench: Bench, personas: Iterable[str], plan: AskPlan) -> Mapping[str, Any]:
+    """What decides an answer beside retrieval: settings, and what the files they name hold.
+
+    Of a database on a server only the schema is known.
+    """
     settings = bench.settings
     named = {settings.answer.persona, *personas} - {""}
     known = bench.personas if named else {}
-    return {
+    template = read_prompt(plan.setup.prompt).fingerprint
+    files: dict[str, Any] = {"template": template} if template else {}
+    if plan.databases:
+        files["databases"] = bench.databases.fingerprints()
+    return files | {
         "answer": changed_options(settings.answer),
         "prompt": changed_options(settings.prompt),
         "personas": value_hash([asdict(known[name]) for name in sorted(named & known.keys())]),
@@ -221,7 +262,7 @@ def _with_known_gold(bench: Bench, testset: Testset) -> Testset:
     """
     gold = {name for row in testset.rows for name in row.reference_ids}
     gold |= {span.document_id for row in testset.rows for span in row.reference_spans}
-    missing = gold - bench.store.content_hashes(bench.pair).keys()
+    missing = gold - bench.store.known_documents(bench.pair, gold)
     if gold and missing == gold:
         raise TestsetError(
             f"none of the {len(gold)} gold documents is in the index",

@@ -119,7 +119,7 @@ def _work(
     asked, setup = (bench.target(), plan), judging(bench)
     manifest = {
         **base.manifest,
-        **answering_settings(bench, personas),
+        **answering_settings(bench, personas, plan),
         "readers": [asdict(known[name]) for name in personas],
         "generators": list(how.generators),
     }
