@@ -136,6 +136,11 @@ def test_baseline_of_a_real_play() -> None:
     printed = run("baseline/baseline.py")
     assert "40 pairs (40 cloze)" in printed
     assert printed.count("S_b, the baseline") == 2
+    plain, turns = re.findall(
+        r"^  (?:acts of the hits|retrieve.select\S+): (Acte.*)$", printed, re.M
+    )
+    assert "Acte IV" not in plain.split(", ")
+    assert "Acte IV" in turns.split(", ")
 
 
 def test_textbook_table_beside_the_chapters_own() -> None:

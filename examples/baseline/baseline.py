@@ -31,6 +31,7 @@ BANNER = (
 )
 SPEAKER = re.compile(r"^([A-ZÀ-Ý][A-ZÀ-Ý' -]{2,})\.(?= )", re.MULTILINE)
 WHO = "Qui sont les personnages de la maison au baromètre ?"
+THEFT = "Qui a volé la cassette d'Harpagon ?"
 SPLITTERS = (
     ("C': 600 tokens, overlap 100", ("chunk.by=tokens", "chunk.size=600", "chunk.overlap=100")),
     ("C': 60 tokens, overlap 10", ("chunk.by=tokens", "chunk.size=60", "chunk.overlap=10")),
@@ -155,6 +156,31 @@ def answered(project: Path, cast: Cast, testset: Testset, settings: Sequence[str
     return [result.row for result in found.results if result.row is not None]
 
 
+def records(folder: Path, rows: Sequence[Row], found: QADistances) -> None:
+    """Keep the baseline as (chunk, question, answer, distance); show the nearest and farthest."""
+    by_id = {row.id: row for row in rows}
+    kept = [
+        (distance, by_id[name]) for name, distance in zip(found.row_ids, found.own, strict=True)
+    ]
+    lines = [
+        json.dumps(
+            {
+                "chunk": list(row.retrieved_contexts),
+                "question": row.user_input,
+                "answer": row.response,
+                "distance": distance,
+            },
+            ensure_ascii=False,
+        )
+        for distance, row in kept
+    ]
+    (folder / "baseline-distances.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    ordered = sorted(kept, key=lambda pair: (pair[0], pair[1].id))
+    for name, (distance, row) in (("nearest", ordered[0]), ("farthest", ordered[-1])):
+        print(f"{name}, {distance:.3f}: {row.user_input}\n  {row.response}")
+    print()
+
+
 def line(name: str, found: QADistances) -> list[str]:
     """One line of the table: own distances, then what means nothing, then ranks."""
     lists = (found.own, found.shuffled, found.echoed, found.chunk)
@@ -167,7 +193,9 @@ def line(name: str, found: QADistances) -> list[str]:
 
 def compare_splitters(project: Path, cast: Cast, testset: Testset, bench: Workbench) -> None:
     """S_b and S_e side by side, and what may be said of their difference."""
-    base = distances(bench, of_baseline(testset), cast.embedder)
+    gold = of_baseline(testset)
+    base = distances(bench, gold, cast.embedder)
+    records(project, gold, base)
     head = ["", "n", "own", "median", "shuffled", "echoed", "random", "mean rank", "first"]
     table, told = [head, line("S_b, the baseline", base)], []
     settings = (f"answer.model={cast.chat}",) if cast.writes else ()
@@ -271,6 +299,13 @@ def avare(folder: Path, cast: Cast, play: Path) -> None:
     with Workbench.open(folder, Session(cast.settings)) as bench:
         bench.ingest()
         compare_splitters(folder, cast, pairs(bench, cast, 40), bench)
+    print(f"\n{THEFT}  (the thief is seen in act IV, and everybody speaks of it in act V)")
+    for remedy in ("", "retrieve.select.balance=section:2"):
+        chosen = ("retrieve.top_k=4", "retrieve.search=keyword", *([remedy] if remedy else []))
+        with Workbench.open(folder, Session((*cast.settings, *chosen))) as bench:
+            hits = bench.retrieve(THEFT).hits
+        found = ", ".join(hit.headings[1] for hit in hits if len(hit.headings) > 1)
+        print(f"  {remedy or 'acts of the hits'}: {found}")
 
 
 def main() -> None:
