@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -386,3 +387,18 @@ def test_the_schema_is_read_within_the_time_limit(tmp_path: Path) -> None:
         ("a", [("one",)]),
         ("slow", [()]),
     ]
+
+
+def test_a_fingerprint_follows_what_is_stored(address: str, tmp_path: Path) -> None:
+    databases = Databases(
+        [options("shop", address), options("no", "sqlite:///missing.db")], tmp_path
+    )
+    first = databases.fingerprints()
+    assert len(first["shop"]) >= 32
+    assert first["no"] == ""
+    assert databases.fingerprints() == first
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as connection:
+        connection.executescript(MAKE.replace("99.0", "99.5"))
+    changed = Databases([options("shop", f"sqlite:///{other}")]).fingerprints()
+    assert changed["shop"] != first["shop"]
