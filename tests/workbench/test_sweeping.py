@@ -10,7 +10,7 @@ import pytest
 from small_project import MakeProject
 
 from ragwright import Workbench
-from ragwright.core import ConfigError, RetrieveError, StudyError
+from ragwright.core import ConfigError, RagwrightError, RetrieveError, StoreError, StudyError
 from ragwright.testing import ScriptedServer, ServerRequest
 from ragwright.workbench import (
     Session,
@@ -294,3 +294,32 @@ def test_an_index_that_cannot_be_built_costs_its_own_trials_only(
     assert [trial.state for trial in found.trials] == ["done", "done", "errored"]
     assert found.trials[2].reason
     assert found.stopped is None
+
+
+def test_trials_are_runs_that_can_be_named(tmp_path: Path) -> None:
+    folder = project(MakeProject(tmp_path), "retrieve: {top_k: [1, 2]}\n")
+    found = swept(folder)
+    with Workbench.open(folder) as bench:
+        assert bench.results("T001").name == found.trials[1].run
+        assert bench.results(f"{found.run}:T002").name == found.trials[2].run
+        with pytest.raises(StoreError, match="no rows of T009"):
+            bench.results("T009")
+
+
+@pytest.mark.parametrize(
+    ("study", "what", "line"),
+    [
+        ("prompt:\n  without: [[], [nonsense]]\n", "nonsense", 3),
+        ("prompt:\n  preset: [complete, no_context]\n", "no_context", 3),
+        ("answer:\n  persona: [engineer, nobody]\n", "nobody", 3),
+        ("chunk:\n  size: [20, 60]\n", "overlap", 3),
+    ],
+)
+def test_values_that_name_nothing_are_refused_with_their_line(
+    tmp_path: Path, study: str, what: str, line: int
+) -> None:
+    folder = project(MakeProject(tmp_path), study)
+    with Workbench.open(folder) as bench, pytest.raises(RagwrightError) as caught:
+        read_study(bench, folder / "s.yaml")
+    assert what in caught.value.what
+    assert caught.value.where == f"{folder / 's.yaml'}:{line}"

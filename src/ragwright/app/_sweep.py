@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -85,7 +85,12 @@ def command(
 def _show(console: Console, result: SweepResult, as_json: bool) -> None:
     board = result.board
     placed = {trial.number for trial in board}
-    rest = [trial for trial in result.trials if trial.number not in placed]
+    ranked = {trial.number for trial in result.judged_by_first}
+    rest = [
+        trial if trial.state != "done" else replace(trial, reason=_unscored(result))
+        for trial in result.trials
+        if trial.number not in placed and trial.number in ranked
+    ]
     if as_json:
         console.json(
             {
@@ -108,4 +113,28 @@ def _show(console: Console, result: SweepResult, as_json: bool) -> None:
         if result.selection.difference > 0:
             said += f"\nto hold it against rows that picked nothing: ragwright confirm {result.run}"
         said += "\n\n"
-    console.result(f"{said}{table}\nrun: {result.run}")
+    others = "".join(f"\n{line}" for line in _other_judges(result))
+    console.result(f"{said}{table}{others}\nrun: {result.run}")
+
+
+def _unscored(result: SweepResult) -> str:
+    return f"no row has a score of {result.objectives[0].name}"
+
+
+def _other_judges(result: SweepResult) -> list[str]:
+    """What the judges that do not rank make of the order."""
+    first = [trial.values for trial in result.board if trial.values]
+    lines = []
+    for judge, board in result.by_judge.items():
+        best = next((trial for trial in board if trial.values), None)
+        if best is None:
+            lines.append(f"by {judge}: no trial has a result")
+            continue
+        keys = [axis.key for axis in result.study.judging]
+        plain = {key: value for key, value in best.values.items() if key not in keys}
+        place = next(
+            (at for at, values in enumerate(first, 1) if plain.items() <= values.items()), None
+        )
+        stands = "not on the board above" if place is None else f"place {place} above"
+        lines.append(f"by {judge}: {best.id} is best ({stands}); judges are not ranked together")
+    return lines

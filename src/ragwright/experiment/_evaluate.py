@@ -52,10 +52,12 @@ def ranking_search(
 def retrieval_row(row: Row, search: Search, measures: Sequence[Measure]) -> Flow[RowResult]:
     """Search for one row and score the ranking; raises what the search raises.
 
+    A ranking is of documents: where gold is spans, the documents that hold them are its gold.
     For whoever keeps failures apart, to try them again; see ``errors`` of :func:`summarise`.
     """
     ranking = tuple((yield from search(row.user_input)))
-    scores = _scores(measures, ranking, row.reference_ids)
+    held = {span.document_id: 1 for span in row.reference_spans}
+    scores = _scores(measures, ranking, row.reference_ids or held)
     return RowResult(row.id, ranking, scores, shared=shared_by(row))
 
 

@@ -164,7 +164,7 @@ class _Stream(Generic[T]):
             yield work.end()
 
     def _makers(self, first: Job[T]) -> Iterator[Maker[T]]:
-        self._runner.progress.total = 0
+        self._runner.progress.total = self._runner.progress.finished
         for job in chain([first], self._jobs):
             if (job.limit, job.scope, job.timeout) != (first.limit, first.scope, first.timeout):
                 raise FlowError("jobs that run together share limit, scope and time limit")

@@ -12,7 +12,10 @@ from ._text import text_table, with_scale
 _FEW = 3
 """Trials without a result that are named, of each reason."""
 
-_FACTS = {"context_tokens": "context tokens", "cost": "cost", "seconds": "seconds"}
+_FACTS = {"context_tokens": "tokens", "cost": "cost", "seconds": "s"}
+
+_WIDTH = 120
+"""Characters of a leaderboard: it has a column a key and a measure."""
 
 
 class TrialLike(Protocol):
@@ -46,6 +49,10 @@ class TrialLike(Protocol):
     def reason(self) -> str:
         """Why there is no result."""
 
+    @property
+    def run(self) -> str:
+        """Run that holds its rows."""
+
 
 @dataclass(frozen=True, slots=True)
 class BoardView:
@@ -78,7 +85,7 @@ def leaderboard_table(
         view: What is shown of them.
     """
     how = view or BoardView()
-    keys = list(dict.fromkeys(key for trial in board for key in trial.values))
+    keys = _telling(board)
     measures = board[0].summaries if board else ()
     facts = [name for name in _FACTS if any(trial.facts.get(name) for trial in board)]
     heads = [with_scale(summary.measure, summary.scale) for summary in measures]
@@ -89,14 +96,14 @@ def leaderboard_table(
             hidden += 1
             continue
         values = [_shown(trial.values[key]) if key in trial.values else "" for key in keys]
-        if not trial.values:
+        if not trial.values and keys:
             values = ["as it stands", *values[1:]]
         took = [f"{trial.facts[name]:.4g}" if name in trial.facts else "" for name in facts]
         cells = [_cell(summary, how.objectives) for summary in trial.summaries]
         mark = f"{place}*" if trial.id in how.front else str(place)
         rows.append([mark, trial.id, *values, *cells, str(trial.rows), *took])
     right = (0, *range(len(rows[0]) - len(facts) - 1, len(rows[0])))
-    lines = [text_table(rows, right=right)] if board else ["no trial has a result"]
+    lines = [text_table(rows, right=right, width=_WIDTH)] if board else ["no trial has a result"]
     if hidden:
         lines.append(f"… {hidden} more: --json has them all")
     if how.front:
@@ -113,6 +120,17 @@ def _cell(summary: Summary, objectives: Sequence[str]) -> str:
     if summary.measure in objectives and summary.low is not None and summary.high is not None:
         shown = f"{shown} [{summary.low:.2f}, {summary.high:.2f}]"
     return shown if summary.coverage == 1 else f"{shown} ({summary.coverage:.0%})"
+
+
+def _telling(board: Sequence[TrialLike]) -> list[str]:
+    """Keys by which trials of the board differ; all where there is one trial."""
+    keys = dict.fromkeys(key for trial in board for key in trial.values)
+    swept = [trial.values for trial in board if trial.values]
+    return [
+        key
+        for key in keys
+        if len(swept) < 2 or len({_shown(values.get(key)) for values in swept}) > 1
+    ]
 
 
 def _short(keys: Sequence[str]) -> list[str]:
@@ -156,6 +174,7 @@ def trial_json(trial: TrialLike) -> dict[str, Any]:
         "measures": measures,
         "facts": dict(trial.facts),
         "reason": trial.reason,
+        "run": trial.run,
     }
 
 

@@ -116,7 +116,9 @@ def confirm(bench: Workbench, name: str, how: Confirming | None = None) -> Confi
     swept = stored_sweep(bench, name)
     base = variant_of(bench, swept.study, Trial(0, {}))
     rows = study_rows(bench, swept.study)
-    if incumbent_hash(base, swept.study, rows, swept.measures) != swept.run.manifest["incumbent"]:
+    if incumbent_hash(base, swept.study, rows, swept.measures) != swept.run.manifest.get(
+        "incumbent"
+    ):
         raise StudyError(
             "what stands now is not what the trials were held against: the project, its files, "
             "its index or the tune rows have changed since the sweep",

@@ -14,6 +14,7 @@ from ..flow import Run, Runs
 _KINDS = ("eval", "score")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _STEPS = re.compile(r"(?P<name>.+?)~(?P<back>[0-9]+)")
+_TRIAL = re.compile(r"(?:(?P<sweep>[0-9a-z-]+):)?(?P<trial>T[0-9]{3,})")
 _SHOWN = 5
 
 
@@ -70,11 +71,15 @@ def find_run(runs: Runs, name: str) -> str:
     """The id of the run that a name stands for.
 
     ``latest`` is the newest one, ``latest~1`` the one before it; a name that several runs have
-    stands for the newest of them, and ``name~1`` for the one before.
+    stands for the newest of them, and ``name~1`` for the one before. ``T007`` is a trial of the
+    latest sweep, ``RUN:T007`` of that one.
 
     Raises:
         StoreError: No run, or several, answer to it; the newest ones are listed.
     """
+    trial = _TRIAL.fullmatch(name)
+    if trial is not None:
+        return _trial_run(runs, trial["sweep"] or "latest", trial["trial"])
     known = _evaluations(runs)
     step = _STEPS.fullmatch(name)
     wanted, back = (step["name"], int(step["back"])) if step else (name, 0)
@@ -99,6 +104,23 @@ def find_run(runs: Runs, name: str) -> str:
     lines = "".join(f"\n  {_known(run).line}" for run in reversed(shown[-_SHOWN:]))
     more = f"\n  … {len(shown)} in all: `ragwright compare` lists them" if shown[_SHOWN:] else ""
     raise StoreError(what, hint=f"the newest:{lines}{more}")
+
+
+def _trial_run(runs: Runs, sweep: str, trial: str) -> str:
+    """The run that holds the rows of a trial."""
+    sweeps = sorted(runs.list("sweep"), key=lambda run: (run.ended or run.started, run.id))
+    if sweep != "latest":
+        sweeps = [run for run in sweeps if run.id.startswith(sweep)]
+    if len(sweeps) != 1 and (sweep != "latest" or not sweeps):
+        what = f"{len(sweeps)} sweeps begin with" if sweeps else "there is no sweep"
+        raise StoreError(f"{what} {sweep!r}", hint="run `ragwright sweep STUDY` first, or name one")
+    rows = {row.id: str(row.body.get("run", "")) for row in runs.rows(sweeps[-1].id)}
+    if not rows.get(trial):
+        held = ", ".join(name for name, run in rows.items() if run) or "none"
+        raise StoreError(
+            f"the sweep {sweeps[-1].id} holds no rows of {trial}", hint=f"it holds those of: {held}"
+        )
+    return rows[trial]
 
 
 def _evaluations(runs: Runs) -> Sequence[Run]:

@@ -10,9 +10,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from ..answer import prompt_parts
 from ..core import (
     ConfigError,
     MeasureError,
+    PromptError,
     RagwrightError,
     Score,
     StoppedError,
@@ -115,6 +117,18 @@ class SweepResult:
         return pareto_front(self.judged_by_first, self.objectives)
 
     @property
+    def by_judge(self) -> Mapping[str, tuple[TrialResult, ...]]:
+        """Boards of the judges after the first, by what they differ in."""
+        keys = [axis.key for axis in self.study.judging]
+        first = {trial.number for trial in self.judged_by_first}
+        groups: dict[str, list[TrialResult]] = {}
+        for trial in self.trials:
+            if trial.number not in first:
+                judge = ", ".join(f"{key}={trial.values[key]}" for key in keys)
+                groups.setdefault(judge, []).append(trial)
+        return {judge: leaderboard(of, self.objectives) for judge, of in groups.items()}
+
+    @property
     def judged_by_first(self) -> tuple[TrialResult, ...]:
         """Trials of the first judge, where several are swept: only those are ranked."""
         first = {axis.key: axis.values[0] for axis in self.study.judging if axis.values}
@@ -142,20 +156,40 @@ def read_study(bench: Workbench, file: Path) -> Study:
     for axis in study.axes:
         for value in axis.values:
             _try(bench, study, axis, value)
+    _check_personas(bench, study)
     return study
+
+
+def _check_personas(bench: Workbench, study: Study) -> None:
+    named = [(name, "study.personas") for name in study.options.personas]
+    for axis in study.axes:
+        if axis.path == ("answer", "persona"):
+            named += [(str(value), axis.where) for value in axis.values if value]
+    for name, where in named:
+        if name not in bench.personas:
+            raise StudyError(
+                f"there is no persona {name!r}",
+                where=where,
+                hint=f"known: {', '.join(sorted(bench.personas))}",
+            )
 
 
 def _try(bench: Workbench, study: Study, axis: Axis, value: Any) -> None:
     """Build settings with a value; one that is wrong alone may be right beside others."""
     try:
-        _settings(bench, study, {**study.fixed, axis.path: value})
-    except ConfigError:
+        found = _settings(bench, study, {**study.fixed, axis.path: value})
+    except ConfigError as error:
         among = replace(study, axes=tuple(a for a in study.axes if a != axis and a.values))
         for point in islice(grid_points(among), _TRIED):
             with suppress(ConfigError):
                 _settings(bench, study, {**among.settings_of(point), axis.path: value})
                 return
-        raise
+        raise ConfigError(error.what, where=axis.where, hint=error.hint) from error
+    if axis.path[0] == "prompt":
+        try:
+            prompt_parts(found.prompt)
+        except PromptError as error:
+            raise ConfigError(error.what, where=axis.where, hint=error.hint) from error
 
 
 def variant_of(bench: Workbench, study: Study, trial: Trial) -> Workbench:
