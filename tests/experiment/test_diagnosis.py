@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -39,7 +40,7 @@ def row(
     measure: str = "Contains",
 ) -> DiagnosedRow:
     before = scored(measure, plain)
-    kept = Row(name, "What?", response="x", metadata={"kind": name[-1]})
+    kept = Row(name, f"What is {name}?", response="x", metadata={"kind": name[-1]})
     after = {stage: (scored(measure, oracles.get(stage, plain)),) for stage in stage_names()}
     return DiagnosedRow(RowResult(name, (), (before,), kept), lost, oracles=after)
 
@@ -125,3 +126,35 @@ def test_nothing_at_all_is_no_conclusion() -> None:
     found = concluded([])
     assert found.stage is None
     assert found.points == ()
+
+
+def about(one: DiagnosedRow, document: str) -> DiagnosedRow:
+    kept = replace(one.plain.row or Row("", ""), reference_ids={document: 1})
+    return replace(one, plain=replace(one.plain, row=kept))
+
+
+def test_questions_on_one_document_are_one_observation() -> None:
+    """20 rows by themselves prove a stage; 20 rows about 4 documents cannot."""
+    rows = [row(f"r{n}", 0.0, {"filter": 1.0}, "filter") for n in range(20)]
+    alone = concluded(rows)
+    assert alone.of("filter", "Contains").recovered.clusters is None
+    assert alone.stage == "filter"
+    shared = [about(one, f"d{n % 4}") for n, one in enumerate(rows)]
+    shared = [replace(one, closed_book=(scored("Contains", 0.5),), known=True) for one in shared]
+    found = concluded(shared)
+    for points in (found.of("filter", "Contains").recovered, found.of("filter", "Contains").first):
+        assert (points.n, points.clusters) == (20, 4)
+        assert points.p == pytest.approx(2 / 2**4)
+    assert found.stage is None
+    assert found.context is not None
+    assert found.context["Contains"].clusters == 4
+    assert found.known is not None
+    assert (found.known.n, found.known.clusters) == (20, 4)
+
+
+@pytest.mark.parametrize("mark", [True, "true", "yes", 1])
+def test_an_abstention_is_read_however_a_table_writes_it(mark: bool | str | int) -> None:
+    one = row("r1", None, {"filter": 1.0}, "filter")
+    kept = replace(one.plain.row or Row("", ""), metadata={"abstained": mark})
+    found = concluded([replace(one, plain=replace(one.plain, row=kept))])
+    assert found.notes == ("1 answers abstain: they count as the worst value",)

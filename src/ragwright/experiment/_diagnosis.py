@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from statistics import median
 from typing import Any
@@ -22,7 +22,9 @@ from ..measure import (
     Summary,
     aggregate,
     compare_rows,
+    marked,
 )
+from ._comparing import clusters_of_results
 from ._gold_places import GoldPlace
 from ._oracles import (
     FRONT,
@@ -123,13 +125,15 @@ def diagnosis_of(
     A row's points are credited to the stage that is the first to lose it. Where gold reached the
     context, what a measure of rankings still lacks is the order's (``rerank``), and what a measure
     of answers lacks is ``generate``'s and ``judge``'s. An abstention counts as the worst value: the
-    row has an answer, and none was given.
+    row has an answer, and none was given. Rows that share gold documents or a question are no
+    independent observations (:func:`clusters_of_results`).
     """
-    points = _points(rows, measures, stages, seed)
+    clusters = clusters_of_results([row.plain for row in rows]) or None
+    points = _points(rows, (measures, stages), seed, clusters)
     losses = Counter(row.lost for row in rows)
     counted: dict[Lost, int] = {lost: losses[lost] for lost in (*LOSSES, "") if losses[lost]}
     stage, verdict = _verdict(points, counted, rows)
-    context, known = _closed_book(rows, measures, seed)
+    context, known = _closed_book(rows, measures, seed, clusters)
     silent = sum(row.plain.row is not None and _abstained(row) for row in rows)
     notes = (f"{silent} answers abstain: they count as the worst value",) if silent else ()
     return Diagnosis(name, verdict, stage, points, counted, tuple(rows), context, known, notes)
@@ -188,11 +192,12 @@ def diagnosed_of(body: Mapping[str, Any]) -> DiagnosedRow:
 
 def _points(
     rows: Sequence[DiagnosedRow],
-    measures: Sequence[Measure],
-    stages: Sequence[Stage],
+    taken: tuple[Sequence[Measure], Sequence[Stage]],
     seed: int,
+    clusters: Mapping[str, Hashable] | None,
 ) -> tuple[StagePoints, ...]:
     """Every stage and measure that go together; all of them are one family of tests."""
+    measures, stages = taken
     keys = [(stage, at) for stage in stages for at, m in enumerate(measures) if _goes(stage, m)]
     plain: dict[str, list[Score]] = {}
     whole: dict[str, list[Score]] = {}
@@ -216,8 +221,8 @@ def _points(
     if not keys or not rows:
         return ()
     scales = {f"{stage} {measures[at]}": grown(measures[at]) for stage, at in keys}
-    recovered = compare_rows(plain, whole, seed=seed, scales=scales)
-    own_points = compare_rows(plain, first, seed=seed, scales=scales)
+    recovered = compare_rows(plain, whole, seed=seed, clusters=clusters, scales=scales)
+    own_points = compare_rows(plain, first, seed=seed, clusters=clusters, scales=scales)
     found = []
     for stage, at in keys:
         measure, name = measures[at], f"{stage} {measures[at]}"
@@ -356,7 +361,10 @@ REASONS: Mapping[Stage, str] = {
 
 
 def _closed_book(
-    rows: Sequence[DiagnosedRow], measures: Sequence[Measure], seed: int
+    rows: Sequence[DiagnosedRow],
+    measures: Sequence[Measure],
+    seed: int,
+    clusters: Mapping[str, Hashable] | None,
 ) -> tuple[Comparisons | None, Summary | None]:
     """The effect of the passages, and the share of rows that need none (SPEC C4)."""
     asked = [row for row in rows if row.closed_book]
@@ -366,13 +374,16 @@ def _closed_book(
     without = {row.plain.row_id: [row.closed_book[at] for at in taken] for row in asked}
     with_ = {row.plain.row_id: [row.plain.scores[at] for at in taken] for row in asked}
     scales = {str(measures[at]): measures[at].known_scale for at in taken}
-    context = compare_rows(without, with_, seed=seed, scales=scales) if taken else None
-    shares = [Score(KNOWN, "scored", float(row.known)) for row in asked if row.known is not None]
-    return context, aggregate(shares, seed) if shares else None
+    how: dict[str, Any] = {"seed": seed, "clusters": clusters, "scales": scales}
+    context = compare_rows(without, with_, **how) if taken else None
+    judged = [row for row in asked if row.known is not None]
+    shares = [Score(KNOWN, "scored", float(bool(row.known))) for row in judged]
+    groups = None if clusters is None else [clusters[row.plain.row_id] for row in judged]
+    return context, aggregate(shares, seed, clusters=groups) if shares else None
 
 
 def _abstained(row: DiagnosedRow) -> bool:
-    return row.plain.row is not None and row.plain.row.metadata.get("abstained") is True
+    return row.plain.row is not None and bool(marked(row.plain.row, "abstained"))
 
 
 def _values(row: DiagnosedRow, by: str) -> tuple[str, ...]:

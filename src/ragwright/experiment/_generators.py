@@ -6,7 +6,7 @@ compared row by row, and a generator is called the best only where each other on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -22,11 +22,13 @@ from ..measure import (
     Summary,
     aggregate,
     compare_rows,
+    marked,
     parse_measure,
     score_row,
 )
 from ..retrieve import Target
 from ._asked import answered_by
+from ._comparing import clusters_of_results
 from ._diagnosis import grown, named
 from ._facts import facts_kept, facts_of
 from ._questions import questions_of
@@ -182,7 +184,9 @@ def readers_of(rows: Sequence[ReadRow], measures: Sequence[Measure], *, seed: in
     """What readings come to.
 
     An abstention has no score and is left out of the means; in comparisons it is the worst value.
+    Questions that share gold documents are no independent observations.
     """
+    clusters = _clusters(rows)
     personas = tuple(dict.fromkeys(row.persona for row in rows))
     generators = tuple(dict.fromkeys(row.generator for row in rows))
     at = {(row.persona, row.generator, row.question): row for row in rows}
@@ -191,12 +195,14 @@ def readers_of(rows: Sequence[ReadRow], measures: Sequence[Measure], *, seed: in
     for persona in personas:
         for generator in generators:
             own = [r for r in rows if (r.persona, r.generator) == (persona, generator)]
+            groups = None if clusters is None else [clusters[row.question] for row in own]
             for place, measure in enumerate(measures):
                 scores = [row.result.scores[place] for row in own]
-                cells[persona, generator, str(measure)] = aggregate(scores, seed)
+                found = aggregate(scores, seed, clusters=groups)
+                cells[persona, generator, str(measure)] = found
             for place, score in enumerate(own[0].facts if own else ()):
                 shares = [row.facts[place] for row in own]
-                kept[persona, generator, score.measure] = aggregate(shares, seed)
+                kept[persona, generator, score.measure] = aggregate(shares, seed, clusters=groups)
     first = measures[0]
     pairs = _pairs(
         [
@@ -205,7 +211,7 @@ def readers_of(rows: Sequence[ReadRow], measures: Sequence[Measure], *, seed: in
             for a, b in combinations(generators, 2)
         ],
         grown(first),
-        seed,
+        (seed, clusters),
     )
     facts = _pairs(
         [
@@ -214,7 +220,7 @@ def readers_of(rows: Sequence[ReadRow], measures: Sequence[Measure], *, seed: in
             for a, b in combinations(personas, 2)
         ],
         MeasureScale(0, 1),
-        seed,
+        (seed, clusters),
     )
     silent = sum(r.result.row is not None and _abstained(r.result.row) for r in rows)
     note = f"{silent} answers abstain: left out of means, the worst in comparisons, no fact kept"
@@ -250,7 +256,12 @@ def read_of(body: Mapping[str, Any]) -> ReadRow:
 
 
 def _abstained(row: Row) -> bool:
-    return row.metadata.get("abstained") is True
+    return bool(marked(row, "abstained"))
+
+
+def _clusters(rows: Sequence[ReadRow]) -> Mapping[str, Hashable] | None:
+    """Question -> what it belongs to, None where each stands for itself."""
+    return clusters_of_results([replace(row.result, row_id=row.question) for row in rows]) or None
 
 
 _Side = Mapping[str, Score]
@@ -283,9 +294,12 @@ def _facts(at: Mapping[tuple[str, str, str], ReadRow], persona: str, generator: 
 
 
 def _pairs(
-    sides: Sequence[tuple[str, str, str, _Side, _Side]], scale: MeasureScale | None, seed: int
+    sides: Sequence[tuple[str, str, str, _Side, _Side]],
+    scale: MeasureScale | None,
+    how: tuple[int, Mapping[str, Hashable] | None],
 ) -> tuple[PairOf, ...]:
-    """Compare every pair; all pairs are one family of tests."""
+    """Compare every pair; all pairs are one family of tests. ``how`` is seed and clusters."""
+    seed, clusters = how
     tables: tuple[dict[str, list[Score]], dict[str, list[Score]]] = ({}, {})
     made = []
     for place, (within, a, b, *both) in enumerate(sides):
@@ -299,7 +313,8 @@ def _pairs(
                 table.setdefault(question, []).append(score)
     if not made:
         return ()
-    found = compare_rows(*tables, seed=seed, scales={key: scale for *_, key, _ in made})
+    scales = {key: scale for *_, key, _ in made}
+    found = compare_rows(*tables, seed=seed, clusters=clusters, scales=scales)
     return tuple(
         PairOf(within, a, b, named(found[key], measure)) for within, a, b, key, measure in made
     )
