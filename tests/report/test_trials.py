@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ragwright.experiment import TrialResult
 from ragwright.measure import Summary, parse_measure
 from ragwright.report import BoardView, leaderboard_table, trial_json
@@ -36,7 +38,7 @@ def test_keys_that_tell_nothing_apart_and_facts_that_are_nothing_are_left_out() 
 
 
 def test_a_long_board_is_cut_but_not_before_the_project() -> None:
-    board = [*(trial(n, 1 - n / 100, **{"k": n}) for n in range(1, 40)), trial(0, 0.1)]
+    board = [*(trial(n, 1 - n / 100, k=n) for n in range(1, 40)), trial(0, 0.1)]
     text = leaderboard_table(board, view=BoardView(most=5))
     assert "… 34 more: --json has them all" in text
     assert "T000" in text
@@ -56,3 +58,20 @@ def test_a_trial_as_json_names_its_run() -> None:
         "run3",
         0.5,
     )
+
+
+def test_what_orders_trials_that_lost_rows_is_said() -> None:
+    def lost(number: int, worst: float | None) -> TrialResult:
+        one = trial(number, 1.0)
+        return replace(one, summaries=(replace(one.summaries[0], worst=worst),))
+
+    view = BoardView(("TokenF1",))
+    text = leaderboard_table([lost(n, 0.25) for n in range(5)], view=view)
+    assert (
+        "ordered by TokenF1 with rows that lack a score as the worst: "
+        "T000 0.250, T001 0.250, T002 0.250, …"
+    ) in text
+    assert "1.000 [0.10, 0.90] (80%)" in text
+    endless = leaderboard_table([lost(3, None)], view=view)
+    assert "TokenF1 has no worst value: T003 ordered by the rows that have a score" in endless
+    assert "ordered by" not in leaderboard_table([lost(3, 0.25)])

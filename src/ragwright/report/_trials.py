@@ -108,6 +108,7 @@ def leaderboard_table(
         lines.append(f"… {hidden} more: --json has them all")
     if how.front:
         lines.append("* no other trial is better on every objective")
+    lines += _order_of_the_lost(board, how.objectives)
     lines += _without_result(rest)
     return "\n".join([*lines, *(f"note: {note}" for note in notes)])
 
@@ -131,6 +132,22 @@ def _telling(board: Sequence[TrialLike]) -> list[str]:
         for key in keys
         if len(swept) < 2 or len({_shown(values.get(key)) for values in swept}) > 1
     ]
+
+
+def _order_of_the_lost(board: Sequence[TrialLike], objectives: Sequence[str]) -> list[str]:
+    """By what trials are ordered that have no score for some of their rows."""
+    lines = []
+    for name in objectives:
+        mine = [(t, s) for t in board for s in t.summaries if s.measure == name and s.coverage < 1]
+        counted = [f"{t.id} {s.worst:.3f}" for t, s in mine if s.worst is not None]
+        if counted:
+            few = ", ".join(counted[:_FEW]) + (", …" if len(counted) > _FEW else "")
+            lines.append(f"ordered by {name} with rows that lack a score as the worst: {few}")
+        endless = [t.id for t, s in mine if s.worst is None and s.mean is not None]
+        if endless:
+            few = ", ".join(endless[:_FEW]) + (", …" if len(endless) > _FEW else "")
+            lines.append(f"{name} has no worst value: {few} ordered by the rows that have a score")
+    return lines
 
 
 def _short(keys: Sequence[str]) -> list[str]:
