@@ -49,12 +49,12 @@ def headline_of(subject: Subject) -> Headline:
     )
 
 
-def compared(a: Entry, b: Entry) -> Comparisons | None:
+def compared(subject: Subject, a: Entry, b: Entry) -> Comparisons | None:
     """The rows of b against those of a; None where they share no row or no measure."""
     sides = [{one.row_id: one.scores for one in entry.read(False)} for entry in (a, b)]
     scales = {s.measure: s.scale for entry in (a, b) for s in entry.summaries}
     try:
-        return compare_rows(*sides, scales=scales)
+        return compare_rows(*sides, scales=scales, clusters=subject.clusters or None)
     except MeasureError:
         return None
 
@@ -86,8 +86,10 @@ def _study(subject: Subject) -> Headline:
             (f"It reaches {_mean(best, goal.name)}; {rest} other trials are below it.",),
         )
     verdict = subject.verdict
+    if verdict is not None and verdict.selection.difference <= 0:
+        return Headline(verdict.text, "open")
     chosen = best if verdict is None else subject.entry(verdict.selection.best) or best
-    found = compared(incumbent, chosen)
+    found = compared(subject, incumbent, chosen)
     names = ("as it stands", chosen.id)
     said = [f"{chosen.id} is {values_of(chosen)}."]
     if verdict is not None and verdict.confirmations:
@@ -168,7 +170,7 @@ def _runs(subject: Subject) -> Headline:
             ),
         )
     first_, second = subject.entries[:2]
-    found = compared(first_, second)
+    found = compared(subject, first_, second)
     names = (first_.label or first_.id, second.label or second.id)
     if found is None or not found.measures:
         return Headline("The two runs share no row with a score.", "open", (), None, names)

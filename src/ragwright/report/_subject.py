@@ -6,7 +6,7 @@ records allow, so that clearing a cache never changes one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -157,6 +157,7 @@ class Subject:
         curves: Curves of capability suites.
         diagnosis: Where points are lost.
         notes: What the reader should know.
+        clusters: Row id -> cluster of rows that are not independent; empty where all are.
     """
 
     title: str
@@ -174,6 +175,7 @@ class Subject:
     curves: tuple[DoseCurve, ...] = ()
     diagnosis: DiagnosisLike | None = None
     notes: tuple[str, ...] = ()
+    clusters: Mapping[str, Hashable] = field(default_factory=dict)
 
     def entry(self, name: str) -> Entry | None:
         """The entry of an id."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,6 +21,7 @@ from ..experiment import (
     TrialResult,
     Verdict,
     capability_curves,
+    clusters_of_results,
     confirmation_of,
     diagnosed_of,
     diagnosis_of,
@@ -150,6 +151,7 @@ class _Reader:
             stopped=_stopped(first),
             curves=self._curves(first) if kind == "run" else (),
             notes=tuple(notes),
+            clusters=self._clusters(entries[0].run) if kind == "pair" else {},
         )
 
     def _evaluated(self, run: Run) -> Entry:
@@ -220,6 +222,7 @@ class _Reader:
             self._verdict(run, ranked, objectives[0]),
             self._openings(run),
             stopped or _stopped(run),
+            clusters=self._clusters(incumbent.run) if incumbent is not None else {},
         )
 
     def _trial(self, trial: TrialResult, runs: Mapping[str, Run]) -> Entry:
@@ -261,9 +264,11 @@ class _Reader:
             return None
         selection: Selection = selection_of(
             self._scores(incumbent.run),
-            {trial.id: self._scores(trial.run) for trial in candidates},
+            {trial.id: self._scores(trial.run) for trial in candidates if trial.run},
             objective,
-            seed=self.how.seed,
+            seed=int(run.manifest["study"]["options"].get("seed", 0)),
+            clusters=self._clusters(incumbent.run) or None,
+            eligible={trial.id for trial in candidates if trial.state == "done"},
         )
         for confirm in reversed(self.runs.list(CONFIRM)):
             if confirm.manifest.get("sweep") != run.id or confirm.state != "complete":
@@ -276,6 +281,10 @@ class _Reader:
                     selection, tuple(map(confirmation_of, bodies)), openings, tuple(notes)
                 )
         return Verdict(selection)
+
+    def _clusters(self, run: str) -> Mapping[str, Hashable]:
+        """Which rows of a run belong together; empty where each stands for itself."""
+        return clusters_of_results(list(self._rows(run, True)))
 
     def _openings(self, run: Run) -> int | None:
         """How often a confirm split of the run's testset was opened."""
