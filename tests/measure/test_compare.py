@@ -123,7 +123,7 @@ def test_a_few_rows_prove_nothing_and_say_what_would() -> None:
     assert found.difference is not None
     due = 20 * (found.smallest / found.difference) ** 2
     assert found.more_rows == math.ceil(due - 20)
-    assert f"About {found.more_rows:,} more would settle this one." in found.text
+    assert f"About {found.more_rows:,} more rows would settle this one." in found.text
 
 
 def test_the_smallest_difference_is_found_in_80_of_100_tries() -> None:
@@ -269,3 +269,13 @@ def test_rows_without_gold_are_not_lost() -> None:
     found = compare_rows(*sides)["nDCG@10"]
     assert (found.lost, found.verdict) == (0, "better")
     assert found.lowest == found.highest == pytest.approx(0.8)
+
+
+def test_few_clusters_want_more_of_them_before_any_difference_can_show() -> None:
+    a = {f"r{n}": (Score("TokenF1", "scored", 0.5),) for n in range(16)}
+    b = {f"r{n}": (Score("TokenF1", "scored", 0.6 + n / 1000),) for n in range(16)}
+    [found] = compare_rows(a, b, clusters={f"r{n}": n // 4 for n in range(16)}).measures
+    assert found.p == 0.125
+    assert found.verdict == "no change proven"
+    assert found.more_rows is not None
+    assert found.more_rows >= 8  # six clusters of four rows are the fewest that can prove anything

@@ -118,7 +118,8 @@ class Comparison:
             if self.smallest is not None:
                 said += f" So many rows show differences from about {self.smallest:.4f}."
             if self.more_rows:
-                said += f" About {self.more_rows:,} more would settle this one."
+                more = "1 more row" if self.more_rows == 1 else f"{self.more_rows:,} more rows"
+                said += f" About {more} would settle this one."
         return said
 
     @property
@@ -403,8 +404,11 @@ def _judged(comparison: Comparison, p_holm: float, tests: int) -> Comparison:
         more = 0
     elif difference and smallest:
         due = comparison.n * (smallest / difference) ** 2
+        units = comparison.n if comparison.clusters is None else comparison.clusters
+        # Flips of k units give no p below 2 / 2^k, whatever the difference is.
+        least = math.ceil(math.log2(2 * tests / LEVEL)) * comparison.n / units
         # at least one: the test has just said that these rows do not show it
-        more = max(1, math.ceil(due - comparison.n))
+        more = max(1, math.ceil(max(due, least) - comparison.n))
     return replace(
         comparison,
         p_holm=p_holm,
