@@ -202,7 +202,8 @@ def _sentence(verdict: Verdict) -> str:
         return f"{first.trial} is {first.outcome} on {first.objective}: {seen}; {on_tune}."
     more = ""
     if found.more_rows:
-        more = f" About {found.more_rows:,} more questions would settle a difference of this size."
+        asked = "question" if found.more_rows == 1 else "questions"
+        more = f" About {found.more_rows:,} more {asked} would settle a difference of this size."
     return f"No change proven: {first.trial} is {seen}; {on_tune}.{more}"
 
 
