@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragwright import Evaluating, MeasureSetup, Session, Workbench
-from ragwright.core import Row
+from ragwright.core import Row, Score
 from ragwright.experiment import Testset, write_rows
 from ragwright.measure import QADistances, compare_rows, qa_distances
 from ragwright.report import summary_table, text_table
@@ -26,7 +26,8 @@ AVARE = HERE.parents[2] / "shared" / "data" / "moliere" / "moliere_avare.xml"
 BANNER = (
     "*" * 79 + "\n"
     "SCRIPTED: {what}.\n"
-    "Distances count shared words, not meaning: read how they behave, not what they are.\n"
+    "Scripted answers copy, scripted vectors count shared words: read how scores behave,\n"
+    "not what they are.\n"
     "For real: --model openai:gpt-4o-mini --embed openai:text-embedding-3-small\n" + "*" * 79
 )
 SPEAKER = re.compile(r"^([A-ZÀ-Ý][A-ZÀ-Ý' -]{2,})\.(?= )", re.MULTILINE)
@@ -192,30 +193,48 @@ def line(name: str, found: QADistances) -> list[str]:
 
 
 def compare_splitters(project: Path, cast: Cast, testset: Testset, bench: Workbench) -> None:
-    """S_b and S_e side by side, and what may be said of their difference."""
+    """S_b and S_e side by side, of questions and of gaps, and what may be said of each."""
     gold = of_baseline(testset)
-    base = distances(bench, gold, cast.embedder)
-    records(project, gold, base)
-    head = ["", "n", "own", "median", "shuffled", "echoed", "random", "mean rank", "first"]
-    table, told = [head, line("S_b, the baseline", base)], []
+    records(project, gold, distances(bench, gold, cast.embedder))
     settings = (f"answer.model={cast.chat}",) if cast.writes else ()
+    answers = [("S_b, the baseline", gold)]
     for name, splitter in (("C: one chunk a scene", ()), *SPLITTERS):
         rows = answered(project, cast, testset, (*settings, *splitter))
-        found = distances(bench, rows, cast.embedder)
-        table.append(line(f"S_e, {name}", found))
-        scores = (
-            dict(zip(f.row_ids, f.scores()["QADistance"], strict=True)) for f in (base, found)
-        )
-        a, b = ({key: (score,) for key, score in one.items()} for one in scores)
-        told.append(f"{name}: {compare_rows(a, b)['QADistance'].text}")
-    print("Distance of question and answer (0 to 2); about equal to S_b or smaller is good.\n")
-    print(text_table(table, right=range(1, len(head))))
-    print("\n" + "\n".join(told))
+        answers.append((f"S_e, {name}", rows))
+    print("Distance of question and answer (0 to 2); about equal to S_b or smaller is good.")
+    for kind in ("questions", "gaps"):
+        side_by_side(bench, cast, kind, [(name, of_kind(rows, kind)) for name, rows in answers])
     print(
-        "An answer that echoes the question is nearest of all, so a small distance alone proves\n"
+        "\nAn answer that echoes the question is nearest of all, so a small distance alone proves\n"
         "nothing: read it between `echoed` and `shuffled`. Quoted sentences repeat the words of\n"
-        "the question, those of cloze questions most of all: their S_e is small for that reason."
+        "the question; a gap is filled by the sentence it was cut from, so its S_e says nothing."
     )
+
+
+def of_kind(rows: Sequence[Row], kind: str) -> list[Row]:
+    """Rows that somebody asked, or sentences with a gap."""
+    return [row for row in rows if (row.metadata.get("kind") == "cloze") == (kind == "gaps")]
+
+
+def side_by_side(
+    bench: Workbench, cast: Cast, kind: str, answers: Sequence[tuple[str, Sequence[Row]]]
+) -> None:
+    """A table of one kind of pairs, and each experiment held against the baseline."""
+    if len(answers[0][1]) < 2:
+        return
+    head = [kind, "n", "own", "median", "shuffled", "echoed", "random", "mean rank", "first"]
+    found = [(name, distances(bench, rows, cast.embedder)) for name, rows in answers]
+    print("\n" + text_table([head, *(line(*one) for one in found)], right=range(1, len(head))))
+    base, *experiments = ((name, by_row(one)) for name, one in found)
+    print()
+    for name, scores in experiments:
+        print(f"{name}: {compare_rows(base[1], scores)['QADistance'].text}")
+
+
+def by_row(found: QADistances) -> dict[str, tuple[Score, ...]]:
+    """Row id -> its distance as a score."""
+    scores = found.scores()["QADistance"]
+    return {name: (score,) for name, score in zip(found.row_ids, scores, strict=True)}
 
 
 def with_and_without(project: Path, cast: Cast, testset: Testset) -> None:
