@@ -24,10 +24,12 @@ def clusters_of_rows(rows: Iterable[Row]) -> dict[str, Hashable]:
     Rows that ask one question, such as for several personas, are of one cluster always, gold or
     not. A row that shares nothing stands for itself.
     """
-    rows = list(rows)
-    return clusters_of_gold(
-        {row.id: _gold(row) for row in rows}, {row.id: question_of(row) for row in rows}
-    )
+    gold: dict[str, tuple[str, ...]] = {}
+    asked: dict[str, str] = {}
+    for row in rows:  # read once and not held: a file may be larger than memory
+        gold[row.id] = _gold(row)
+        asked[row.id] = question_of(row)
+    return clusters_of_gold(gold, asked)
 
 
 def cluster_of(row: Row, by: str) -> Hashable:
