@@ -79,5 +79,6 @@ def test_other_models_measure_other_distances_and_words_are_words() -> None:
 
 def test_of_a_file_without_settings_nothing_is_known() -> None:
     assert scored_differently(evaluation(4, **JUDGED), evaluation(1)) == {}
-    older: dict[str, Any] = {"judge": {"model": "kind"}}  # before prompts and rubrics were written down
+    # before prompts and rubrics were written down
+    older: dict[str, Any] = {"judge": {"model": "kind"}}
     assert scored_differently(evaluation(4, **JUDGED), evaluation(4, **older)) == {}
