@@ -323,3 +323,10 @@ def test_values_that_name_nothing_are_refused_with_their_line(
         read_study(bench, folder / "s.yaml")
     assert what in caught.value.what
     assert caught.value.where == f"{folder / 's.yaml'}:{line}"
+
+
+def test_a_testset_is_looked_for_in_the_projects_folder_too(tmp_path: Path) -> None:
+    folder = project(MakeProject(tmp_path), "retrieve: {top_k: [1, 2]}\n")
+    text = (folder / "s.yaml").read_text().replace(str(folder / "set.jsonl"), "set.jsonl")
+    (folder / "s.yaml").write_text(text)
+    assert len(swept(folder).board) == 3  # wherever the command was called

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from ..experiment import Openings, Testset, current_gold, declared_splits, load_testset
 from ..index import Store
@@ -24,7 +25,8 @@ def project_testset(
 
     Args:
         folder: The project; openings are written to ``testsets/openings.jsonl`` in it.
-        address: As :func:`ragwright.experiment.load_testset`.
+        address: As :func:`ragwright.experiment.load_testset`; a path that is not there is looked
+            for in the project's folder.
         split: ``all``, ``tune`` or ``confirm``; where left out, the tune split of a testset
             whose rows name splits, else all rows.
         purpose: What the rows are wanted for.
@@ -33,6 +35,7 @@ def project_testset(
     Raises:
         TestsetError: The testset cannot be read, or the split is empty.
     """
+    address = _found(folder, address)
     declared = declared_splits(address)
     wanted = split or ("tune" if declared else "all")
     # All rows of a testset that names no splits are no opening, unless they are asked for.
@@ -43,6 +46,14 @@ def project_testset(
         return testset
     note = "the rows name splits: only the tune split is measured (--split confirm opens the other)"
     return replace(testset, notes=(*testset.notes, note))
+
+
+def _found(folder: ProjectFolder, address: str) -> str:
+    """The address, in the project's folder where it is there alone."""
+    if address.startswith(("beir:", "rgb:")) or Path(address).exists():
+        return address
+    inside = folder.root / address
+    return str(inside) if inside.exists() else address
 
 
 def with_current_gold(store: Store, testset: Testset) -> Testset:
