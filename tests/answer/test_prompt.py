@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from answer_fakes import hit
 
-from ragwright.answer import PromptOptions, compose, part_names, presets, shipped_personas
+from ragwright.answer import (
+    PromptOptions,
+    compose,
+    part_names,
+    presets,
+    read_prompt,
+    shipped_personas,
+)
 from ragwright.core import Persona, PromptError
 
 ENGINEER = shipped_personas()["engineer"]
@@ -184,3 +192,22 @@ def test_a_prompt_can_ask_for_errors_to_be_reported_by_a_cue_of_ones_own() -> No
     assert "factual error" not in plain.text
     changed = [a[0] for a, b in zip(plain.parts, asking.parts, strict=True) if a != b]
     assert changed == ["only_context"]
+
+
+def test_a_template_that_was_read_stays_as_it_was_read_until_another_is_named(
+    tmp_path: Path,
+) -> None:
+    one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
+    one.write_text("parts: {role: You answer for Acme.}\n")
+    two.write_text("parts: {role: You answer for Bolt.}\n")
+    read = read_prompt(PromptOptions(template=str(one)))
+    mark = read.fingerprint
+    one.write_text("parts: {role: You answer for Cork.}\n")
+    assert "for Acme." in compose("?", Persona("p"), (), read).text
+    assert "for Acme." in compose("?", Persona("p"), (), replace(read, cue="Sorry")).text
+    assert read_prompt(PromptOptions(template=str(one))).fingerprint != mark
+    other = read_prompt(replace(read, template=str(two)))
+    assert "for Bolt." in compose("?", Persona("p"), (), other).text
+    shipped = read_prompt(replace(read, template=""))
+    assert shipped.fingerprint == ""
+    assert shipped == read_prompt(PromptOptions())

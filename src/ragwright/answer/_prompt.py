@@ -158,15 +158,18 @@ def compose(
 
 
 def read_prompt(options: PromptOptions) -> ReadPrompt:
-    """The options with their template read; those that were read before stay as they were.
+    """The options with their template read, unless that very file was read before.
 
     Raises:
         PromptError: The template's file is wrong, with file and line.
     """
+    file = Path(options.template) if options.template else None
     if isinstance(options, ReadPrompt):
-        return options
-    chosen = {field.name: getattr(options, field.name) for field in fields(options)}
-    parsed = read_mapping(Path(options.template)) if options.template else None
+        held = None if options.parsed is None else Path(options.parsed.where)
+        if held == file:
+            return options
+    chosen = {field.name: getattr(options, field.name) for field in fields(PromptOptions)}
+    parsed = None if file is None else read_mapping(file)
     return ReadPrompt(**chosen, parsed=parsed)
 
 
