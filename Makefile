@@ -1,6 +1,8 @@
 # Two commands to know: `make demo` and `make test`. Each sets up all it needs in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
+# A file's tests stay together, so that what they share is made once.
+PARALLEL := -n auto --dist loadfile
 
 .PHONY: install demo test check docs bench clean
 
@@ -24,13 +26,13 @@ demo: .venv/.core
 	$(BIN)/ragwright demo
 
 test: .venv/.all
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
 
 check: .venv/.all
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest tests/test_house.py tests/test_docs.py
+	$(BIN)/python -m pytest $(PARALLEL) tests/test_house.py tests/test_docs.py
 	$(BIN)/python docs/reference.py --check
 
 docs: .venv/.all

@@ -260,6 +260,7 @@ def test_nobody_at_the_address() -> None:
         ("Retry-After", formatdate(time.time() + 3600, usegmt=True), 3000, 3600),
         ("Retry-After", formatdate(time.time() - 60, usegmt=True), 0, 0),
     ],
+    ids=["seconds", "part of a second", "milliseconds", "a date to come", "a date gone by"],
 )
 def test_the_waiting_time_is_read(
     header: str, value: str, low: float, high: float, server: ScriptedServer
