@@ -88,6 +88,7 @@ def comparable(document: dict[str, Any]) -> dict[str, Any]:
     """Everything but names of runs, times and spend."""
     for trial in document["trials"]:
         trial["facts"] = {"context_tokens": trial["facts"]["context_tokens"]}
+        del trial["run"]
     return {name: value for name, value in document.items() if name != "run"}
 
 

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from ..core import Row, Score, TestsetError
-from ..measure import MeasureSetup, aggregate, compare_rows, parse_measure, score_rows
+from ..measure import (
+    MeasureSetup,
+    aggregate,
+    compare_rows,
+    marked,
+    parse_measure,
+    score_rows,
+)
 from ._gold_answers import GoldAnswer, gold_answer
 from ._results import Evaluation, RowResult
 from ._suites import CLOSED_BOOK
@@ -242,7 +249,7 @@ class _Curves:
             found.mean,
             found.low,
             found.high,
-            sum(row.metadata.get("abstained") is True for row, _ in pairs) / len(pairs),
+            sum(marked(row, "abstained") is True for row, _ in pairs) / len(pairs),
         )
 
     def _controlled(
@@ -337,7 +344,7 @@ def _parts(result: RowResult, row: Row) -> Score:
     """Share of the gold answer's parts that an answer holds, 0 where it abstained."""
     if row.response is None:
         return Score(ACCURACY, "not_applicable", reason="there is no answer")
-    if row.metadata.get("abstained") is True:
+    if marked(row, "abstained"):
         return Score(ACCURACY, "scored", 0.0)
     held = _gold(row).held(row.said)
     return Score(ACCURACY, "scored", sum(held) / len(held))

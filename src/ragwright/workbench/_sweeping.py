@@ -355,7 +355,7 @@ class _Sweep:
         while self.stopped is None and (batch := sampler.ask()):
             self._batch(batch, testset, self._keep)
             for trial in batch:
-                values = [self.results[trial.number].value(o.name) for o in self.objectives]
+                values = [self.results[trial.number].ranked_value(o.name) for o in self.objectives]
                 known = [value for value in values if value is not None]
                 sampler.tell(trial, known if len(known) == len(values) else None)
 
