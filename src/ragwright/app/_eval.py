@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..measure import parse_measures
 from ..workbench import Evaluating, ProjectFolder, Workbench, project_testset
 from ._console import EXIT_UNTRUSTED, fail, reported
 from ._flags import MeasuringFlags, with_flags
@@ -41,6 +42,8 @@ def command(
     """Run a testset through the project and score what it finds."""
     console = flags.console
     folder = ProjectFolder(flags.project).require()
+    if measures:
+        parse_measures(measures)  # a slip in a name is told before any file is read
     rows = project_testset(folder, testset, split, rehearsal=flags.dry_run)
     how = Evaluating(
         flags.resume or retry_errors,

@@ -329,7 +329,7 @@ def _compared(
         # All differences are equal; the permutation test alone decides. Two equal runs must not
         # look as if they might differ, when two that differ in one row would not.
         ends = float(differences[0]), float(differences[0])
-    low, high = ends or (None, None)
+    low, high = _within(ends or (None, None), named.scale)
     bare = _with_the_lost(bare, sides, math.fsum(differences))
     steps = differences if groups is None else np.bincount(groups, weights=differences)
     p, exact = permutation_p(np.round(steps, 9), named.seed)
@@ -378,6 +378,17 @@ def _with_the_lost(
         return replace(found, lost=lost)
     n = found.n + lost
     return replace(found, lost=lost, lowest=ends[0] / n, highest=ends[1] / n)
+
+
+def _within(
+    ends: tuple[float | None, float | None], scale: MeasureScale | None
+) -> tuple[float | None, float | None]:
+    """Ends of a difference no further apart than two values of the scale can be."""
+    low, high = ends
+    if scale is None or scale.high is None or low is None or high is None:
+        return ends
+    width = scale.high - scale.low
+    return max(low, -width), min(high, width)
 
 
 def _settled(found: Sequence[Comparison]) -> list[Comparison]:
