@@ -290,8 +290,8 @@ def stored_sweep(bench: Workbench, name: str) -> _Swept:
     """
     # By when they were last run through: one that was only looked at again is the latest.
     runs = sorted(bench.runs.list(KIND), key=lambda run: (run.ended or run.started, run.id))
-    if name == "latest":
-        found = runs[-1:]
+    if name == "latest":  # not the sweep behind an ablation, which names its points one by one
+        found = [run for run in runs if not run.manifest["study"].get("points")][-1:]
     else:
         found = [run for run in runs if run.id.startswith(name)]
         found = found or [r for r in runs if r.manifest["study"]["name"] == name][-1:]
