@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from ragwright.experiment import (
     selection_of,
     settled,
 )
-from ragwright.measure import parse_measures
+from ragwright.measure import Selection, parse_measures
 
 M = Objective("M", True)
 
@@ -33,6 +34,17 @@ def rows(values: np.ndarray[tuple[int], np.dtype[np.float64]], prefix: str) -> l
         RowResult(f"{prefix}{at}", (), (Score("M", "scored", float(value)),))
         for at, value in enumerate(values)
     ]
+
+
+def chosen(
+    incumbent: Sequence[RowResult],
+    candidates: Mapping[str, Sequence[RowResult]],
+    objective: Objective,
+    **how: Any,
+) -> Selection:
+    name = objective.name
+    scores = {trial: objective_scores(results, name) for trial, results in candidates.items()}
+    return selection_of(objective_scores(incumbent, name), scores, objective, **how)
 
 
 def study(
@@ -49,7 +61,7 @@ def study(
 
 def concluded(tune: list[list[RowResult]], confirm: list[list[RowResult]], seed: int) -> Verdict:
     named = {f"T{n}": results for n, results in enumerate(tune) if n}
-    selection = selection_of(tune[0], named, M, seed=seed)
+    selection = chosen(tune[0], named, M, seed=seed)
     if selection.difference <= 0:
         return Verdict(selection)
     at = int(selection.best[1:])
@@ -109,7 +121,7 @@ def test_every_further_opening_makes_the_proof_dearer() -> None:
     assert p[2] == pytest.approx(min(1.0, 8 * p[0]))
     both = settled([one, one], M, 1)
     assert both[0].p == pytest.approx(2 * p[0])
-    outcome = Verdict(selection_of(tune[0], {"T1": tune[1]}, M), settled([one], M, 8), 8)
+    outcome = Verdict(chosen(tune[0], {"T1": tune[1]}, M), settled([one], M, 8), 8)
     assert "opened 8 times" in outcome.text
 
 
@@ -119,7 +131,7 @@ def test_no_change_proven_says_how_many_more_questions_would_settle_it() -> None
     one = Confirmation(
         "T1", {}, "M", compared(tune[0], tune[1], M), compared(confirm[0], confirm[1], M)
     )
-    found = Verdict(selection_of(tune[0], {"T1": tune[1]}, M), settled([one], M, 1), 1)
+    found = Verdict(chosen(tune[0], {"T1": tune[1]}, M), settled([one], M, 1), 1)
     assert found.confirmations[0].outcome == "no change proven"
     assert "more questions would settle" in found.text
 
@@ -133,7 +145,7 @@ def test_facts_of_an_answer_are_objectives_too_and_less_is_better() -> None:
         ]
 
     fast = Objective("seconds", False)
-    found = selection_of(taken(2.0, 5), {"quick": taken(1.0, 5), "slow": taken(3.0, 5)}, fast)
+    found = chosen(taken(2.0, 5), {"quick": taken(1.0, 5), "slow": taken(3.0, 5)}, fast)
     assert (found.best, found.difference) == ("quick", 1.0)
     one = Confirmation("quick", {}, "seconds", compared(taken(2.0, 5), taken(1.0, 5), fast))
     again = confirmation_of(confirmation_body(one))
@@ -169,7 +181,7 @@ def test_rows_that_could_turn_it_leave_nothing_proven() -> None:
     assert one.p is not None
     assert one.p < 0.05
     assert one.outcome == "no change proven"
-    found = Verdict(selection_of(incumbent, {"T001": shy}, objective), (one,), 1)
+    found = Verdict(chosen(incumbent, {"T001": shy}, objective), (one,), 1)
     assert found.selection.difference == pytest.approx(-0.5)
     assert "T001 on the confirm split: 30 rows lack a score in one of the two" in found.text
     assert "-0.5000 to +0.2500 whatever they hold" in found.text
@@ -184,7 +196,7 @@ def test_few_lost_rows_that_turn_nothing_are_said_and_proven_over() -> None:
     assert one.outcome == "better"
     assert (
         "1 rows lack a score in one of the two and are not compared"
-        in Verdict(selection_of(incumbent, {"T001": better}, objective), (one,), 1).text
+        in Verdict(chosen(incumbent, {"T001": better}, objective), (one,), 1).text
     )
 
 
@@ -195,7 +207,7 @@ def test_a_measure_without_a_worst_value_is_chosen_over_the_rows_it_has_and_says
         [replace(r, scores=tuple(replace(s, measure="Perplexity") for s in r.scores)) for r in rows]
         for rows in (f1([2.0] * 12), f1([1.0] * 11 + [None]))
     ]
-    found = selection_of(sides[0], {"T001": sides[1]}, objective)
+    found = chosen(sides[0], {"T001": sides[1]}, objective)
     assert (found.n, found.lost, found.left_out, found.difference) == (11, 0, 1, 1.0)
     assert "1 lack a score of T001" in Verdict(found).text
 
@@ -203,5 +215,5 @@ def test_a_measure_without_a_worst_value_is_chosen_over_the_rows_it_has_and_says
 def test_one_that_was_dropped_counts_and_is_not_chosen() -> None:
     objective = Objective("TokenF1", True)
     rung, whole = f1([1.0] * 4), f1([0.5] * 12)
-    found = selection_of(f1([0.0] * 12), {"T1": rung, "T2": whole}, objective, eligible={"T2"})
+    found = chosen(f1([0.0] * 12), {"T1": rung, "T2": whole}, objective, eligible={"T2"})
     assert (found.best, found.candidates) == ("T2", 2)

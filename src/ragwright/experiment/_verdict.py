@@ -96,18 +96,21 @@ def _fact(result: RowResult, name: str) -> float | None:
 
 
 def selection_of(
-    incumbent: Sequence[RowResult],
-    candidates: Mapping[str, Sequence[RowResult]],
+    incumbent: Mapping[str, Score],
+    candidates: Mapping[str, Mapping[str, Score]],
     objective: Objective,
     *,
     seed: int = 0,
     clusters: Mapping[str, Hashable] | None = None,
     eligible: Collection[str] | None = None,
 ) -> Selection:
-    """The best candidate on the rows that chose it; see :func:`ragwright.measure.best_of`."""
+    """The best candidate on the rows that chose it; see :func:`ragwright.measure.best_of`.
+
+    Scores are those of :func:`objective_scores`.
+    """
     return best_of(
-        objective_scores(incumbent, objective.name),
-        {name: objective_scores(rows, objective.name) for name, rows in candidates.items()},
+        incumbent,
+        candidates,
         higher_is_better=objective.higher_is_better,
         seed=seed,
         clusters=clusters,

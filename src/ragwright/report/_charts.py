@@ -5,7 +5,6 @@ Colours stand in a spec by name (``@accent``): the theme that draws it puts its 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -484,8 +483,3 @@ def _coloured(value: Any, colours: Mapping[str, Any]) -> Any:
     if isinstance(value, list):
         return [_coloured(inner, colours) for inner in value]
     return value
-
-
-def spec_text(spec: Mapping[str, Any]) -> str:
-    """A spec as JSON, keys in their order."""
-    return json.dumps(spec, ensure_ascii=False, allow_nan=False)

@@ -25,16 +25,17 @@ from ..experiment import (
     leaderboard,
     objective_scores,
     objectives_of,
+    selection_of,
     settled,
     stored_study,
 )
-from ..flow import Run, RunRow, run_jobs
-from ..measure import Measure, Selection, best_of, parse_measures
+from ..flow import Run, RunRow, Runs, run_jobs
+from ..measure import Measure, Selection, parse_measures
 from ._building import build_like
 from ._gold import LOG, project_testset
+from ._run_names import sweeps_by_use
 from ._runs import stored_evaluation
 from ._sweeping import (
-    KIND,
     incumbent_hash,
     stored_trials,
     study_rows,
@@ -134,7 +135,7 @@ def confirm(bench: Workbench, name: str, how: Confirming | None = None) -> Confi
     work = _Opening(bench, swept, chosen, options.clusters)
     done = bench.runs.complete(CONFIRM, work.manifest)
     if done is not None:
-        return Confirmed(done, swept.study, _stored(bench, done, selection), again=True)
+        return Confirmed(done, swept.study, stored_verdict(bench.runs, done, selection), again=True)
     picked = _compared(
         swept, chosen, [incumbent, *(_results(bench, trial) for trial in chosen)], clusters
     )
@@ -152,13 +153,12 @@ def _selection(
     name = swept.objective.name
     dropped = [trial for trial in swept.trials if trial.state == "dropped" and trial.run]
     tried = sorted((*swept.board, *dropped), key=lambda trial: trial.number)
-    return best_of(
+    return selection_of(
         objective_scores(incumbent, name),
         {trial.id: objective_scores(_results(bench, trial), name) for trial in tried},
-        higher_is_better=swept.objective.higher_is_better,
+        swept.objective,
         seed=swept.study.options.seed,
         clusters=clusters,
-        scale=next((m.scale for m in swept.measures if str(m) == name), None),
         eligible={trial.id for trial in swept.board},
     )
 
@@ -288,8 +288,7 @@ def stored_sweep(bench: Workbench, name: str) -> _Swept:
         StoreError: No sweep, or several, answer to it.
         StudyError: It has no trial with a value.
     """
-    # By when they were last run through: one that was only looked at again is the latest.
-    runs = sorted(bench.runs.list(KIND), key=lambda run: (run.ended or run.started, run.id))
+    runs = sweeps_by_use(bench.runs)
     if name == "latest":  # not the sweep behind an ablation, which names its points one by one
         found = [run for run in runs if not run.manifest["study"].get("points")][-1:]
     else:
@@ -361,8 +360,9 @@ def run_trials(
     return found
 
 
-def _stored(bench: Workbench, run: str, selection: Selection) -> Verdict:
-    bodies = [dict(row.body) for row in bench.runs.rows(run)]
+def stored_verdict(runs: Runs, run: str, selection: Selection) -> Verdict:
+    """What a stored run of the kind ``confirm`` says, beside the choice that it was made for."""
+    bodies = [dict(row.body) for row in runs.rows(run)]
     openings = max((body.pop("openings") for body in bodies), default=0)
     notes = tuple(dict.fromkeys(note for body in bodies for note in body.pop("notes")))
     return Verdict(selection, tuple(map(confirmation_of, bodies)), openings, notes)

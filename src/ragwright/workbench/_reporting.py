@@ -22,11 +22,11 @@ from ..experiment import (
     Verdict,
     capability_curves,
     clusters_of_results,
-    confirmation_of,
     diagnosed_of,
     diagnosis_of,
     evaluation_of,
     leaderboard,
+    objective_scores,
     objectives_of,
     pareto_front,
     result_of,
@@ -34,11 +34,11 @@ from ..experiment import (
     trial_of,
 )
 from ..flow import Run, RunRow, Runs
-from ..measure import Selection, parse_measures
+from ..measure import parse_measures
 from ..report import Board, DoseCurve, Entry, Goal, ResultLike, Subject
 from ._ablating import KIND as ABLATE
 from ._ablating import stored_ablation
-from ._confirming import CONFIRM
+from ._confirming import CONFIRM, stored_verdict
 from ._gold import LOG
 from ._project import ProjectFolder
 from ._run_names import find_run
@@ -262,9 +262,10 @@ class _Reader:
         incumbent = next((trial for trial in trials if not trial.number and trial.run), None)
         if incumbent is None or not candidates:
             return None
-        selection: Selection = selection_of(
-            self._scores(incumbent.run),
-            {trial.id: self._scores(trial.run) for trial in candidates if trial.run},
+        name = objective.name
+        selection = selection_of(
+            objective_scores(self._scores(incumbent.run), name),
+            {t.id: objective_scores(self._scores(t.run), name) for t in candidates if t.run},
             objective,
             seed=int(run.manifest["study"]["options"].get("seed", 0)),
             clusters=self._clusters(incumbent.run) or None,
@@ -273,13 +274,9 @@ class _Reader:
         for confirm in reversed(self.runs.list(CONFIRM)):
             if confirm.manifest.get("sweep") != run.id or confirm.state != "complete":
                 continue
-            bodies = [dict(row.body) for row in self.runs.rows(confirm.id)]
-            openings = max((body.pop("openings", 0) for body in bodies), default=0)
-            notes = dict.fromkeys(note for body in bodies for note in body.pop("notes", ()))
-            if bodies:
-                return Verdict(
-                    selection, tuple(map(confirmation_of, bodies)), openings, tuple(notes)
-                )
+            told = stored_verdict(self.runs, confirm.id, selection)
+            if told.confirmations:
+                return told
         return Verdict(selection)
 
     def _clusters(self, run: str) -> Mapping[str, Hashable]:

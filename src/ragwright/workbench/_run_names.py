@@ -106,9 +106,14 @@ def find_run(runs: Runs, name: str) -> str:
     raise StoreError(what, hint=f"the newest:{lines}{more}")
 
 
+def sweeps_by_use(runs: Runs) -> list[Run]:
+    """Stored sweeps, the one last that was run through last, if only to be shown again."""
+    return sorted(runs.list("sweep"), key=lambda run: (run.ended or run.started, run.id))
+
+
 def _trial_run(runs: Runs, sweep: str, trial: str) -> str:
     """The run that holds the rows of a trial."""
-    sweeps = sorted(runs.list("sweep"), key=lambda run: (run.ended or run.started, run.id))
+    sweeps = sweeps_by_use(runs)
     if sweep != "latest":
         sweeps = [run for run in sweeps if run.id.startswith(sweep)]
     if len(sweeps) != 1 and (sweep != "latest" or not sweeps):

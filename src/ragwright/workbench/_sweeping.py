@@ -40,13 +40,14 @@ from ..experiment import (
     objectives_of,
     pareto_front,
     random_points,
+    selection_of,
     survivors,
     trial_body,
     trial_of,
     trial_result,
 )
 from ..flow import Job, RunRow, RunSummary, run_jobs
-from ..measure import Measure, Selection, best_of
+from ..measure import Measure, Selection
 from ._building import build_like
 from ._gold import project_testset
 from ._measuring import planned
@@ -324,7 +325,6 @@ class _Sweep:
         )
 
     def _selection(self, testset: Testset) -> Selection | None:
-        first = self.objectives[0]
         judged = {axis.key: axis.values[0] for axis in self.study.judging if axis.values}
         states = {
             number: trial.state
@@ -337,13 +337,12 @@ class _Sweep:
         if states.get(0) != "done" or not done:
             return None
         with suppress(MeasureError):
-            return best_of(
+            return selection_of(
                 self.scores[0],
                 {self.results[n].id: self.scores[n] for n in tried},
-                higher_is_better=first.higher_is_better,
+                self.objectives[0],
                 seed=self.study.options.seed,
                 clusters=clusters_of_rows(testset.rows) or None,
-                scale=next((m.scale for m in self.measures if str(m) == first.name), None),
                 eligible=done,
             )
         return None
