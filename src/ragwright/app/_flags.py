@@ -36,26 +36,19 @@ By = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class RunFlags:
-    """The flags of every command that makes a run; each is an option of the command line."""
+class WorkFlags:
+    """The flags of every command that works on a project; each is an option of the command line."""
 
     project: Project = HERE
     overrides: Overrides = None
     as_json: Json = False
     quiet: Quiet = False
-    output: Output = None
     resume: Resume = False
     no_cache: NoCache = False
     jobs: Jobs = None
     max_cost: MaxCost = None
     seed: Seed = 0
     dry_run: DryRun = False
-    name: RunName = ""
-
-    @property
-    def console(self) -> Console:
-        """Where the command prints."""
-        return Console(self.quiet, self.output)
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -72,6 +65,19 @@ class RunFlags:
             max_cost=self.max_cost,
             seed=self.seed,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class RunFlags(WorkFlags):
+    """The flags of every command that makes a run; each is an option of the command line."""
+
+    output: Output = None
+    name: RunName = ""
+
+    @property
+    def console(self) -> Console:
+        """Where the command prints."""
+        return Console(self.quiet, self.output)
 
 
 @dataclass(frozen=True, slots=True)

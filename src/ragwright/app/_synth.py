@@ -12,7 +12,6 @@ from ..core import ConfigError
 from ..experiment import Synthesis, read_rows, review_status, write_rows
 from ..flow import RunSummary
 from ..workbench import (
-    Session,
     Synthesizing,
     Workbench,
     forecast_synthesis,
@@ -20,25 +19,12 @@ from ..workbench import (
     synthesize,
 )
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
-from ._flags import with_flags
-from ._options import (
-    HERE,
-    DryRun,
-    Jobs,
-    Json,
-    MaxCost,
-    NoCache,
-    Overrides,
-    Project,
-    Quiet,
-    Resume,
-    Seed,
-)
+from ._flags import WorkFlags, with_flags
 from ._show import runner_line, show_forecast
 
 
 @dataclass(frozen=True, slots=True)
-class SynthFlags:
+class SynthFlags(WorkFlags):
     """The flags of `synth`, each an option of the command line."""
 
     kinds: Annotated[
@@ -56,32 +42,12 @@ class SynthFlags:
         str, typer.Option(help="Chat model that writes; answer.model where left out.")
     ] = ""
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False
-    project: Project = HERE
-    overrides: Overrides = None
-    as_json: Json = False
-    quiet: Quiet = False
-    resume: Resume = False
-    no_cache: NoCache = False
-    jobs: Jobs = None
-    max_cost: MaxCost = None
-    seed: Seed = 0
-    dry_run: DryRun = False
 
     def may_replace(self, output: Path) -> bool:
         """True where a testset that is there may be written again: never one under review."""
         if self.force or self.dry_run:
             return True
         return self.resume and not any(map(review_status, read_rows(output)))
-
-    def session(self) -> Session:
-        """What the flags ask of the project."""
-        return Session(
-            tuple(self.overrides or ()),
-            jobs=self.jobs,
-            reuse=not self.no_cache,
-            max_cost=self.max_cost,
-            seed=self.seed,
-        )
 
     def how(self, questions: int) -> Synthesizing:
         """How the testset is made."""
