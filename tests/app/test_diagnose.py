@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command_line import ragwright
 
 from ragwright.testing import ScriptedServer, ServerRequest
 
@@ -17,16 +16,7 @@ NAMES = ("pump", "valve", "tank", "filter", "boiler", "meter", "hose", "clamp", 
 
 
 def run(folder: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "from ragwright.app import main; main()", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "120"},
-    )
-    assert done.returncode == code, done.stderr + done.stdout
-    return done
+    return ragwright(folder, *words, code=code)
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from command_line import ragwright
 
 from ragwright import evaluate
 
@@ -28,16 +26,7 @@ ROWS = [
 
 def run(folder: Path, *words: str, code: int = 0) -> str:
     """Standard output of a command in a folder."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "from ragwright.app import main; main()", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "120"},
-    )
-    assert done.returncode == code, done.stderr + done.stdout
-    return done.stdout
+    return ragwright(folder, *words, code=code).stdout
 
 
 @pytest.fixture(scope="module")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import ragwright
 
 from ragwright.testing import Reply, ScriptedServer
 
@@ -39,15 +37,7 @@ ROWS = [
 
 def ran(folder: Path, *words: str, code: int = 0) -> tuple[str, str]:
     """Standard output and standard error of a command in a folder."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "from ragwright.app import main; main()", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "120"},
-    )
-    assert done.returncode == code, done.stderr + done.stdout
+    done = ragwright(folder, *words, code=code)
     return done.stdout, done.stderr
 
 

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command_line import ragwright
 
 TEAMS = {"north": "Abel", "south": "Bruno", "east": "Clara", "west": "Dora", "hill": "Emil"}
 
 
 def run(folder: Path, *words: str, code: int = 0) -> tuple[str, str]:
     """Standard output and error of a command in a folder."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "from ragwright.app import main; main()", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "120"},
-    )
-    assert done.returncode == code, done.stderr + done.stdout
+    done = ragwright(folder, *words, code=code)
     return done.stdout, done.stderr
 
 

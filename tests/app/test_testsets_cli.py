@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command_line import ragwright
 
 WORDS = ("pump", "valve", "tank", "boiler", "sensor", "burner", "filter", "fan")
 TEXTS = {
@@ -21,16 +19,7 @@ TEXTS = {
 
 def run(folder: Path, *words: str, code: int = 0, typed: str = "") -> tuple[str, str]:
     """What a command prints on standard output and standard error."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "from ragwright.app import main; main()", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        input=typed,
-        env={**os.environ, "COLUMNS": "120", "USER": "ann"},
-    )
-    assert done.returncode == code, done.stderr + done.stdout
+    done = ragwright(folder, *words, code=code, typed=typed, USER="ann")
     return done.stdout, done.stderr
 
 

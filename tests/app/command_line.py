@@ -1,0 +1,33 @@
+"""Running commands as a person would: in a process of their own, warnings as errors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def ragwright(
+    folder: Path, *words: str, code: int = 0, typed: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """A command that was run in a folder and ended with this exit code.
+
+    Args:
+        folder: Where it is run.
+        words: The command and its arguments.
+        code: The exit code that is expected.
+        typed: What stands on its standard input.
+        environment: Variables beside those of the tests.
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "from ragwright.app import main; main()", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        input=typed,
+        env={**os.environ, "COLUMNS": "120", **environment},
+    )
+    assert done.returncode == code, done.stderr + done.stdout
+    return done
