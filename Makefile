@@ -19,7 +19,7 @@ install: .venv/.all
 	@touch $@
 
 .venv/.all: .venv/.core
-	$(BIN)/python -m pip install --quiet --editable ".[ann,docs,embed,lance,measures,pg,viz]" --group dev
+	$(BIN)/python -m pip install --quiet --editable ".[ann,docs,embed,jobs,lance,measures,pg,records,viz]" --group dev
 	@touch $@
 
 demo: .venv/.core

@@ -38,7 +38,11 @@ BARRED = {("measure", "index"), ("measure", "ingest"), ("report", "experiment")}
 """Rooms above that a room must not see all the same."""
 
 EXTRAS = {
+    "adbc_driver_manager",
+    "apprise",
     "calamine",
+    "croniter",
+    "daft",
     "docx",
     "faiss",
     "lancedb",
@@ -51,10 +55,12 @@ EXTRAS = {
     "pyarrow",
     "pypdfium2",
     "python_calamine",
+    "ray",
     "sacrebleu",
     "scipy",
     "selectolax",
     "sentence_transformers",
+    "sqlalchemy",
     "tokenizers",
     "torch",
     "transformers",

@@ -39,7 +39,12 @@ RagwrightError
 ├── PromptError
 ├── TestsetError
 ├── StudyError
-└── MeasureError
+├── MeasureError
+├── RecordsError
+│   ├── DuplicateKeyError
+│   └── PatternError
+└── JobError
+    └── NoticeError
 
 Each error says what was wrong, where (file, line, row, page) and what to do about it.
 """
@@ -292,3 +297,23 @@ class StudyError(RagwrightError):
 
 class MeasureError(RagwrightError):
     """A measure is unknown, misspelt, or given the wrong parameters."""
+
+
+class RecordsError(RagwrightError):
+    """Rows, or what is declared about them under ``records/``, cannot be used."""
+
+
+class DuplicateKeyError(RecordsError):
+    """Two different rows of one source share a key."""
+
+
+class PatternError(RecordsError):
+    """A pattern does not compile, or took too long on a row."""
+
+
+class JobError(RagwrightError):
+    """A job is unknown, is running already, or failed."""
+
+
+class NoticeError(JobError):
+    """A notice about a job could not be sent."""

@@ -1,0 +1,79 @@
+"""How a task is carried out, the same by every engine; and the engine of one machine."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from ..core import require
+from ._seams import HASH, KEY, REASON, ArrowTable, Engine, Outcome, Step, Task
+
+
+def run_task(step: Step, task: Task) -> Outcome:
+    """Read the rows of a task, call the step, write the rows that differ from what is known."""
+    pa = require("pyarrow", "records", "reading records")
+    compute = require("pyarrow.compute", "records", "reading records")
+    parquet = require("pyarrow.parquet", "records", "reading records")
+    batch = parquet.read_table(task.source, use_threads=False)
+    if task.live is not None:
+        batch = batch.filter(pa.array(task.live))
+    made = step(batch)
+    wanted = compute.is_null(made.column(REASON))
+    if task.known is not None and task.known.num_rows:
+        wanted = compute.and_(wanted, compute.invert(_held(made, task.known)))
+    rows = made.filter(wanted).drop_columns([REASON])
+    facts = made.select([KEY, HASH, REASON, *step.facts]).append_column("written", wanted)
+    if not rows.num_rows:
+        return Outcome(task, facts, None)
+    write_part(rows, task.target)
+    return Outcome(task, facts, task.target)
+
+
+def write_part(rows: ArrowTable, target: os.PathLike[str]) -> None:
+    """Write one Parquet file, whole and on the disk."""
+    parquet = require("pyarrow.parquet", "records", "writing records")
+    with open(target, "wb") as file:  # noqa: PTH123 - the handle is needed for the disk
+        parquet.write_table(rows, file, compression="zstd")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _held(made: ArrowTable, known: ArrowTable) -> ArrowTable:
+    """Which rows the target holds already, key and hash."""
+    pa = require("pyarrow", "records", "reading records")
+    held = dict(zip(known.column(KEY).to_pylist(), known.column(HASH).to_pylist(), strict=True))
+    pairs = zip(made.column(KEY).to_pylist(), made.column(HASH).to_pylist(), strict=True)
+    return pa.array([held.get(key) == hash_ for key, hash_ in pairs], pa.bool_())
+
+
+class LocalEngine(Engine):
+    """Threads of this process: the kernels behind the steps let go of the interpreter's lock.
+
+    Args:
+        workers: Tasks at once; as many as there are cores where None.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        self._workers = workers or len(os.sched_getaffinity(0))
+        self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="ragwright-records")
+
+    def run(self, step: Step, tasks: Iterable[Task]) -> Iterator[Outcome]:
+        """Outcomes in order, at most one task more under way than there are workers."""
+        under_way: deque[Future[Outcome]] = deque()
+        try:
+            with step.opened():
+                for task in tasks:
+                    under_way.append(self._pool.submit(run_task, step, task))
+                    if len(under_way) > self._workers:
+                        yield under_way.popleft().result()
+                while under_way:
+                    yield under_way.popleft().result()
+        finally:
+            for left in under_way:
+                left.cancel()
+
+    def close(self) -> None:
+        """End the threads; safe to call twice."""
+        self._pool.shutdown(wait=True, cancel_futures=True)

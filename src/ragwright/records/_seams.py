@@ -1,0 +1,173 @@
+"""The seams of the room: tables of rows, steps from a batch to a batch, engines that run them.
+
+A step is a value that turns one Arrow table into another and looks at nothing else. It is the
+same object whether a thread of this process calls it or a worker of a cluster.
+
+Columns of the tables (every one also has ``record_key`` and ``record_hash``):
+
+- ``bronze``: the columns of the source, as they came.
+- ``silver``: those but the text's, and ``text`` (cleaned), ``text_hash``, ``tags`` (names of the
+  tags that match, a list of strings in the order of tags.yaml).
+- ``gold``: ``client``, ``ask_type``, ``topic``, ``tone`` (lists of strings but the first),
+  ``length``, ``text``, ``document`` (assembled), ``message_at`` (where the text begins in it),
+  fields that rules set, and the columns that source.yaml keeps.
+- ``left_out``: ``stage`` (silver, gold) and ``left_out`` (why): rows that went no
+  further.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+ArrowTable: TypeAlias = Any
+"""A ``pyarrow.Table``; pyarrow is an optional dependency and has no types."""
+
+TableName: TypeAlias = Literal["bronze", "silver", "gold", "left_out"]
+
+TABLES: tuple[TableName, ...] = get_args(TableName)
+
+KEY = "record_key"
+"""Column of every table: the key of the row as text, unique in the table."""
+
+HASH = "record_hash"
+"""Column of every table: 32 hexadecimal digits, equal exactly where the row's content is."""
+
+REASON = "left_out"
+"""Column that a step adds: why the row goes no further, null where it does."""
+
+
+class Step(ABC):
+    """A function from a batch of rows to a batch of rows; picklable, and equal by value.
+
+    Every row of the input gives one row of the output, in the same order, with the same
+    ``record_key``. Rows whose ``left_out`` is not null go no further.
+
+    Attributes:
+        name: What it is called in messages and in the lineage.
+        facts: Columns of its output that the driver wants to see for every row.
+    """
+
+    name: str
+    facts: tuple[str, ...] = ()
+
+    @abstractmethod
+    def __call__(self, batch: ArrowTable) -> ArrowTable:
+        """The batch that comes of a batch.
+
+        Raises:
+            PatternError: A pattern took too long on a row; the row is named.
+        """
+
+    def opened(self) -> AbstractContextManager[None]:
+        """What a worker holds while it calls the step (processes for patterns); nothing here."""
+        return nullcontext()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One file of rows for a step.
+
+    Attributes:
+        source: Parquet file to read.
+        live: Which of its rows are to be read, None for all; bool, shape (rows,).
+        known: Keys and hashes that the target table holds of these rows already (columns
+            ``record_key``, ``record_hash``): what comes out equal is not written.
+        target: Parquet file for the rows that differ; not written where none does.
+    """
+
+    source: Path
+    target: Path
+    live: NDArray[np.bool_] | None = None
+    known: ArrowTable | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a task came to.
+
+    Attributes:
+        facts: One row per row read, in order: ``record_key``, ``record_hash``, ``left_out``,
+            ``written`` (bool: it stands in the target), and the step's ``facts``.
+        target: The file written, None where nothing differed.
+    """
+
+    task: Task
+    facts: ArrowTable
+    target: Path | None
+
+
+class Engine(ABC):
+    """Runs one step over many files; a context manager."""
+
+    @abstractmethod
+    def run(self, step: Step, tasks: Iterable[Task]) -> Iterator[Outcome]:
+        """Outcomes in the order of the tasks; tasks are read as fast as they are carried out.
+
+        Raises:
+            RagwrightError: A task failed; others under way are given up.
+        """
+
+    def __enter__(self) -> Engine:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of workers."""
+        self.close()
+
+    def close(self) -> None:
+        """Let go of workers; safe to call twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpsertCounts:
+    """Rows of a table that a refresh inserted, updated and left as they were."""
+
+    inserted: int = 0
+    updated: int = 0
+    unchanged: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        """The shape that ``ragwright records refresh --json`` prints."""
+        return {
+            "inserted": self.inserted,
+            "updated": self.updated,
+            "unchanged": self.unchanged,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RowSourceState:
+    """How far a source was read: what it looked like, and the highest watermark met."""
+
+    stamp: str = ""
+    watermark: str = ""
+
+
+class RowSource(ABC):
+    """Rows from somewhere, as Arrow batches."""
+
+    @abstractmethod
+    def stamp(self) -> str:
+        """Equal only where reading again would give the same rows; empty where nobody knows."""
+
+    @abstractmethod
+    def batches(self, rows: int, since: str = "") -> Iterator[ArrowTable]:
+        """Batches of about so many rows, columns and values as the source has them.
+
+        Args:
+            rows: Rows of a batch.
+            since: Only rows whose watermark column is at or above this; empty for all.
+
+        Raises:
+            RecordsError: The source is not there, or not what it says it is; where and why.
+            DatabaseError: The database fails, also half-way.
+        """
