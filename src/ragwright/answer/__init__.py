@@ -20,6 +20,14 @@ from ._corpus import (
 from ._corpus_options import (
     CorpusOptions,
 )
+from ._draft_records import (
+    DraftBatch,
+    DraftOptions,
+    DraftPrompt,
+    DraftRequest,
+    DraftText,
+    DraftWeights,
+)
 from ._extract import Selection, Sentence, select, split_sentences
 from ._flow import (
     AnswerOptions,
@@ -56,6 +64,12 @@ __all__ = [
     "Consolidated",
     "CorpusOptions",
     "CorpusScope",
+    "DraftBatch",
+    "DraftOptions",
+    "DraftPrompt",
+    "DraftRequest",
+    "DraftText",
+    "DraftWeights",
     "Prompt",
     "PromptFrame",
     "PromptOptions",
