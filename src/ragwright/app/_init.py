@@ -7,14 +7,12 @@ from typing import Annotated
 
 import typer
 
-from ..workbench import (
-    init_project,
-)
+from ..workbench import init_project
 from ._console import Console, reported
-from ._options import (
-    HERE,
-    Quiet,
-)
+from ._options import HERE, Quiet
+
+_NEXT = {"records": "ragwright records check, then: ragwright records refresh"}
+"""Template -> what to run once it is written."""
 
 
 @reported
@@ -23,11 +21,17 @@ def command(
     source: Annotated[
         list[str] | None, typer.Option("--source", help="A source to list in the file.")
     ] = None,
+    template: Annotated[
+        str,
+        typer.Option(
+            "--template", metavar="NAME", help="Start from working files: records (rows to texts)."
+        ),
+    ] = "",
     quiet: Quiet = False,
 ) -> None:
     """Write a new project: ragwright.yaml, personas/, prompts/, testsets/."""
     console = Console(quiet)
-    for path in init_project(folder, tuple(source or ())):
+    for path in init_project(folder, tuple(source or ()), template):
         console.remark(f"wrote {path}")
     first = "" if source else "list your sources in ragwright.yaml, then: "
-    console.remark(f"next: {first}ragwright ingest")
+    console.remark(f"next: {_NEXT.get(template) or first + 'ragwright ingest'}")

@@ -18,7 +18,7 @@ from ._gold import project_testset
 from ._ingest import IngestForecast, IngestProgress, IngestReport
 from ._opened import Session
 from ._persona_files import PersonaChange, persona_change, write_persona
-from ._project import ProjectFolder, init_project
+from ._project import ProjectFolder, init_project, project_templates
 from ._readership import Readership, forecast_readers, run_readers
 from ._rehearsing import SweepForecast, forecast_sweep
 from ._reporting import Reporting, report_subject
@@ -91,6 +91,7 @@ __all__ = [
     "persona_change",
     "plan_ablation",
     "project_keys",
+    "project_templates",
     "project_testset",
     "read_study",
     "record_calibration",

@@ -48,6 +48,21 @@ parts:
   no_extraneous: Say nothing that was not asked for.
 """
 
+_TESTSETS = """\
+Testsets live here: JSONL rows, or BEIR folders.
+
+    ragwright synth -o testsets/mine.jsonl      # questions made of your documents
+    ragwright review testsets/mine.jsonl        # accept, edit, reject
+    ragwright eval --testset testsets/mine.jsonl
+
+openings.jsonl, once it is there, says who opened a confirm split and what for: keep it under \
+version control.
+"""
+
+_IGNORED = b".ragwright/\n"
+
+_TEMPLATES = Path(__file__).parent / "data" / "templates"
+
 
 @dataclass(frozen=True, slots=True)
 class ProjectFolder:
@@ -103,42 +118,84 @@ class ProjectFolder:
         return self
 
 
-def init_project(root: Path, sources: tuple[str, ...] = ()) -> list[Path]:
+def init_project(root: Path, sources: tuple[str, ...] = (), template: str = "") -> list[Path]:
     """Write a new project; returns the files written.
 
+    Args:
+        root: Folder of the project.
+        sources: Document sources to list in the project file.
+        template: A name of :func:`project_templates`, empty for a project over documents. A
+            template also goes into a project that is there: what exists is left as it is, a
+            folder as a whole.
+
     Raises:
-        ConfigError: There is a project already; nothing is touched.
+        ConfigError: There is such a project already, nothing is touched; or no such template.
     """
     folder = ProjectFolder(root)
-    if folder.file.exists():
+    if template:
+        files = _template_files(template, root)
+        if sources:
+            files[folder.file] += f"\nsources:\n{_listed(sources)}".encode()
+    elif folder.file.exists():
         raise ConfigError(
             f"there is a {PROJECT_FILE} already; nothing was changed",
             where=str(folder.file),
             hint="edit it, or choose another folder",
         )
-    listed = "".join(f"  - {_quoted(source)}\n" for source in sources) or "  - docs/\n"
-    written = {
+    else:
+        files = _plain_files(folder, sources)
+    kept = {
+        path
+        for path in files
+        if path.exists() or (template and (root / path.relative_to(root).parts[0]).exists())
+    }
+    made = [path for path in files if path not in kept]
+    for path in made:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(files[path])
+    if not made:
+        raise ConfigError(
+            f"everything of the template {template!r} is there already; nothing was changed",
+            where=str(root),
+            hint="edit the files, or choose another folder",
+        )
+    return made
+
+
+def project_templates() -> tuple[str, ...]:
+    """Names of the templates that come with ragwright, sorted."""
+    return tuple(sorted(path.name for path in _TEMPLATES.iterdir() if path.is_dir()))
+
+
+def _template_files(name: str, root: Path) -> dict[Path, bytes]:
+    """Path -> content of every file of a template."""
+    known = project_templates()
+    if name not in known:
+        raise ConfigError(f"there is no template {name!r}", hint=f"known: {', '.join(known)}")
+    shipped = _TEMPLATES / name
+    files = {
+        root / path.relative_to(shipped): path.read_bytes()
+        for path in sorted(shipped.rglob("*"))
+        if path.is_file()
+    }
+    return files | {root / ".gitignore": _IGNORED}
+
+
+def _plain_files(folder: ProjectFolder, sources: tuple[str, ...]) -> dict[Path, bytes]:
+    """Path -> content of every file of a project over documents."""
+    listed = _listed(sources) or "  - docs/\n"
+    texts = {
         folder.file: _TEMPLATE.format(sources=listed),
         folder.personas / "support.yaml": _PERSONA,
         folder.prompts / "own.yaml": _PROMPT,
-        folder.testsets / "README.md": (
-            "Testsets live here: JSONL rows, or BEIR folders.\n\n"
-            "    ragwright synth -o testsets/mine.jsonl      # questions made of your documents\n"
-            "    ragwright review testsets/mine.jsonl        # accept, edit, reject\n"
-            "    ragwright eval --testset testsets/mine.jsonl\n\n"
-            "openings.jsonl, once it is there, says who opened a confirm split and what for: keep "
-            "it under version control.\n"
-        ),
-        root / ".gitignore": ".ragwright/\n",
+        folder.testsets / "README.md": _TESTSETS,
     }
-    made = []
-    for path, text in written.items():
-        if path.exists():
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-        made.append(path)
-    return made
+    files = {path: text.encode() for path, text in texts.items()}
+    return files | {folder.root / ".gitignore": _IGNORED}
+
+
+def _listed(sources: tuple[str, ...]) -> str:
+    return "".join(f"  - {_quoted(source)}\n" for source in sources)
 
 
 def _quoted(source: str) -> str:

@@ -1,0 +1,82 @@
+"""`init --template`: working files for a project of records, and nothing overwritten."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from command_line import ragwright
+
+from ragwright.core import ConfigError, read_yaml
+from ragwright.workbench import init_project, load_settings, project_templates
+
+FILES = [
+    ".gitignore",
+    "ragwright.yaml",
+    "records/biographies.csv",
+    "records/cleaning.yaml",
+    "records/messages.csv",
+    "records/rollups.yaml",
+    "records/rules.yaml",
+    "records/source.yaml",
+    "records/tags.yaml",
+    "records/text_formats/message.yaml",
+]
+
+
+def written(folder: Path) -> list[str]:
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
+def test_the_template_is_written_whole_and_its_project_file_is_valid(tmp_path: Path) -> None:
+    done = ragwright(tmp_path, "init", "--template", "records")
+    assert written(tmp_path) == FILES
+    assert "ragwright records check" in done.stderr
+    load_settings(tmp_path / "ragwright.yaml")
+    for name in FILES:
+        if name.endswith(".yaml"):
+            assert read_yaml(tmp_path / name).value
+
+
+def test_messages_of_the_template_are_many_and_varied(tmp_path: Path) -> None:
+    init_project(tmp_path, template="records")
+    with (tmp_path / "records" / "messages.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) >= 60
+    assert len({row["message_id"] for row in rows}) == len(rows)
+    assert len({row["sender"] for row in rows}) > len({row["sender"].split()[0] for row in rows})
+    assert any(not row["body"] for row in rows), "an empty text, so that its reason is seen"
+    assert any(len(row["body"]) >= 1100 for row in rows)
+
+
+def test_an_unknown_template_lists_those_there_are(tmp_path: Path) -> None:
+    assert "records" in project_templates()
+    done = ragwright(tmp_path, "init", "--template", "recrods", code=1)
+    assert "known: records" in done.stderr
+    assert not written(tmp_path)
+
+
+def test_what_exists_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "records").mkdir()
+    own = tmp_path / "records" / "tags.yaml"
+    own.write_text("tags: {}\n", "utf-8")
+    made = init_project(tmp_path, template="records")
+    assert sorted(path.name for path in made) == [".gitignore", "ragwright.yaml"]
+    assert own.read_text("utf-8") == "tags: {}\n"
+    with pytest.raises(ConfigError, match="nothing was changed"):
+        init_project(tmp_path, template="records")
+    assert written(tmp_path) == [".gitignore", "ragwright.yaml", "records/tags.yaml"]
+
+
+def test_a_project_of_documents_gets_the_records_beside_them(tmp_path: Path) -> None:
+    init_project(tmp_path, ("docs/",))
+    before = (tmp_path / "ragwright.yaml").read_text("utf-8")
+    made = init_project(tmp_path, template="records")
+    assert {path.relative_to(tmp_path).parts[0] for path in made} == {"records"}
+    assert (tmp_path / "ragwright.yaml").read_text("utf-8") == before
+
+
+def test_sources_are_listed_in_the_templates_project_file(tmp_path: Path) -> None:
+    init_project(tmp_path, ("docs/",), "records")
+    assert read_yaml(tmp_path / "ragwright.yaml").value["sources"] == ["docs/"]
