@@ -2,4 +2,9 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from ._options import EngineName, RecordsOptions
+
+__all__ = [
+    "EngineName",
+    "RecordsOptions",
+]

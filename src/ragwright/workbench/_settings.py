@@ -24,6 +24,7 @@ from ..index import StoreOptions
 from ..ingest import ChunkOptions, FetchOptions, SourceOptions
 from ..measure import MeasureSetup
 from ..models import AnalyzerOptions, EmbedOptions, ModelSettings
+from ..records import RecordsOptions
 from ..retrieve import RetrieveOptions
 
 
@@ -67,6 +68,7 @@ class Settings:
     judge: MeasureSetup = field(default_factory=MeasureSetup)
     models: Mapping[str, ModelSettings] = field(default_factory=dict)
     budget: BudgetOptions = field(default_factory=BudgetOptions)
+    records: RecordsOptions = field(default_factory=RecordsOptions)
 
 
 SECTIONS: Mapping[str, type[Any]] = {
@@ -80,9 +82,10 @@ SECTIONS: Mapping[str, type[Any]] = {
     "answer": AnswerOptions,
     "judge": MeasureSetup,
     "budget": BudgetOptions,
+    "records": RecordsOptions,
 }
 
-LATER = ("records", "jobs", "serve")
+LATER = ("jobs", "serve")
 """Sections of later versions: said to be unknown with that reason."""
 
 
