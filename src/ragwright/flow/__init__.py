@@ -56,6 +56,7 @@ from ._verbs import (
     sorted_params,
     sql,
 )
+from ._writer import Database, scrub, translate
 
 __all__ = [
     "AnyHandler",
@@ -66,6 +67,7 @@ __all__ = [
     "ChatReply",
     "Complete",
     "CompleteReply",
+    "Database",
     "Embed",
     "EmbedReply",
     "Fetch",
@@ -115,10 +117,12 @@ __all__ = [
     "rerank",
     "run_job",
     "run_jobs",
+    "scrub",
     "search_dense",
     "search_keyword",
     "send",
     "settled",
     "sorted_params",
     "sql",
+    "translate",
 ]

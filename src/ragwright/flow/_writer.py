@@ -6,8 +6,8 @@ import os
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -64,6 +64,23 @@ class Database:
                 connection.close()
             raise translate(error, self.path) from error
         return connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A connection of its own that writes: committed at the end, undone on an error.
+
+        For what writes seldom, from any thread or process; raises StoreError where the file
+        cannot be used.
+        """
+        connection = self.connect()
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise translate(error, self.path) from error
+        finally:
+            connection.close()  # rolls back what was not committed
 
 
 class Writer:

@@ -26,6 +26,7 @@ from ..measure import MeasureSetup
 from ..models import AnalyzerOptions, EmbedOptions, ModelSettings
 from ..records import RecordsOptions
 from ..retrieve import RetrieveOptions
+from ._job_options import JobOptions, ProjectJob, read_jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class Settings:
     models: Mapping[str, ModelSettings] = field(default_factory=dict)
     budget: BudgetOptions = field(default_factory=BudgetOptions)
     records: RecordsOptions = field(default_factory=RecordsOptions)
+    jobs: Mapping[str, ProjectJob] = field(default_factory=dict)
 
 
 SECTIONS: Mapping[str, type[Any]] = {
@@ -85,7 +87,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "records": RecordsOptions,
 }
 
-LATER = ("jobs", "serve")
+LATER = ("serve",)
 """Sections of later versions: said to be unknown with that reason."""
 
 
@@ -146,6 +148,8 @@ def settings_from(placed: Placed) -> Settings:
             arguments[name] = tuple(_sources(value, placed))
         elif name == "models":
             arguments[name] = _models(value, placed)
+        elif name == "jobs":
+            arguments[name] = read_jobs(value, placed)
         elif name in SECTIONS:
             arguments[name] = build_options(SECTIONS[name], value, placed, (name,))
         elif name in LATER:
@@ -155,7 +159,7 @@ def settings_from(placed: Placed) -> Settings:
                 hint="remove it; the roadmap says when it comes",
             )
         else:
-            raise unknown_key(name, ("sources", "models", *SECTIONS), placed, (name,))
+            raise unknown_key(name, ("sources", "models", "jobs", *SECTIONS), placed, (name,))
     return Settings(**arguments)
 
 
@@ -165,6 +169,7 @@ def project_keys() -> Iterator[tuple[str, str, Any, str]]:
         yield from described_options(kind, (name,))
     yield from described_options(ModelSettings, ("models", "NAME"))
     yield from described_options(SourceOptions, ("sources", "[]"))
+    yield from described_options(JobOptions, ("jobs", "NAME"))
 
 
 def _sources(value: Any, placed: Placed) -> Iterator[SourceEntry]:
