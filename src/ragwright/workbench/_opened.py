@@ -15,6 +15,7 @@ from ..index import LookupHandler, Pair, SearchHandler, Store, Views, open_store
 from ..ingest import Chunker, FetchHandler, make_chunker
 from ..models import Analyzer, Models, Tokenizer, WordTokenizer, make_analyzer, model_handlers
 from ..retrieve import Databases, SqlHandler, parse_filter, parse_soft_filter
+from ._outputs_store import Outputs
 from ._project import ProjectFolder
 from ._settings import Settings, load_settings
 
@@ -90,7 +91,7 @@ class Opened:
         """Finish calls in flight, close the store and every variant; safe to call twice."""
         family = [self, *self._variants] if self._base is self else []
         closed: set[int] = set()
-        for name in ("runner", "views", "store", "replies", "runs"):
+        for name in ("runner", "views", "store", "replies", "runs", "outputs"):
             for one in family:
                 opened = one.__dict__.pop(name, None)
                 if opened is not None and id(opened) not in closed:
@@ -163,6 +164,14 @@ class Opened:
     def runs(self) -> Runs:
         """The run store, in the data folder."""
         return Runs(self.folder.data / "runs.sqlite", power_safe=self.settings.budget.power_safe)
+
+    @cached_property
+    def outputs(self) -> Outputs:
+        """Every text that was drafted and every prompt for it, in the data folder."""
+        if self._base is not self:
+            return self._base.outputs
+        path = self.folder.data / "outputs.sqlite"
+        return Outputs(path, power_safe=self.settings.budget.power_safe)
 
     @cached_property
     def store(self) -> Store:
