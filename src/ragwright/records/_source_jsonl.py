@@ -1,0 +1,199 @@
+"""JSON lines: Arrow's reader where it reads right, Python's where it refuses or would guess."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core import RecordsError, require
+from ._seams import ArrowTable
+from ._source_batches import Piece
+from ._source_file import Columns, RowFile
+from ._source_text import encoding_of, line_blocks
+from ._source_values import column_of, kind_of, type_of
+
+_EXACT = 2**53
+
+
+class JsonlFile(RowFile):
+    """One JSON object a line; it is read twice, once for its columns and once for its rows.
+
+    A field that is not there is null. Types are those of the whole file
+    (:mod:`._source_values`); no text is taken for a date.
+    """
+
+    def __init__(self, path: Path, name: str, encoding: str = "") -> None:
+        super().__init__(path, name)
+        self._named = encoding
+
+    def columns(self) -> Columns:
+        """Columns in the order in which they are first met."""
+        return self._columns
+
+    @cached_property
+    def _encoding(self) -> str:
+        return encoding_of(self.path, self._named)
+
+    @cached_property
+    def _columns(self) -> Columns:
+        kinds: dict[str, set[str]] = {}
+        for block, line in line_blocks(self.path, self._encoding):
+            found = _kinds_by_arrow(block) or self._kinds_by_python(block, line)
+            for name, some in found.items():
+                kinds.setdefault(name, set()).update(some)
+        return {name: type_of(some) for name, some in kinds.items()}
+
+    def _kinds_by_python(self, block: bytes, line: int) -> dict[str, set[str]]:
+        kinds: dict[str, set[str]] = {}
+        for _, row in self._parsed(block, line):
+            for name, value in row.items():
+                kinds.setdefault(name, set()).add(kind_of(value))
+        return kinds
+
+    def pieces(self) -> Iterator[Piece]:
+        """Rows of a block of lines at a time."""
+        pa = require("pyarrow", "records", "reading records")
+        schema = pa.schema(list(self._columns.items()))
+        for block, line in line_blocks(self.path, self._encoding):
+            rows = _rows_by_arrow(block, schema)
+            if rows is None:
+                yield self._rows_by_python(block, line, schema)
+            elif rows.num_rows:
+                yield Piece(rows, self.name, _lines(block, line, rows.num_rows))
+
+    def _rows_by_python(self, block: bytes, line: int, schema: Any) -> Piece:
+        pa = require("pyarrow", "records", "reading records")
+        found = list(self._parsed(block, line))
+        strange = {name for _, row in found for name in row} - set(schema.names)
+        if strange:
+            raise RecordsError("the file changed while it was read", where=self.name)
+        columns = []
+        for name, kind in zip(schema.names, schema.types, strict=True):
+            try:
+                columns.append(column_of([row.get(name) for _, row in found], kind))
+            except UnicodeEncodeError as error:
+                raise self._half_pair(found, name) from error
+        numbers = np.array([at for at, _ in found], np.int64)
+        return Piece(pa.table(columns, schema=schema), self.name, numbers)
+
+    def _half_pair(self, rows: list[tuple[int, dict[str, Any]]], name: str) -> RecordsError:
+        broken = next(at for at, row in rows if _half(row.get(name)))
+        return RecordsError(
+            f"the field {name!r} holds half of a character (a lone surrogate)",
+            where=f"{self.path}:{broken}",
+            hint="write the character whole, or take it out",
+        )
+
+    def _parsed(self, block: bytes, line: int) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Line and object of every line that is not blank.
+
+        Raises:
+            RecordsError: A line is no JSON object; it is named.
+        """
+        for at, text in enumerate(block.decode("utf-8").split("\n"), line):
+            if not text.strip():
+                continue
+            try:
+                row = _DECODER.decode(text)
+            except (ValueError, RecursionError) as error:
+                raise RecordsError(
+                    f"no JSON: {error}",
+                    where=f"{self.path}:{at}",
+                    hint="one JSON object a line is wanted",
+                ) from error
+            if not isinstance(row, dict):
+                raise RecordsError(
+                    "the line is no JSON object",
+                    where=f"{self.path}:{at}",
+                    hint='one JSON object a line is wanted: {"id": 1, "text": "…"}',
+                )
+            yield at, row
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the field {twice!r} is there twice")
+    return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once)
+
+
+def _kinds_by_arrow(block: bytes) -> dict[str, set[str]] | None:
+    """Kinds of values by column, None where Arrow refuses or cannot tell."""
+    pa = require("pyarrow", "records", "reading records")
+    rows = _read(block)
+    if rows is None:
+        return None
+    kinds: dict[str, set[str]] = {}
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        kind = column.type
+        if pa.types.is_nested(kind):
+            kinds[name] = {"nested"}
+        elif pa.types.is_null(kind):
+            kinds[name] = set()
+        elif pa.types.is_boolean(kind):
+            kinds[name] = {"bool"}
+        elif pa.types.is_integer(kind):
+            kinds[name] = {"long" if _large(column) else "int"}
+        elif pa.types.is_floating(kind):
+            if _large(column):  # perhaps a whole number that lost digits
+                return None
+            kinds[name] = {"float"}
+        else:
+            kinds[name] = {"text"}
+    return kinds
+
+
+def _large(column: ArrowTable) -> bool:
+    compute = require("pyarrow.compute", "records", "reading records")
+    bounds = compute.min_max(column).as_py()
+    return bounds["max"] is not None and not -_EXACT < bounds["min"] <= bounds["max"] < _EXACT
+
+
+def _rows_by_arrow(block: bytes, schema: Any) -> ArrowTable | None:
+    """Rows with exactly the columns of a schema, None where Arrow refuses."""
+    rows = _read(block, schema)
+    return None if rows is None else rows.select(schema.names)
+
+
+def _read(block: bytes, schema: Any = None) -> ArrowTable | None:
+    pa = require("pyarrow", "records", "reading records")
+    reader = require("pyarrow.json", "records", "reading records")
+    parsing = reader.ParseOptions(
+        explicit_schema=schema, unexpected_field_behavior="infer" if schema is None else "error"
+    )
+    for size in (1 << 20, len(block) + 1):
+        try:
+            options = reader.ReadOptions(block_size=size)
+            return reader.read_json(pa.BufferReader(block), options, parsing)
+        except pa.ArrowInvalid as error:
+            if "straddling" not in str(error):
+                return None
+    return None
+
+
+def _lines(block: bytes, line: int, rows: int) -> Any:
+    """The lines that rows stand on: blank ones hold none."""
+    if block.count(b"\n") + (not block.endswith(b"\n")) == rows:
+        return np.arange(line, line + rows, dtype=np.int64)
+    lines = [at for at, text in enumerate(block.split(b"\n"), line) if text.strip()]
+    if len(lines) == rows:
+        return np.array(lines, np.int64)
+    return np.arange(line, line + rows, dtype=np.int64)
+
+
+def _half(value: Any) -> bool:
+    try:
+        str(value).encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False

@@ -1,0 +1,82 @@
+"""Plain values to Arrow without a guess: what a column holds decides its type, once.
+
+Numbers are whole numbers of 64 bits or doubles where nothing is lost by that, else texts; a
+column that holds several kinds of values holds their texts; lists and records are JSON texts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..core import require
+from ._seams import ArrowTable
+
+_EXACT = 2**53
+"""Whole numbers below are exact as doubles."""
+
+
+def kind_of(value: Any) -> str:
+    """The kind of a JSON value; empty for null."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        if abs(value) < _EXACT:
+            return "int"
+        return "long" if -(2**63) <= value < 2**63 else "huge"
+    if isinstance(value, float):
+        return "float"
+    return "text" if isinstance(value, str) else "nested"
+
+
+def type_of(kinds: Iterable[str]) -> Any:
+    """The Arrow type that holds values of some kinds without a loss; texts where none does."""
+    pa = require("pyarrow", "records", "reading records")
+    found = set(kinds) - {""}
+    if found == {"bool"}:
+        return pa.bool_()
+    if found and found <= {"int", "long"}:
+        return pa.int64()
+    if found and found <= {"int", "float"}:
+        return pa.float64()
+    return pa.string()
+
+
+def column_of(values: Sequence[Any], kind: Any) -> ArrowTable:
+    """An Arrow array of values; of texts where the type is text.
+
+    Raises:
+        UnicodeEncodeError: A text holds half of a surrogate pair.
+    """
+    pa = require("pyarrow", "records", "reading records")
+    if pa.types.is_string(kind):
+        return pa.array([text_of(value) for value in values], pa.string())
+    return pa.array(values, kind)
+
+
+def text_of(value: Any) -> str | None:
+    """A value as text: a text as it is, anything else as JSON writes it."""
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def unified(kinds: Iterable[Any]) -> Any:
+    """The Arrow type that columns of several types can be cast to; texts where there is none."""
+    pa = require("pyarrow", "records", "reading records")
+    found = {kind for kind in kinds if not pa.types.is_null(kind)}
+    if len(found) == 1:
+        return found.pop()
+    if found and all(map(pa.types.is_integer, found)):
+        return pa.int64()
+    if found and all(pa.types.is_integer(k) or pa.types.is_floating(k) for k in found):
+        return pa.float64()
+    zones = {getattr(kind, "tz", 0) for kind in found}
+    if found and all(map(pa.types.is_timestamp, found)) and len({*map(bool, zones)}) == 1:
+        units = ["s", "ms", "us", "ns"]
+        unit = max((kind.unit for kind in found), key=units.index)
+        return pa.timestamp(unit, "UTC" if all(zones) else None)
+    return pa.string()
