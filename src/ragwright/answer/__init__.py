@@ -28,6 +28,7 @@ from ._draft_records import (
     DraftText,
     DraftWeights,
 )
+from ._draft_split import Split, split_reply
 from ._extract import Selection, Sentence, select, split_sentences
 from ._flow import (
     AnswerOptions,
@@ -76,6 +77,7 @@ __all__ = [
     "ReadPrompt",
     "Selection",
     "Sentence",
+    "Split",
     "Window",
     "abstains",
     "answer",
@@ -105,6 +107,7 @@ __all__ = [
     "select",
     "shipped_personas",
     "split_hit",
+    "split_reply",
     "split_sentences",
     "write",
 ]
