@@ -17,6 +17,7 @@ from ..models import Analyzer, Models, Tokenizer, WordTokenizer, make_analyzer, 
 from ..retrieve import Databases, SqlHandler, parse_filter, parse_soft_filter
 from ._outputs_store import Outputs
 from ._project import ProjectFolder
+from ._served import served_project
 from ._settings import Settings, load_settings
 
 _COUNTED = 20_000
@@ -36,6 +37,7 @@ class Session:
         seed: Seed of everything that is drawn at random.
         filters: Hard filters beside the project's own, such as ``party=D``.
         soft: Soft filters beside the project's own, such as ``topic=health^3``.
+        served: Under the served configuration, in place of the project's settings as they stand.
     """
 
     overrides: tuple[str, ...] = ()
@@ -46,6 +48,7 @@ class Session:
     seed: int = 0
     filters: tuple[str, ...] = ()
     soft: tuple[str, ...] = ()
+    served: bool = False
 
 
 class Opened:
@@ -65,7 +68,7 @@ class Opened:
     ) -> None:
         self.folder = folder
         self.session = session or Session()
-        self.settings = _narrowed(_rooted(settings, folder.root), self.session)
+        self.settings = _narrowed(_rooted(settings, folder.parts), self.session)
         self.models = Models(self.settings.models, self.settings.embed, folder.root)
         self._base: Opened = self
         self._variants: list[Opened] = []
@@ -75,11 +78,16 @@ class Opened:
         """The project in a folder.
 
         Raises:
-            ConfigError: There is none, or its file is wrong (with file and line).
+            ConfigError: There is none, or its file is wrong (with file and line); or the served
+                configuration is asked for and there is none.
         """
         project = ProjectFolder(Path(folder)).require()
         asked = session or Session()
-        return cls(project, load_settings(project.file, asked.overrides), asked)
+        sections = None
+        if asked.served:
+            project, sections = served_project(project)
+        settings = load_settings(project.file, asked.overrides, served=sections)
+        return cls(project, settings, asked)
 
     def __enter__(self) -> Self:
         return self

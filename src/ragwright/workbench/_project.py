@@ -69,9 +69,20 @@ class ProjectFolder:
     """Paths of a project; nothing is made before it is needed.
 
     ``cache`` may be deleted at the cost of time and money alone; ``data`` must be kept.
+
+    Attributes:
+        root: The project.
+        frozen: Where prompts, personas and text formats lie as they were when this configuration
+            was promoted; None for those of the project as it stands.
     """
 
     root: Path
+    frozen: Path | None = None
+
+    @property
+    def parts(self) -> Path:
+        """Folder of prompts, personas and text formats."""
+        return self.frozen or self.root
 
     @property
     def file(self) -> Path:
@@ -81,12 +92,12 @@ class ProjectFolder:
     @property
     def personas(self) -> Path:
         """Folder of persona files."""
-        return self.root / "personas"
+        return self.parts / "personas"
 
     @property
     def prompts(self) -> Path:
         """Folder of prompt files."""
-        return self.root / "prompts"
+        return self.parts / "prompts"
 
     @property
     def testsets(self) -> Path:

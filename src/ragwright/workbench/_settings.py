@@ -91,6 +91,19 @@ LATER = ("serve",)
 """Sections of later versions: said to be unknown with that reason."""
 
 
+SERVED_SECTIONS = (
+    "chunk",
+    "keyword",
+    "embed",
+    "store",
+    "retrieve",
+    "prompt",
+    "answer",
+    "models",
+)
+"""Sections that decide what is found and written: a served configuration holds them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Laid:
     """Values laid over a project file, and where each was written.
@@ -104,8 +117,16 @@ class Laid:
     places: Mapping[tuple[str, ...], str] = field(default_factory=dict)
 
 
-def load_settings(file: Path, overrides: Sequence[str] = (), laid: Laid | None = None) -> Settings:
+def load_settings(
+    file: Path,
+    overrides: Sequence[str] = (),
+    laid: Laid | None = None,
+    *,
+    served: Mapping[str, Any] | None = None,
+) -> Settings:
     """Settings of a project file, ``key.path=value`` overrides over it, and ``laid`` over both.
+
+    Sections in ``served`` take the place of the file's.
 
     Raises:
         ConfigError: With file and line, and the nearest key where one is unknown.
@@ -114,6 +135,8 @@ def load_settings(file: Path, overrides: Sequence[str] = (), laid: Laid | None =
     values = placed.value
     if not isinstance(values, dict):
         raise ConfigError("the project file must be a mapping of sections", where=placed.where())
+    if served is not None:
+        values = {**values, **served}
     over = [(*parse_override(text), f"--set {text}") for text in overrides]
     if laid is not None:
         over += [(path, value, laid.places.get(path, "")) for path, value in laid.values.items()]

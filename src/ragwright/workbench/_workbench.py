@@ -209,7 +209,7 @@ class Workbench(Opened):
         options = self.settings.retrieve
         if "glossary" not in options.query.methods:
             return None
-        root, cache = self.folder.root, self.folder.cache
+        root, cache = self.folder.parts, self.folder.cache
         return project_glossary(options.glossary, root, cache, self.store, self.pair)
 
     def retrieve(
