@@ -1,51 +1,113 @@
-"""What source.yaml declares: where rows come from, and what their columns are for."""
+"""What ``source.yaml`` says: where rows come from, and which of their columns matter."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
-from ..core import value_hash
+from ..core import ConfigError, RecordsError, build_options, option, value_hash
+from ._declared import Declared, as_records_error, plain
 
 OnDuplicate: TypeAlias = Literal["error", "first", "last"]
+
+_RESERVED = {
+    "record_key",
+    "record_hash",
+    "left_out",
+    "stage",
+    "document",
+    "message_at",
+    "text_hash",
+    "tags",
+    "text",
+    "ask_type",
+    "topic",
+    "tone",
+    "length",
+}
+"""Columns of the tables that documents' own columns must not be called."""
+
+
+_PLACES = {"where", "places"}
+"""Fields that are no keys of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSpec:
-    """A source of rows. Columns are named as they are after ``rename``.
+    """Where rows come from. Columns are named as they are after ``rename``.
 
     Attributes:
-        source: File, folder, glob, or the address of a database.
-        query: Statement to read rows by; databases only.
-        key: Column that names a row.
-        text: Column that holds its text.
-        hash: Columns that decide whether a row changed; all where empty.
-        keep: Columns that documents carry as metadata.
-        rename: Column of the source -> its name here.
-        require: Columns that must not be empty; other rows are left out.
-        watermark: Column that says which rows are newer.
-        on_duplicate: What to do with two different rows of one key.
-        encoding: Of text files; UTF-8 where empty.
-        delimiter: Of delimited files; found out where empty.
-        where: Where it was written, for messages; not part of what it says.
+        where: The file, for messages.
+        places: ``file:line`` of every key that is given; no part of the fingerprint.
     """
 
-    source: str
-    key: str
-    text: str
-    query: str = ""
-    hash: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
-    rename: Mapping[str, str] = field(default_factory=dict)
-    require: tuple[str, ...] = ()
-    watermark: str = ""
-    on_duplicate: OnDuplicate = "error"
-    encoding: str = ""
-    delimiter: str = ""
-    where: str = field(default="", compare=False)
+    source: str = option("", "File, folder, glob, or address of a database.")
+    query: str = option("", "SQL that gives the rows (databases).")
+    key: str = option("", "Column that names a row.")
+    text: str = option("", "Column with the text.")
+    hash: tuple[str, ...] = option((), "Columns that decide on change; all where empty.")
+    keep: tuple[str, ...] = option((), "Columns that documents carry as metadata.")
+    rename: Mapping[str, str] = option(dict, "New name by the name a column has.")
+    require: tuple[str, ...] = option((), "Columns without which a row is left out.")
+    watermark: str = option("", "Column that only grows: a refresh reads from its highest value.")
+    on_duplicate: OnDuplicate = option("error", "Of rows with one key: error, first or last.")
+    encoding: str = option("", "Encoding of text files; UTF-8 where empty.")
+    delimiter: str = option("", "Delimiter of CSV files; found out where empty.")
+    where: str = dataclasses.field(default="", compare=False)
+    places: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
     @property
     def fingerprint(self) -> str:
-        """Hash of everything but where it was written."""
-        return value_hash({**asdict(self), "rename": dict(self.rename), "where": ""})
+        """Hash of everything it says."""
+        return value_hash(self._plain())
+
+    def place(self, key: str) -> str:
+        """``file:line`` of a key, or of the file where it is not given."""
+        return self.places.get(key, self.where or "source.yaml")
+
+    def complete(self) -> SourceSpec:
+        """Itself, where source, key and text are all given.
+
+        Raises:
+            RecordsError: One is missing; the key and the flag that gives it are named.
+        """
+        for key in ("source", "key", "text"):
+            if not getattr(self, key):
+                raise RecordsError(
+                    f"nothing says the {key} of the rows"
+                    if key == "source"
+                    else f"nothing says which column is the {key} of a row",
+                    where=self.place(key),
+                    hint=f"write {key}: … there, or give --{key}",
+                )
+        return self
+
+    def _plain(self) -> Any:
+        names = [f.name for f in dataclasses.fields(self) if f.name not in _PLACES]
+        return {name: plain(getattr(self, name)) for name in names}
+
+
+def read_source_spec(declared: Declared) -> SourceSpec:
+    """The spec in a file's values; faults are noted."""
+    known = [f.name for f in dataclasses.fields(SourceSpec) if f.name not in _PLACES]
+    given = declared.keys(known)
+    values: dict[str, Any] = {}
+    for key, value in given.items():
+        try:
+            built = build_options(SourceSpec, {key: value}, declared.placed, ())
+        except ConfigError as error:
+            declared.faults.append(as_records_error(error))
+            continue
+        values[key] = getattr(built, key)
+    for at, name in enumerate(values.get("keep", ())):
+        if name in _RESERVED:
+            declared.fault(
+                f"keep names {name!r}, which is a column that refreshing makes",
+                "keep",
+                str(at),
+                hint=f"give the column another name: rename: {{{name}: source_{name}}}",
+            )
+    places = {key: declared.where(key) for key in given}
+    return SourceSpec(**values, where=declared.placed.file, places=places)
