@@ -50,14 +50,19 @@ def load_spec(folder: Path, format: str = _SHIPPED) -> RecordsSpec:  # noqa: A00
     return spec
 
 
-def spec_faults(folder: Path, format: str = _SHIPPED) -> list[RagwrightError]:  # noqa: A002
+def spec_faults(folder: Path, format: str = _SHIPPED) -> list[RagwrightError]:
     """Every fault of a folder, file by file; of all its text formats, not only the chosen one."""
+    return read_spec(folder, format)[1]
+
+
+def read_spec(folder: Path, format: str = _SHIPPED) -> tuple[RecordsSpec, list[RagwrightError]]:
+    """What of the declarations can be used, and every fault (see :func:`spec_faults`)."""
     faults: list[RagwrightError] = []
     spec = _read(folder, format, faults)
     for file in sorted((folder / _FORMATS).glob("*.yaml")):
         if file.stem != format:
             _read_format(folder, file.stem, _fields(spec), faults)
-    return faults
+    return spec, faults
 
 
 def _read(folder: Path, chosen: str, faults: list[RagwrightError]) -> RecordsSpec:
