@@ -161,17 +161,23 @@ class KeyIndex:
         self.alive = 0
 
     def fill(self, parts: Iterable[tuple[HashedKeys, Words, Flags]]) -> None:
-        """Take the rows of many files at once; arguments as of :meth:`add`, a file each."""
-        keys, hashes, live = [], [], []
-        for part in parts:
-            keys.append(part[0])
-            hashes.append(part[1])
-            live.append(part[2])
-        if keys:
-            first = np.concatenate([one.first for one in keys])
-            second = np.concatenate([one.second for one in keys])
-            keys.clear()
-            self.add(HashedKeys(first, second), np.concatenate(hashes), np.concatenate(live))
+        """Take the rows of many files into an empty index; arguments as of :meth:`add`."""
+        first, second, hashes, dead = [], [], [], []
+        for keys, packed, live in parts:
+            first.append(keys.first)
+            second.append(keys.second)
+            hashes.append(packed)
+            dead.append(~live)
+        if not dead:
+            return
+        # One column after the other, so that memory holds one of them twice at most.
+        self._hashes = _joined(hashes)
+        self._dead = _joined(dead)
+        self.rows = len(self._dead)
+        position = np.flatnonzero(~self._dead)
+        self.alive = len(position)
+        if self.alive:
+            self._runs.append(_sorted_run(HashedKeys(_joined(first), _joined(second)), position))
 
     def add(self, keys: HashedKeys, hashes: Words, live: Flags) -> None:
         """Rows join at the end.
@@ -206,10 +212,13 @@ class KeyIndex:
     def find(self, keys: HashedKeys) -> Positions:
         """Position of the live row of each key, -1 where there is none."""
         found = np.full(len(keys), -1, np.int64)
+        order = np.argsort(keys.first)  # bisection in order stays within the processor's caches
+        sorted_keys = keys.first[order]
         for run in self._runs:
             if not len(run):
                 continue
-            at = np.searchsorted(run.first, keys.first)
+            at = np.empty(len(keys), np.int64)
+            at[order] = np.searchsorted(run.first, sorted_keys)
             ask = np.flatnonzero(at < len(run))
             while len(ask):  # a second turn only where two keys share their first hash
                 place = at[ask]
@@ -236,6 +245,13 @@ class KeyIndex:
     def dead(self, start: int, stop: int) -> Flags:
         """Which rows of a range are dead; a view, not a copy."""
         return self._dead[start:stop]
+
+
+def _joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    """Arrays as one; the list is emptied, so that they are let go of."""
+    whole = np.concatenate(arrays)
+    arrays.clear()
+    return whole
 
 
 def _grown(array: NDArray[Any], rows: int) -> NDArray[Any]:

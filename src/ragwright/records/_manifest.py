@@ -192,29 +192,35 @@ def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
+
+
 @contextmanager
 def told(folder: Path) -> Iterator[None]:
     """Turn what the file system refuses into an error that says so.
 
     Raises:
         StoreFullError: No space is left.
-        StoreError: The folder cannot be written.
+        StoreError: The folder, or something in it, cannot be written.
     """
     try:
         yield
     except OSError as error:
-        full = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-        refused = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
-        if error.errno in full:
+        if error.errno in _FULL:
             raise StoreFullError(
                 "the disk is full; everything committed before is intact",
                 where=str(folder),
                 hint="free some space and run it again",
             ) from error
-        if error.errno in refused:
+        place = Path(str(error.filename or ""))
+        # Rows come from elsewhere in the meantime: what is refused there is not ours to explain.
+        if error.errno in _REFUSED and (
+            place in folder.parents or folder in (place, *place.parents)
+        ):
             raise StoreError(
                 f"the tables of records cannot be written: {error.strerror}",
-                where=str(error.filename or folder),
+                where=str(place),
                 hint="let this user write in the folder",
             ) from error
         raise

@@ -33,15 +33,6 @@ class LivePart:
     live: Flags | None = None
 
 
-def column_types(path: Path) -> ColumnTypes:
-    """Names and types of a file's columns.
-
-    Raises:
-        StoreError: It is no Parquet file.
-    """
-    return tuple((column.name, str(column.type)) for column in _arrow_schema(path))
-
-
 def _arrow_schema(path: Path) -> ArrowTable:
     pa = require("pyarrow", "records", "reading records")
     parquet = require("pyarrow.parquet", "records", "reading records")
@@ -61,7 +52,8 @@ def read_file(path: Path, columns: Sequence[str] | None = None) -> ArrowTable:
     parquet = require("pyarrow.parquet", "records", "reading records")
     try:
         with parquet.ParquetFile(path) as file:
-            return file.read(columns=columns, use_threads=False)
+            names = None if columns is None else list(columns)
+            return file.read(columns=names, use_threads=False)
     except pa.ArrowInvalid as error:
         raise damaged(path, error) from error
 
@@ -75,23 +67,33 @@ def damaged(path: Path, error: Exception) -> StoreError:
     )
 
 
-def keys_of(path: Path) -> tuple[ArrowTable, ArrowTable]:
-    """Keys and hashes of a file's rows, two Arrow arrays.
+@dataclass(frozen=True, slots=True)
+class FileKeys:
+    """Keys and hashes of a file's rows (Arrow arrays), and the file's columns."""
+
+    keys: ArrowTable
+    hashes: ArrowTable
+    columns: ColumnTypes
+
+
+def keys_of(path: Path) -> FileKeys:
+    """What a table has to know of a file.
 
     Raises:
         RecordsError: It lacks one of the columns, or a row has no key.
         StoreError: It is no Parquet file.
     """
-    names = _arrow_schema(path).names
+    schema = _arrow_schema(path)
     for column in (KEY, HASH):
-        if column not in names:
+        if schema.names.count(column) != 1:
             raise RecordsError(f"rows without the column {column}", where=str(path))
     found = read_file(path, [KEY, HASH])
     keys = found.column(KEY)
     if keys.null_count:
         row = keys.is_null().to_pylist().index(True)
         raise RecordsError("a row has no key", where=f"{path}, row {row + 1}")
-    return keys, found.column(HASH)
+    columns = tuple((column.name, str(column.type)) for column in schema)
+    return FileKeys(keys, found.column(HASH), columns)
 
 
 def dead_rows(folder: Path, parts: Iterable[Part]) -> dict[str, NDArray[np.int64]]:
@@ -206,6 +208,8 @@ def read_parts(
         StoreError: A file is damaged.
     """
     pa = require("pyarrow", "records", "reading records")
+    if not parts:
+        return
     schema, _ = joined_schema(folder, parts)
     if columns is not None:
         schema = _chosen(schema, columns)
@@ -241,13 +245,13 @@ def _fitted(rows: ArrowTable, schema: ArrowTable) -> ArrowTable:
         if values.type.equals(column.type):
             made.append(values)
         elif pa.types.is_large_string(column.type):
-            made.append(_as_text(values))
+            made.append(as_text(values))
         else:
             made.append(values.cast(column.type, safe=False))
     return pa.Table.from_arrays(made, schema=schema)
 
 
-def _as_text(values: ArrowTable) -> ArrowTable:
+def as_text(values: ArrowTable) -> ArrowTable:
     """Values as text; lists and records as JSON."""
     pa = require("pyarrow", "records", "reading records")
     kind = values.type

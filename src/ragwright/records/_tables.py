@@ -101,6 +101,7 @@ class Tables:
         self._folder = Path(folder).absolute()
         self._keep = max(1, keep)
         self._read: dict[int, Manifest] = {}
+        self._files: dict[int, set[str]] = {}
 
     @property
     def folder(self) -> Path:
@@ -121,10 +122,9 @@ class Tables:
             SchemaVersionError: A newer ragwright wrote it.
             StoreError: Its file is damaged.
         """
-        if version is None:
-            version = self.version
-            if not version:
-                return Manifest()
+        version = self.version if version is None else version
+        if not version and not versions(self._folder):
+            return Manifest()
         if version not in self._read:
             if len(self._read) > 2:
                 self._read.clear()
@@ -159,15 +159,19 @@ class Tables:
             SnapshotGoneError: The version is not kept, or went while it was read.
         """
         number = self.version if version is None else version
-        state = self._state(table, number) if number else TableState()
-        with self._there(number):
+        return self._rows(number, self._state(table, number), columns)
+
+    def _rows(
+        self, version: int, state: TableState, columns: Sequence[str] | None
+    ) -> Iterator[ArrowTable]:
+        with self._there(version):
             live = live_parts(self._folder, state.parts)
             yield from read_parts(self._folder, state.parts, live, columns)
 
     def live(self, table: TableName, version: int | None = None) -> tuple[LivePart, ...]:
         """Files of a table in order, and which of their rows are alive."""
         number = self.version if version is None else version
-        state = self._state(table, number) if number else TableState()
+        state = self._state(table, number)
         with self._there(number):
             return live_parts(self._folder, state.parts)
 
@@ -187,17 +191,14 @@ class Tables:
         with told(self._folder):
             self._make()
             with WriterLock(self._folder / "lock", holder, wait):
-                self._sweep()
                 writing = Writing(self._folder, self.manifest())
-                before = self.version
+                self._sweep()
                 try:
                     yield writing
                 finally:
-                    if self.version == before:
-                        writing.undo()
-                    else:
-                        self._sweep()
                     writing.closed = True
+                    with suppress(OSError):  # what stays is the next writer's to delete
+                        self._sweep()
 
     def restore(self, version: int, *, holder: str = "restore", wait: float = 600.0) -> int:
         """Go back: a new version equal to an old one; its number.
@@ -207,7 +208,7 @@ class Tables:
             StoreBusyError: Another writer holds the tables for longer than ``wait`` seconds.
         """
         with self.writing(holder, wait) as writing:
-            return writing.restore(self.manifest(version))
+            return writing.restore(read_manifest(self._folder, version))
 
     def _state(self, table: TableName, version: int | None) -> TableState:
         if table not in TABLES:
@@ -239,15 +240,24 @@ class Tables:
     def _sweep(self) -> None:
         """Delete versions no longer kept, and files that no kept version names."""
         there = versions(self._folder)
-        wanted: set[str] = set()
-        for version in there[-self._keep :]:
-            wanted |= self.manifest(version).files()
         for version in there[: -self._keep]:
             delete_manifest(self._folder, version)
-        for name in (*TABLES, DEAD):
-            for path in (self._folder / name).iterdir():
-                if f"{name}/{path.name}" not in wanted:
-                    with suppress(OSError):
-                        path.unlink()
         for draft in (self._folder / MANIFESTS).glob("*.draft"):
             draft.unlink(missing_ok=True)
+        try:
+            named = self._named(there[-self._keep :])
+        except StoreError:  # a damaged manifest may be mended: what it names is not known
+            return
+        for name in (*TABLES, DEAD):
+            for path in (self._folder / name).iterdir():
+                if f"{name}/{path.name}" not in named:
+                    with suppress(OSError):
+                        path.unlink()
+
+    def _named(self, kept: Sequence[int]) -> set[str]:
+        """Files of some versions."""
+        self._files = {
+            number: self._files.get(number) or read_manifest(self._folder, number).files()
+            for number in kept
+        }
+        return set().union(*self._files.values())

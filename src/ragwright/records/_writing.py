@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import DuplicateKeyError, RecordsError, StoreError, canonical_json
+from ._compact import Standing, rewrite, worth_rewriting
 from ._known import HashedKeys, KeyIndex, Known, Words, hashed_keys, packed_hashes
 from ._manifest import (
     DEAD,
@@ -25,7 +27,6 @@ from ._manifest import (
 from ._parts import (
     Flags,
     LivePart,
-    column_types,
     dead_rows,
     keys_of,
     live_mask,
@@ -53,6 +54,13 @@ class _OpenTable:
         """Which rows of a part are dead."""
         return self.index.dead(self.starts[at], self.starts[at + 1])
 
+    @property
+    def changed(self) -> bool:
+        """True where an older row died or a new one is alive."""
+        dead = int(np.count_nonzero(self.index.dead(0, self.base_rows)))
+        new = self.index.alive - (self.base_rows - dead)
+        return new > 0 or dead != sum(part.dead for part in self.parts[: self.base])
+
     def live(self, folder: Path, first: int = 0) -> tuple[LivePart, ...]:
         """Parts from the given one on that have a row alive."""
         found = []
@@ -67,10 +75,10 @@ class _OpenTable:
 def _rows_of(folder: Path, parts: Sequence[Part]) -> Iterator[tuple[HashedKeys, Words, Flags]]:
     dead = dead_rows(folder, parts)
     for part in parts:
-        keys, hashes = keys_of(folder / part.file)
+        found = keys_of(folder / part.file)
         mask = live_mask(part.rows, dead.get(part.file))
         live = np.ones(part.rows, np.bool_) if mask is None else mask
-        yield hashed_keys(keys).take(live), packed_hashes(hashes), live
+        yield hashed_keys(found.keys).take(live), packed_hashes(found.hashes), live
 
 
 class Writing:
@@ -84,7 +92,8 @@ class Writing:
         self._folder = folder
         self._head = head
         self._open: dict[TableName, _OpenTable] = {}
-        self._files: set[Path] = set()
+        self._named: set[Path] = set()
+        self._numbers = itertools.count(1)
         self.closed = False
 
     def known(self, table: TableName) -> Known:
@@ -99,7 +108,7 @@ class Writing:
         """
         self._check()
         path = self._new(table, ".parquet")
-        self._files.add(path)
+        self._named.add(path)
         return path
 
     def adopt(self, table: TableName, path: Path) -> UpsertCounts:
@@ -113,34 +122,35 @@ class Writing:
             StoreError: The file is no Parquet file, or not one that :meth:`new_part` named.
         """
         self._check()
-        if path not in self._files:
+        if path not in self._named:
             raise StoreError(
                 "a file that this writing did not name", where=str(path), hint="use new_part()"
             )
+        self._named.remove(path)
         open_table = self._table(table)
-        keys, hashes = keys_of(path)
-        hashed, packed = hashed_keys(keys), packed_hashes(hashes)
+        rows = keys_of(path)
+        hashed, packed = hashed_keys(rows.keys), packed_hashes(rows.hashes)
         found = open_table.index.find(hashed)
         double = np.flatnonzero(found >= open_table.base_rows)
         again = int(double[0]) if len(double) else hashed.repeated()
         if again is not None:
             raise DuplicateKeyError(
-                f"the key {keys[again].as_py()!r} comes twice",
+                f"the key {rows.keys[again].as_py()!r} comes twice",
                 where=f"table {table}",
                 hint="name a key that is unique, or say on_duplicate: first or last",
             )
         if not len(hashed):
-            self._drop(path)
+            path.unlink()
             return UpsertCounts()
         held = found >= 0
         same = np.zeros(len(hashed), np.bool_)
         same[held] = (open_table.index.hashes(found[held]) == packed[held]).all(axis=1)
         counts = UpsertCounts(int((~held).sum()), int((held & ~same).sum()), int(same.sum()))
         if same.all():
-            self._drop(path)
+            path.unlink()
             return counts
         path.chmod(0o600)
-        part = Part(path.relative_to(self._folder).as_posix(), len(hashed), column_types(path))
+        part = Part(path.relative_to(self._folder).as_posix(), len(hashed), rows.columns)
         open_table.index.kill(found[held & ~same])
         open_table.index.add(hashed.take(~same), packed, ~same)
         open_table.parts.append(part)
@@ -192,8 +202,8 @@ class Writing:
         tables = {table: self._head.tables[table] for table in TABLES}
         changed = False
         for table, open_table in self._open.items():
-            parts = self._kept(table, open_table)
-            if parts != list(tables[table].parts):
+            if open_table.changed:
+                parts = self._kept(table, open_table)
                 tables[table] = table_state(self._folder, parts)
                 changed = True
         if changed or lineage != self._head.lineage or not self._head.version:
@@ -209,12 +219,6 @@ class Writing:
         self.closed = True
         return self._head.version
 
-    def undo(self) -> None:
-        """Delete what was written and not committed."""
-        self.closed = True
-        for path in self._files:
-            path.unlink(missing_ok=True)
-
     def _written(self, manifest: Manifest) -> Manifest:
         for name in (*TABLES, DEAD):
             sync_folder(self._folder / name)
@@ -223,24 +227,35 @@ class Writing:
         return manifest
 
     def _kept(self, table: TableName, open_table: _OpenTable) -> list[Part]:
-        """Parts with a row alive; what died in them is on the disk."""
+        """Parts with a row alive, compacted; what died in them is on the disk."""
+        standing = [
+            Standing(part, dead)
+            for at, part in enumerate(open_table.parts)
+            if not (dead := open_table.dead(at)).all()
+        ]
         parts: list[Part] = []
         dying: dict[str, NDArray[np.int64]] = {}
-        for at, part in enumerate(open_table.parts):
-            dead = np.flatnonzero(open_table.dead(at))
-            if len(dead) == part.rows:
-                continue
-            if len(dead) != part.dead:
-                dying[part.file] = dead
-                part = replace(part, dead=len(dead))
-            parts.append(part)
+        done = 0
+        for start, stop in (*worth_rewriting(standing), (len(standing), len(standing))):
+            parts += (self._with_dead(one, dying) for one in standing[done:start])
+            if stop > start:
+                path = self.new_part(table)
+                parts.append(rewrite(self._folder, standing[start:stop], path))
+            done = stop
         if dying:
             path = self._new(DEAD, f"-{table}.parquet")
-            self._files.add(path)
             write_dead_rows(path, dying)
             name = path.relative_to(self._folder).as_posix()
             parts = [replace(p, dead_file=name) if p.file in dying else p for p in parts]
         return parts
+
+    def _with_dead(self, one: Standing, dying: dict[str, NDArray[np.int64]]) -> Part:
+        """The part with the number of its dead, which are noted where there are more now."""
+        dead = np.flatnonzero(one.dead)
+        if len(dead) == one.part.dead:
+            return one.part
+        dying[one.part.file] = dead
+        return replace(one.part, dead=len(dead))
 
     def _table(self, table: TableName) -> _OpenTable:
         self._check()
@@ -251,11 +266,8 @@ class Writing:
         return self._open[table]
 
     def _new(self, folder: str, suffix: str) -> Path:
-        number = f"{self._head.version + 1:08d}-{len(self._files) + 1:05d}"
+        number = f"{self._head.version + 1:08d}-{next(self._numbers):05d}"
         return self._folder / folder / f"{number}-{secrets.token_hex(4)}{suffix}"
-
-    def _drop(self, path: Path) -> None:
-        path.unlink(missing_ok=True)
 
     def _check(self) -> None:
         if self.closed:
