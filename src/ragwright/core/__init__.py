@@ -86,7 +86,7 @@ from ._records import (
     Usage,
     ranked,
 )
-from ._templates import neutral, passage_values, render, without_control
+from ._templates import guarded, neutral, passage_values, render, without_control
 from ._yaml import Placed, parse_yaml, read_yaml, scalar
 
 __all__ = [
@@ -164,6 +164,7 @@ __all__ = [
     "changed_options",
     "described_options",
     "entry_point",
+    "guarded",
     "load_object",
     "near",
     "neutral",

@@ -18,8 +18,10 @@ from ._errors import PromptError
 from ._records import Hit
 
 
-def render(template: str, values: Mapping[str, Any]) -> str:
-    """A template rendered once in jinja2's sandbox, stripped; values are never rendered.
+def render(template: str, values: Mapping[str, Any], *, strip: bool = True) -> str:
+    """A template rendered once in jinja2's sandbox; values are never rendered.
+
+    Blanks at both ends go, unless ``strip`` is off.
 
     Raises:
         PromptError: The template is malformed, names an unknown value, or does what the
@@ -33,7 +35,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
         raise PromptError(
             f"the template fails: {error}", hint=f"values it may use: {', '.join(values)}"
         ) from error
-    return text.strip()
+    return text.strip() if strip else text
 
 
 @lru_cache(maxsize=256)
@@ -87,6 +89,14 @@ def _neutral(text: str, guard: tuple[str, ...]) -> str:
     text = "".join(
         (_LOOSE_NUMBERED if i % 2 else _NUMBERED).sub(r"(\1)", part) for i, part in enumerate(parts)
     )
+    return guarded(text, guard)
+
+
+def guarded(text: str, guard: Sequence[str] = ()) -> str:
+    """A text that can forge neither a control token nor, at the start of a line, a mark of these.
+
+    A word joiner (U+2060) parts the first character of such a mark from the rest.
+    """
     text = without_control(text)
     for mark in guard:
         text = re.sub(
