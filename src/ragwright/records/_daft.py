@@ -17,12 +17,16 @@ _QUIET = {
 """Read when Daft and Ray are imported, so set before; workers inherit them."""
 
 
+def quiet() -> dict[str, str]:
+    """Set, where unset, the variables that switch telemetry off; their values, for workers."""
+    return {name: os.environ.setdefault(name, value) for name, value in _QUIET.items()}
+
+
 def daft_module() -> Any:
     """The module ``daft``, imported without telemetry.
 
     Raises:
         MissingExtraError: It is not installed.
     """
-    for name, value in _QUIET.items():
-        os.environ.setdefault(name, value)
+    quiet()
     return require("daft", "records", "cleaning and tagging records")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 from ..core import require
+from ._manifest import owner_only
 from ._seams import HASH, KEY, REASON, ArrowTable, Engine, Outcome, Step, Task
 
 
@@ -31,13 +34,22 @@ def run_task(step: Step, task: Task) -> Outcome:
     return Outcome(task, facts, task.target)
 
 
-def write_part(rows: ArrowTable, target: os.PathLike[str]) -> None:
-    """Write one Parquet file, whole and on the disk."""
+def write_part(rows: ArrowTable, target: Path) -> None:
+    """Write one Parquet file, on the disk; it has its name only when it is whole.
+
+    The name until then is nobody else's, so that a task begun twice (a worker that was thought
+    dead) does not write into its twin's file. For its owner alone, like all of the tables.
+    """
     parquet = require("pyarrow.parquet", "records", "writing records")
-    with open(target, "wb") as file:  # noqa: PTH123 - the handle is needed for the disk
-        parquet.write_table(rows, file, compression="zstd")
-        file.flush()
-        os.fsync(file.fileno())
+    part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+    try:
+        with open(part, "xb", opener=owner_only) as file:
+            parquet.write_table(rows, file, compression="zstd")
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _held(made: ArrowTable, known: ArrowTable) -> ArrowTable:
