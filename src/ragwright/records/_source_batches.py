@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,9 @@ _PLACES = b"ragwright.places"
 
 _BYTES = 1 << 28
 """Bytes that a batch holds at most (but for one row), however few rows that are."""
+
+Runs: TypeAlias = list[tuple[int, str, int]]
+"""First row of a run in its batch, what it is of, and which row of that it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +81,31 @@ def batched(pieces: Iterable[Piece], rows: int) -> Iterator[ArrowTable]:
 
 def _joined(pieces: list[Piece]) -> ArrowTable:
     pa = require("pyarrow", "records", "reading records")
-    runs: list[list[object]] = []
+    runs: Runs = []
     offset = 0
     for found in pieces:
         breaks = np.flatnonzero(np.diff(found.numbers) != 1) + 1
         for start in (0, *breaks.tolist()):
-            runs.append([offset + start, found.file, int(found.numbers[start])])
+            runs.append((offset + start, found.file, int(found.numbers[start])))
         offset += len(found.numbers)
     rows = pa.concat_tables([found.rows for found in pieces]).combine_chunks()
     return rows.replace_schema_metadata({_PLACES: json.dumps(runs)})
 
 
-def place(batch: ArrowTable, at: int) -> str:
+def runs_of(batch: ArrowTable) -> Runs:
+    """Where the rows of a batch stood, as :func:`place_in` understands it."""
+    found: Runs = json.loads((batch.schema.metadata or {}).get(_PLACES, b"[]"))
+    return found
+
+
+def place_in(runs: Runs, at: int) -> str:
     """Where a row of a batch stood: ``FILE, row N`` (from 1, without the header)."""
-    runs = json.loads((batch.schema.metadata or {}).get(_PLACES, b"[]"))
     for first, file, row in reversed(runs):
         if first <= at:
             return f"{file}, row {row + at - first}"
     return f"row {at + 1} of a batch"
+
+
+def place(batch: ArrowTable, at: int) -> str:
+    """As :func:`place_in`, of the batch itself."""
+    return place_in(runs_of(batch), at)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from ..core import RecordsError, require
 from ._source_batches import Piece, piece
@@ -172,7 +172,7 @@ class DelimitedFile(RowFile):
     def _records(self, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
         """Line where a record begins, and its values; blank lines are none."""
         csv.field_size_limit(_LONGEST)
-        quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+        quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
         with self._text() as file:
             reader = csv.reader(
                 file, delimiter=self._delimiter, quoting=quoting, strict=self._delimiter == "\t"
