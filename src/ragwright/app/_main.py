@@ -24,6 +24,8 @@ COMMANDS = {
     "compare": "Compare two runs row by row: difference, interval, test, and what it would take to "
     "know.",
     "gate": "Say whether a run may go out: exit code 0 passed, 100 failed, 101 cannot be trusted.",
+    "promote": "Serve what a run was measured under, if it passes the gate; exit codes are the "
+    "gate's.",
     "diagnose": "Say which stage loses points: each one is done right in turn, row by row.",
     "synth": "Make a testset from the indexed documents: by a model, offline, or from given rows.",
     "review": "Review a testset row by row, or write a sheet on which people score answers blind.",

@@ -15,7 +15,7 @@ from typing import Any
 from ..core import StoreError, canonical_json, value_hash
 from ._writer import Database, Writer, one_of, scrub
 
-_VERSION = 2  # 2 has names; what a store of version 1 lacks is made when it is opened
+_VERSION = 3  # 2 has names, 3 facts; what an older store lacks is made when it is opened
 _MOST_QUEUED = 256
 _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS runs (
@@ -46,6 +46,12 @@ _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS names (
         run TEXT PRIMARY KEY,
         name TEXT NOT NULL
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS facts (
+        run TEXT NOT NULL,
+        fact TEXT NOT NULL,
+        value TEXT NOT NULL,
+        PRIMARY KEY (run, fact)
     ) WITHOUT ROWID""",
     "CREATE INDEX IF NOT EXISTS runs_by_hash ON runs (kind, hash, started)",
 )
@@ -231,6 +237,22 @@ class Runs:
 
         self._writer.call(work)
 
+    def keep(self, run: str, fact: str, value: Mapping[str, Any]) -> None:
+        """Write down what else is known of a run; it decides nothing of what is resumed."""
+        said = (run, fact, canonical_json(value))
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", said)
+
+        self._writer.call(work)
+
+    def kept(self, run: str, fact: str) -> Mapping[str, Any]:
+        """What :meth:`keep` wrote down; empty where it wrote nothing."""
+        row = self._reader.execute(
+            "SELECT value FROM facts WHERE run = ? AND fact = ?", (run, fact)
+        ).fetchone()
+        return {} if row is None else dict(json.loads(row[0]))
+
     def rows(self, run: str) -> Iterator[RunRow]:
         """Rows of a run in the order of their input, as they stood when reading began."""
         connection = self._database.connect()  # its own: a half-read cursor holds up no one else
@@ -261,10 +283,11 @@ class Runs:
                     "SELECT rows.run, rows.row FROM rows JOIN runs USING (run) WHERE scope = ?",
                     (scope or "",),
                 ).fetchall()
-                connection.execute(
-                    "DELETE FROM names WHERE run IN (SELECT run FROM runs WHERE scope = ?)",
-                    (scope or "",),
-                )
+                for table in ("names", "facts"):
+                    connection.execute(
+                        f"DELETE FROM {table} WHERE run IN (SELECT run FROM runs WHERE scope = ?)",  # noqa: S608
+                        (scope or "",),
+                    )
                 connection.execute("DELETE FROM runs WHERE scope = ?", (scope or "",))
             connection.executemany("DELETE FROM rows WHERE run = ? AND row = ?", found)
             connection.executemany("DELETE FROM row_sources WHERE run = ? AND row = ?", found)

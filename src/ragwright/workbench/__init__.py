@@ -17,8 +17,20 @@ from ._doctor import Check, doctor
 from ._gold import project_testset
 from ._ingest import IngestForecast, IngestProgress, IngestReport
 from ._opened import Session
+from ._output_records import (
+    Feedback,
+    NewBatch,
+    NewOutput,
+    Origin,
+    Output,
+    OutputBatch,
+    OutputHit,
+    OutputQuery,
+)
+from ._outputs_store import Outputs
 from ._persona_files import PersonaChange, persona_change, write_persona
 from ._project import ProjectFolder, init_project, project_templates
+from ._promotion import Gating, Promoted, Promoting, gate_evaluation, promote, promote_back
 from ._readership import Readership, forecast_readers, run_readers
 from ._rehearsing import SweepForecast, forecast_sweep
 from ._reporting import Reporting, report_subject
@@ -32,6 +44,7 @@ from ._results import (
 from ._run_names import KnownRun
 from ._runs import Evaluating
 from ._scoring import evaluate, forecast_rows, rows_to_score
+from ._served import Change, Configuration, Served
 from ._settings import BudgetOptions, Settings, SourceEntry, load_settings, project_keys
 from ._sweeping import (
     Sweeping,
@@ -49,19 +62,34 @@ __all__ = [
     "AblationResult",
     "Asking",
     "BudgetOptions",
+    "Change",
     "Check",
+    "Configuration",
     "Confirmed",
     "Confirming",
     "Diagnosing",
     "Evaluating",
+    "Feedback",
+    "Gating",
     "IngestForecast",
     "IngestProgress",
     "IngestReport",
     "KnownRun",
+    "NewBatch",
+    "NewOutput",
+    "Origin",
+    "Output",
+    "OutputBatch",
+    "OutputHit",
+    "OutputQuery",
+    "Outputs",
     "PersonaChange",
     "ProjectFolder",
+    "Promoted",
+    "Promoting",
     "Readership",
     "Reporting",
+    "Served",
     "Session",
     "SettingChange",
     "Settings",
@@ -81,6 +109,7 @@ __all__ = [
     "forecast_rows",
     "forecast_sweep",
     "forecast_synthesis",
+    "gate_evaluation",
     "import_testset",
     "init_project",
     "judge_checks",
@@ -93,6 +122,8 @@ __all__ = [
     "project_keys",
     "project_templates",
     "project_testset",
+    "promote",
+    "promote_back",
     "read_study",
     "record_calibration",
     "report_subject",

@@ -35,6 +35,7 @@ from ._building import build_like
 from ._gold import LOG, project_testset
 from ._run_names import sweeps_by_use
 from ._runs import stored_evaluation
+from ._served import configuration_of, keep_configuration
 from ._sweeping import (
     incumbent_hash,
     stored_trials,
@@ -354,6 +355,8 @@ def run_trials(
         build_like(variant, bench)
         plan = trial_plan(trial, variant, testset, measures, trial_how(study))
         [summary] = run_jobs(variant.runner, bench.runs, [plan.job])
+        taken = configuration_of(variant.folder, variant.settings)
+        keep_configuration(bench.runs, summary.run, taken)
         if summary.reason is not None:
             raise summary.reason
         found.append(stored_evaluation(bench.runs, summary.run).results)

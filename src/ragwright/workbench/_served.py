@@ -27,7 +27,7 @@ from ..core import (
     text_hash,
     value_hash,
 )
-from ..flow import Database, translate
+from ..flow import Database, Runs, translate
 from ._project import ProjectFolder
 from ._settings import SERVED_SECTIONS, Settings
 
@@ -76,6 +76,10 @@ def configuration_of(folder: ProjectFolder, settings: Settings) -> Configuration
     """What an opened project's settings come to: all that decides what it finds and writes.
 
     Left out are what a session may spend, who judges, which sources are read and which jobs run.
+
+    Args:
+        folder: The project, under the served configuration the frozen one.
+        settings: Its settings, as opened.
     """
     plain = {
         name: _plain(changed_options(getattr(settings, name))) for name in SERVED_SECTIONS[:-1]
@@ -84,6 +88,35 @@ def configuration_of(folder: ProjectFolder, settings: Settings) -> Configuration
     values = {name: value for name, value in {**plain, "models": models}.items() if value}
     relative = _relative(values, folder.parts)
     return Configuration(relative, dict(_files(folder.parts, relative)))
+
+
+_CONFIGURATION = "configuration"
+"""Fact of a run: what it was measured under."""
+
+
+def keep_configuration(runs: Runs, run: str, configuration: Configuration) -> None:
+    """Write down what a run was measured under."""
+    runs.keep(run, _CONFIGURATION, configuration.body())
+
+
+def run_configuration(runs: Runs, run: str) -> Configuration:
+    """The configuration that a run was measured under; of rows scored again that of their run.
+
+    Raises:
+        ConfigError: The run does not know.
+    """
+    found = configuration_from(runs.kept(run, _CONFIGURATION))
+    if found is not None:
+        return found
+    scored = str(runs.get(run).manifest.get("testset", "")).removeprefix("run ")
+    if scored != run and runs.holds(scored):
+        return run_configuration(runs, scored)
+    raise ConfigError(
+        f"nothing says which settings the run {run} was made under",
+        where=run,
+        hint="promote a run of `ragwright eval`, of a sweep, or of `ragwright outputs evaluate` "
+        "over texts of one configuration; rows of another system have none",
+    )
 
 
 def changed_files(root: Path, configuration: Configuration) -> list[str]:

@@ -52,6 +52,7 @@ from ._building import build_like
 from ._gold import project_testset
 from ._measuring import planned
 from ._runs import Evaluating, run_evaluation
+from ._served import configuration_of, keep_configuration
 from ._settings import SECTIONS, Laid, Settings, load_settings
 from ._workbench import Workbench
 
@@ -454,6 +455,7 @@ class _Sweep:
         prepared = [
             trial_plan(trial, bench, testset, self.measures, self._how) for trial, bench in family
         ]
+        variants = {trial.number: bench for trial, bench in family}
         alike: dict[str, list[TrialPlan]] = {}
         for one in prepared:
             alike.setdefault(value_hash(one.job.manifest), []).append(one)
@@ -463,6 +465,9 @@ class _Sweep:
         for group, summary in zip(groups, summaries, strict=False):
             if summary.skipped:
                 self.stopped = self.stopped or summary.reason
+            made = variants[group[0].trial.number]
+            taken = configuration_of(made.folder, made.settings)
+            keep_configuration(self.bench.runs, summary.run, taken)
             for one in group:
                 take(self._result(one, summary))
 

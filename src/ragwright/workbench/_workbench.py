@@ -52,6 +52,7 @@ from ._ingest import Feed, Ingest, IngestForecast, IngestProgress, IngestReport,
 from ._opened import Opened
 from ._runs import Evaluating, stored_evaluation
 from ._scoring import Each, Told, forecast_stored, score_stored
+from ._served import configuration_of, keep_configuration
 from ._settings import SourceEntry
 from ._stamps import Stamps
 from ._swapped import known_embedders, nothing_indexed, remember_embedder
@@ -312,7 +313,11 @@ class Workbench(Opened):
         settings and index snapshot. Rows of capability suites are answered from the passages
         that they carry, and need no index.
         """
-        return evaluate_testset(self, testset, measures, how or Evaluating(seed=self.session.seed))
+        chosen = how or Evaluating(seed=self.session.seed)
+        taken = configuration_of(self.folder, self.settings)  # as the first row finds it
+        evaluation, summary = evaluate_testset(self, testset, measures, chosen)
+        keep_configuration(self.runs, summary.run, taken)
+        return evaluation, summary
 
     def score(
         self,
