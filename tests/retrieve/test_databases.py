@@ -283,19 +283,6 @@ def test_a_password_in_the_file_is_refused(address: str) -> None:
     assert "secret" not in str(raised.value)
 
 
-def test_secrets_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ragwright.retrieve._databases import filled_address
-
-    written = "postgresql://u:${SHOP_PASSWORD}@h/d"
-    options("shop", written)
-    monkeypatch.setenv("SHOP_PASSWORD", "p@ss/word")
-    assert filled_address(written) == "postgresql://u:p%40ss%2Fword@h/d"
-    assert filled_address("${SHOP_PASSWORD}") == "p@ss/word"
-    monkeypatch.delenv("SHOP_PASSWORD")
-    with pytest.raises(ConfigError, match="SHOP_PASSWORD"):
-        filled_address(written)
-
-
 def test_a_server_that_cannot_be_reached_says_so_without_the_secret(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._addresses import filled_address, holds_secret, without_secret
 from ._build import (
     build_options,
     changed_options,
@@ -164,7 +165,9 @@ __all__ = [
     "changed_options",
     "described_options",
     "entry_point",
+    "filled_address",
     "guarded",
+    "holds_secret",
     "load_object",
     "near",
     "neutral",
@@ -185,4 +188,5 @@ __all__ = [
     "value_hash",
     "values_hash",
     "without_control",
+    "without_secret",
 ]

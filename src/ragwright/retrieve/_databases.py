@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import re
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from urllib.parse import quote
 
-from ..core import ConfigError, DatabaseError, RagwrightError, near
+from ..core import ConfigError, DatabaseError, RagwrightError, filled_address, near
 from ..flow import OnDelta, SendHandler, Sql, SqlReply
 from ._postgres import PostgresReader
 from ._sqlite import SqliteReader
 from ._statement import checked_statement
-from ._tables import VARIABLE, Database, DatabaseOptions, DatabaseReader
+from ._tables import Database, DatabaseOptions, DatabaseReader
 
 _GRACE = 15.0
 """Seconds for connecting and fetching, on top of what a statement may take."""
@@ -150,24 +147,3 @@ def _open(options: DatabaseOptions, root: Path) -> DatabaseReader:
         f"the database {options.name!r} has an address of no known kind",
         hint="sqlite:///PATH or postgresql://USER:${VARIABLE}@HOST/NAME",
     )
-
-
-def filled_address(address: str) -> str:
-    """An address with its environment variables put in, quoted where they are part of a URL.
-
-    Raises:
-        ConfigError: A variable is not set.
-    """
-    whole = VARIABLE.fullmatch(address)
-    plain = whole is not None or address.startswith("sqlite:")
-
-    def value(found: re.Match[str]) -> str:
-        text = os.environ.get(found[1], "")
-        if not text:
-            raise ConfigError(
-                f"a database address needs {found[1]}, which is not set",
-                hint=f"export {found[1]}=…  (secrets are read from the environment only)",
-            )
-        return text if plain else quote(text, safe="")
-
-    return VARIABLE.sub(value, address)

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
-from ..core import DatabaseError, StatementError, require
+from ..core import DatabaseError, StatementError, require, without_secret
 from ..flow import SqlReply
 from ._tables import CELL, Column, DatabaseOptions, DatabaseReader, RowBuffer, Table
 
@@ -151,8 +150,7 @@ class PostgresReader(DatabaseReader):
 
     def _unreachable(self, error: Exception) -> DatabaseError:
         # The driver's message may repeat the address.
-        secret = _password(self._address)
-        said = _first_line(error).replace(secret, "…") if secret else _first_line(error)
+        said = without_secret(_first_line(error), self._address)
         return DatabaseError(
             f"{self._options.name!r} cannot be opened: {said}",
             where=f"retrieve.databases: {self._options.name}",
@@ -184,10 +182,3 @@ def _bounded(statement: str, kinds: list[int]) -> str:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def _password(address: str) -> str:
-    try:
-        return unquote(urlsplit(address).password or "")
-    except ValueError:
-        return ""

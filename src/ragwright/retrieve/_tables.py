@@ -7,16 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
-from ..core import ConfigError, option, text_hash
+from ..core import ConfigError, holds_secret, option, text_hash
 from ..flow import SqlReply
 
 CELL = 2_000
 """Characters of one value; a longer one is cut, and the reply says so."""
-
-VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-"""An environment variable in an address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +53,7 @@ class DatabaseOptions:
             raise ConfigError(
                 f"the database {self.name!r} has no address", hint="sqlite:///PATH, postgresql://…"
             )
-        if _holds_secret(self.address):
+        if holds_secret(self.address):
             raise ConfigError(
                 f"the address of the database {self.name!r} holds a password",
                 hint="put it into an environment variable and write ${VARIABLE} in its place",
@@ -166,17 +162,3 @@ class RowBuffer:
             self.cut = True
             return text[:CELL] + "…"
         return text
-
-
-def _holds_secret(address: str) -> bool:
-    """True where a password stands in an address as it is written."""
-    if address.startswith("sqlite:"):
-        return False
-    bare = VARIABLE.sub("", address)
-    try:
-        parts = urlsplit(bare)
-        return bool(parts.password) or any(
-            any(values) for key, values in parse_qs(parts.query).items() if "password" in key
-        )
-    except ValueError:
-        return "password" in address or bool(re.search(r":[^/@]+@", bare))
