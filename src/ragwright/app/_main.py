@@ -17,6 +17,7 @@ import typer
 COMMANDS = {
     "init": "Write a new project: ragwright.yaml, personas/, prompts/, testsets/.",
     "ingest": "Read sources into the index; unchanged documents cost nothing.",
+    "records": "Rows to bronze, silver and gold tables, and to documents.",
     "retrieve": "Show the chunks that answer a query best, with their scores per channel.",
     "ask": "Answer a question from the index, with citations, for one or several personas.",
     "eval": "Run a testset through the project and score what it finds.",

@@ -2,9 +2,46 @@
 
 from __future__ import annotations
 
+from ._documents import RecordsReader, WholeChunker, record_document_id
+from ._engine import LocalEngine
+from ._export import export_chats, export_table
+from ._manifest import Manifest
 from ._options import EngineName, RecordsOptions
+from ._ray import RayEngine
+from ._refresh import RefreshPlan, RefreshProgress, RefreshReport, refresh
+from ._rollups import Rollups
+from ._seams import Engine, RowSource, TableName, UpsertCounts
+from ._source import open_source
+from ._source_spec import SourceSpec
+from ._spec import RecordsSpec, load_spec, spec_faults
+from ._tables import Tables
+from ._text_format import TextFormat
 
 __all__ = [
+    "Engine",
     "EngineName",
+    "LocalEngine",
+    "Manifest",
+    "RayEngine",
     "RecordsOptions",
+    "RecordsReader",
+    "RecordsSpec",
+    "RefreshPlan",
+    "RefreshProgress",
+    "RefreshReport",
+    "Rollups",
+    "RowSource",
+    "SourceSpec",
+    "TableName",
+    "Tables",
+    "TextFormat",
+    "UpsertCounts",
+    "WholeChunker",
+    "export_chats",
+    "export_table",
+    "load_spec",
+    "open_source",
+    "record_document_id",
+    "refresh",
+    "spec_faults",
 ]

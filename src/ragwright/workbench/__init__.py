@@ -32,6 +32,7 @@ from ._persona_files import PersonaChange, persona_change, write_persona
 from ._project import ProjectFolder, init_project, project_templates
 from ._promotion import Gating, Promoted, Promoting, gate_evaluation, promote, promote_back
 from ._readership import Readership, forecast_readers, run_readers
+from ._records import ProjectRecords, RecordsReport, Refreshing
 from ._rehearsing import SweepForecast, forecast_sweep
 from ._reporting import Reporting, report_subject
 from ._results import (
@@ -85,9 +86,12 @@ __all__ = [
     "Outputs",
     "PersonaChange",
     "ProjectFolder",
+    "ProjectRecords",
     "Promoted",
     "Promoting",
     "Readership",
+    "RecordsReport",
+    "Refreshing",
     "Reporting",
     "Served",
     "Session",

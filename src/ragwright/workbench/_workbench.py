@@ -50,6 +50,7 @@ from ._capabilities import evaluate_testset, forecast_testset
 from ._glossaries import forget_glossaries, project_glossary
 from ._ingest import Feed, Ingest, IngestForecast, IngestProgress, IngestReport, reading, web_pages
 from ._opened import Opened
+from ._records import ProjectRecords
 from ._runs import Evaluating, stored_evaluation
 from ._scoring import Each, Told, forecast_stored, score_stored
 from ._served import configuration_of, keep_configuration
@@ -173,6 +174,11 @@ class Workbench(Opened):
     def documents(self) -> Iterator[Document]:
         """Documents of the index, by id, one in memory at a time."""
         return self.store.documents(self.pair)
+
+    @property
+    def records(self) -> ProjectRecords:
+        """The rows that the folder ``records`` declares, as tables and documents."""
+        return ProjectRecords(self)
 
     # -- asking ----------------------------------------------------------------------------
 

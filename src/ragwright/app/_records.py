@@ -1,0 +1,174 @@
+"""`ragwright records`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+import typer
+
+from ..records import RefreshProgress
+from ..report import text_table
+from ..workbench import (
+    IngestProgress,
+    Refreshing,
+    Session,
+    Workbench,
+)
+from ._console import EXIT_ERROR, Console, reported
+from ._options import HERE, DryRun, Jobs, Json, MaxCost, Output, Overrides, Project, Quiet
+from ._show import ingest_line
+from ._show_tables import history_text, refresh_line, refresh_text, rows_text
+
+group = typer.Typer(
+    help="Rows to bronze, silver and gold tables, and to documents.", no_args_is_help=True
+)
+
+Table: TypeAlias = Literal["bronze", "silver", "gold", "left_out"]
+
+Source = Annotated[
+    str, typer.Option("--source", help="File, folder, pattern or database address to read instead.")
+]
+Key = Annotated[str, typer.Option("--key", help="Column that identifies a row.")]
+Text = Annotated[str, typer.Option("--text", help="Column of the text.")]
+Query = Annotated[str, typer.Option("--query", help="Query to read from a database instead.")]
+
+
+@group.command("refresh")
+@reported
+def refresh(
+    project: Project = HERE,
+    overrides: Overrides = None,
+    source: Source = "",
+    key: Key = "",
+    text: Text = "",
+    query: Query = "",
+    engine: Annotated[
+        str, typer.Option("--engine", help="Where steps run: local, or ray.", show_default=False)
+    ] = "",
+    full: Annotated[
+        bool, typer.Option("--full", help="Run every step again, whatever is known.")
+    ] = False,
+    index: Annotated[
+        bool, typer.Option("--index/--no-index", help="Bring the index up to date too.")
+    ] = True,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    output: Output = None,
+    jobs: Jobs = None,
+    max_cost: MaxCost = None,
+    dry_run: DryRun = False,
+) -> int:
+    """Bring the tables and the index up to date; unchanged rows cost next to nothing."""
+    console = Console(quiet, output)
+    started = time.monotonic()
+    shown: list[RefreshProgress | IngestProgress] = []
+
+    def line() -> str:
+        if not shown:
+            return "opening"
+        now = shown[-1]
+        if isinstance(now, RefreshProgress):
+            return refresh_line(now)
+        return ingest_line(now, bench.runner.spent)
+
+    how = Refreshing(source, key, text, query, engine, full, index, dry_run)
+    session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost)
+    with Workbench.open(project, session) as bench, console.progress(line):
+        report = bench.records.refresh(how, shown.append)
+        tables = bench.records.tables.folder
+    if as_json:
+        console.json(report.as_dict())
+    else:
+        console.result(refresh_text(report, time.monotonic() - started, tables, dry_run))
+    failed = report.index is not None and report.index.failures
+    return EXIT_ERROR if failed else 0
+
+
+@group.command("show")
+@reported
+def show(
+    table: Annotated[Table, typer.Argument(help="bronze, silver, gold or left_out.")],
+    project: Project = HERE,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Rows to show.")] = 10,
+    keys: Annotated[
+        list[str] | None, typer.Option("--key", help="Only the row with this key; repeatable.")
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", min=1, help="An earlier version.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Rows of a table."""
+    with Workbench.open(project) as bench:
+        rows = bench.records.rows(table, limit, keys or (), version)
+    console = Console()
+    if as_json:
+        console.json({"table": table, "rows": rows})
+    else:
+        console.result(rows_text(rows))
+
+
+@group.command("history")
+@reported
+def history(project: Project = HERE, as_json: Json = False) -> None:
+    """Versions of the tables that can be gone back to."""
+    with Workbench.open(project) as bench:
+        versions = bench.records.tables.history()
+    console = Console()
+    if as_json:
+        console.json(
+            {
+                "versions": [
+                    {"version": v.version, "created": v.created, "note": v.note, "rows": v.rows}
+                    for v in versions
+                ]
+            }
+        )
+    else:
+        console.result(history_text(versions))
+
+
+@group.command("restore")
+@reported
+def restore(
+    version: Annotated[int, typer.Argument(min=1, help="Version to go back to.")],
+    project: Project = HERE,
+    overrides: Overrides = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Go back to an earlier version of the tables, as a new one; the index follows."""
+    console = Console(quiet)
+    with Workbench.open(project, Session(tuple(overrides or ()))) as bench:
+        report = bench.records.restore(version)
+        rows = {name: bench.records.tables.rows(name) for name in ("bronze", "silver", "gold")}
+    if as_json:
+        console.json(report.as_dict() | {"rows": rows})
+        return
+    made = report.tables.version
+    body = [["table", "rows"], *([name, f"{count:,}"] for name, count in rows.items())]
+    console.result(f"version {made} is version {version} again\n{text_table(body, right=(1,))}")
+
+
+@group.command("export")
+@reported
+def export(
+    table: Annotated[Table, typer.Argument(help="bronze, silver, gold or left_out.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help=".parquet, .csv, .jsonl; gold: .chat.jsonl."
+        ),
+    ],
+    project: Project = HERE,
+    version: Annotated[
+        int | None, typer.Option("--version", min=1, help="An earlier version.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write a table to a file that others read; gold also as chats to fine-tune on."""
+    with Workbench.open(project) as bench:
+        count = bench.records.export(table, output, version)
+    Console(quiet).remark(f"{count:,} rows written to {output}")

@@ -1,0 +1,92 @@
+"""The tables of records for a person: what a refresh did, versions, rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..records import Manifest, RefreshProgress
+from ..report import text_table
+from ..workbench import RecordsReport
+
+_CELL = 100
+"""Longest cell of a row that is shown."""
+
+
+def refresh_line(progress: RefreshProgress) -> str:
+    """One line of progress: the stage, rows, rate, time left."""
+    total = f"/{progress.total:,}" if progress.total else ""
+    eta = "" if progress.eta is None else f", {progress.eta:.0f} s left"
+    if not progress.done:
+        return f"{progress.stage}{f' {progress.total:,} rows' if progress.total else ''}"
+    return f"{progress.stage}: {progress.done:,}{total} rows, {progress.rate:,.0f} rows/s{eta}"
+
+
+def refresh_text(report: RecordsReport, seconds: float, folder: Path, dry_run: bool) -> str:
+    """What a refresh did, for a person."""
+    done = report.tables
+    head = ["table", "inserted", "updated", "unchanged", "removed"]
+    body = [
+        [
+            name,
+            f"{c.inserted:,}",
+            f"{c.updated:,}",
+            f"{c.unchanged:,}",
+            _removed(done.removed, name),
+        ]
+        for name, c in done.counts.items()
+    ]
+    lines = [text_table([head, *body], right=(1, 2, 3, 4))]
+    if done.left_out:
+        why = ", ".join(f"{reason} {count:,}" for reason, count in done.left_out.items())
+        lines.append(f"left out: {why}   (ragwright records show left_out)")
+    if report.index is not None:
+        index = report.index
+        lines.append(
+            f"index: {index.embedded:,} embedded, {index.written:,} written, "
+            f"{index.unchanged:,} unchanged, {index.removed:,} removed"
+        )
+        lines += [f"failed: {f.source}: {f.error.what}" for f in index.failures]
+    lines += [f"note: {note}" for note in done.notes]
+    if dry_run:
+        lines.append("dry run: nothing was kept")
+    else:
+        lines.append(f"version {done.version} in {folder}, {seconds:.1f} s")
+    return "\n".join(lines)
+
+
+def _removed(removed: Mapping[str, int], name: str) -> str:
+    return f"{removed[name]:,}" if name in removed else ""
+
+
+def history_text(versions: Sequence[Manifest]) -> str:
+    """Versions of the tables, the newest last."""
+    if not versions:
+        return "no versions yet: ragwright records refresh"
+    names = list(versions[-1].rows)
+    body = [
+        [str(v.version), v.created, *(f"{v.rows.get(n, 0):,}" for n in names), v.note]
+        for v in versions
+    ]
+    right = (0, *range(2, 2 + len(names)))
+    return text_table([["version", "created", *names, "note"], *body], right=right)
+
+
+def rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows one under the other, a line a column; long texts are cut."""
+    if not rows:
+        return "no such rows"
+    width = max(len(name) for row in rows for name in row)
+    blocks = [
+        "\n".join(f"{name:<{width}}  {_cell(value)}" for name, value in row.items()) for row in rows
+    ]
+    return "\n\n".join(blocks)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    shown = " ".join(shown.split())
+    return shown if len(shown) <= _CELL else f"{shown[: _CELL - 1]}…"

@@ -1,0 +1,91 @@
+"""Gold rows as documents: one a row, one chunk each, with what may be filtered as metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ..core import Document, MetaValue, Span
+from ..ingest import Chunker, Failure, FetchBytes, Reader
+from ._seams import HASH, KEY, ArrowTable
+
+_ADDRESS = "records:"
+
+KIND = "record"
+"""Value of the field ``kind`` that tells records from other documents."""
+
+_NOT_METADATA = {KEY, HASH, "text", "document", "text_hash", "left_out"}
+
+
+def record_document_id(key: str) -> str:
+    """Id of the document of a row."""
+    return f"record:{key}"
+
+
+def gold_documents(batch: ArrowTable) -> Iterator[Document]:
+    """Documents of a batch of gold rows, in order.
+
+    The text is the assembled one. Metadata are ``kind``, ``client``, ``ask_type``, ``topic``,
+    ``tone``, ``length``, ``message_at`` (where the message begins in the text), the fields that
+    rules set and the columns that source.yaml keeps; empty values are left out.
+    """
+    names = [name for name in batch.column_names if name not in _NOT_METADATA]
+    columns = [batch.column(name).to_pylist() for name in names]
+    keys = batch.column(KEY).to_pylist()
+    texts = batch.column("document").to_pylist()
+    for at, (key, text) in enumerate(zip(keys, texts, strict=True)):
+        found: dict[str, MetaValue] = {"kind": KIND}
+        for name, values in zip(names, columns, strict=True):
+            value = _meta(values[at])
+            if value is not None:
+                found[name] = value
+        yield Document(record_document_id(key), f"{_ADDRESS}{key}", text, metadata=found)
+
+
+def _meta(value: Any) -> MetaValue | None:
+    """A value as metadata may hold it, None where there is nothing to hold."""
+    if value is None or value == "" or value == []:
+        return None
+    if isinstance(value, list):
+        return tuple(str(item) for item in value)
+    if isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, Mapping):
+        return None
+    return str(value)
+
+
+class RecordsReader(Reader):
+    """Hands over documents that were made of gold rows.
+
+    Attributes:
+        address: What the index remembers as the source of these documents.
+
+    Args:
+        batches: Gold rows.
+    """
+
+    name = "records"
+    address = _ADDRESS
+
+    def __init__(self, batches: Iterable[ArrowTable]) -> None:
+        self._batches = batches
+
+    def accepts(self, source: str) -> bool:
+        """True for the records of a project."""
+        return source == self.address
+
+    def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
+        """The documents, a batch in memory at a time."""
+        for batch in self._batches:
+            yield from gold_documents(batch)
+
+
+class WholeChunker(Chunker):
+    """One chunk a document: a message is found and shown as a whole."""
+
+    spec = "whole"
+
+    def cut(self, document: Document) -> list[Span]:
+        """The whole text, nothing where there is none."""
+        return [Span(0, len(document.text))] if document.text else []

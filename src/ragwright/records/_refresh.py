@@ -1,0 +1,447 @@
+"""One refresh: source to bronze to silver to gold, only what changed, all or nothing.
+
+The driver looks at keys, hashes and reasons alone; rows go from file to file through the engine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import require, value_hash
+from ._bronze import BronzeRows
+from ._duplicates import DUPLICATE, duplicates, left_out_keys
+from ._engine import write_part
+from ._gold import GoldStep
+from ._parts import LivePart, read_file
+from ._seams import (
+    HASH,
+    KEY,
+    REASON,
+    ArrowTable,
+    Engine,
+    Outcome,
+    RowSource,
+    Step,
+    TableName,
+    Task,
+    UpsertCounts,
+)
+from ._silver import RetagStep, SilverStep
+from ._spec import RecordsSpec
+from ._state import SourceState
+from ._tables import Tables
+from ._writing import Writing
+
+Mask = NDArray[np.bool_]
+
+_COUNTED: tuple[TableName, ...] = ("bronze", "silver", "gold")
+
+
+@dataclass(slots=True)
+class RefreshProgress:
+    """How far a refresh is; read it from any thread."""
+
+    stage: str = "opening"
+    read: int = 0
+    done: int = 0
+    total: int = 0
+    started: float = field(default_factory=time.monotonic)
+    stage_started: float = field(default_factory=time.monotonic)
+
+    def begin(self, stage: str, total: int = 0) -> None:
+        """A stage begins; ``total`` rows are ahead where that is known."""
+        self.stage, self.done, self.total = stage, 0, total
+        self.stage_started = time.monotonic()
+
+    @property
+    def rate(self) -> float:
+        """Rows a second in this stage."""
+        return self.done / max(1e-9, time.monotonic() - self.stage_started)
+
+    @property
+    def eta(self) -> float | None:
+        """Seconds to the end of the stage, None where nobody knows."""
+        if not self.total or not self.done:
+            return None
+        return max(0, self.total - self.done) / self.rate
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshReport:
+    """What a refresh did.
+
+    Attributes:
+        version: Version of the tables afterwards.
+        counts: Rows inserted, updated and unchanged in bronze, silver and gold.
+        removed: Rows that fell out of silver and gold.
+        left_out: Reason -> rows that go no further now, as the table ``left_out`` says.
+        read: Rows that the source gave.
+        notes: What the reader should know.
+    """
+
+    version: int
+    counts: Mapping[str, UpsertCounts]
+    removed: Mapping[str, int]
+    left_out: Mapping[str, int]
+    read: int = 0
+    notes: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        """The shape that ``ragwright records refresh --json`` prints, without the index."""
+        return {
+            **{name: counts.as_dict() for name, counts in self.counts.items()},
+            "removed": dict(self.removed),
+            "left_out": dict(self.left_out),
+            "read": self.read,
+            "version": self.version,
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshPlan:
+    """What a refresh needs to know.
+
+    Attributes:
+        spec: What is declared in the folder.
+        part_rows: Rows of one file and one batch.
+        wait: Seconds to wait for another refresh.
+        note: What the history says of it.
+        full: Read the source and run every step again, whatever is known.
+        dry_run: Do everything but keep it.
+    """
+
+    spec: RecordsSpec
+    part_rows: int = 16_384
+    wait: float = 600.0
+    note: str = "refresh"
+    full: bool = False
+    dry_run: bool = False
+
+
+def refresh(
+    plan: RefreshPlan,
+    tables: Tables,
+    source: RowSource,
+    engine: Engine,
+    progress: RefreshProgress | None = None,
+) -> RefreshReport:
+    """Bring the tables up to date with their source and with what is declared.
+
+    Raises:
+        RecordsError: A row or a declaration cannot be used; the tables are as they were.
+        DatabaseError: The source fails, also half-way; the tables are as they were.
+        StoreBusyError: Another refresh is still under way after ``plan.wait`` seconds.
+    """
+    shown = progress or RefreshProgress()
+    shown.begin("waiting")
+    with tables.writing("records refresh", plan.wait) as writing:
+        work = _Refresh(plan, tables, writing, engine, shown)
+        return work.run(source)
+
+
+class _Refresh:
+    """One refresh under way, within one writing."""
+
+    def __init__(
+        self,
+        plan: RefreshPlan,
+        tables: Tables,
+        writing: Writing,
+        engine: Engine,
+        progress: RefreshProgress,
+    ) -> None:
+        self._plan = plan
+        self._spec = plan.spec
+        self._tables = tables
+        self._writing = writing
+        self._engine = engine
+        self._progress = progress
+        self._before = {} if not tables.version else dict(tables.manifest().lineage)
+        if plan.full:
+            self._before = {}
+        self._lineage = _lineage(plan.spec)
+        self._state = SourceState.load(tables)
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._left_out = {stage: _Keys(keys) for stage, keys in left_out_keys(writing).items()}
+        self._notes: list[str] = []
+
+    def run(self, source: RowSource) -> RefreshReport:
+        """All stages, then one commit."""
+        self._bronze(source)
+        self._silver()
+        self._gold()
+        self._progress.begin("writing")
+        report = self._report()
+        if self._plan.dry_run:
+            return report
+        version = self._writing.commit(self._lineage, self._plan.note)
+        self._state.save(self._tables)
+        return replace(report, version=version)
+
+    # -- bronze ----------------------------------------------------------------------------
+
+    def _bronze(self, source: RowSource) -> None:
+        same = self._before.get("source") == self._lineage["source"]
+        stamp = source.stamp()
+        if same and self._state.seen(stamp):
+            return
+        since = self._state.watermark if same else ""
+        rows = BronzeRows(source, self._spec.source, self._plan.part_rows)
+        known = self._writing.known("bronze")
+        self._progress.begin("reading")
+        waiting: list[ArrowTable] = []
+        for batch in rows.batches(since):
+            self._progress.read = self._progress.done = rows.read
+            new, changed = known.compare(batch.column(KEY), batch.column(HASH))
+            kept = batch.filter(_mask(new | changed))
+            if kept.num_rows:
+                waiting.append(kept)
+            if sum(rows.num_rows for rows in waiting) >= self._plan.part_rows:
+                waiting = self._write_bronze(waiting, whole=False)
+        self._write_bronze(waiting, whole=True)
+        self._notes += rows.notes
+        self._state.read(stamp, rows.reached or since)
+
+    def _write_bronze(self, waiting: list[ArrowTable], *, whole: bool) -> list[ArrowTable]:
+        """Write what fills parts (``whole``: the rest too); what is left waits on."""
+        pa = require("pyarrow", "records", "reading records")
+        if not waiting:
+            return []
+        joined = pa.concat_tables(waiting, promote_options="permissive")
+        size = self._plan.part_rows
+        for at in range(0, joined.num_rows, size):
+            rows = joined.slice(at, size)
+            if rows.num_rows < size and not whole:
+                return [rows]
+            self._adopt("bronze", rows)
+        return []
+
+    # -- silver ----------------------------------------------------------------------------
+
+    def _silver(self) -> None:
+        spec = self._spec
+        step = SilverStep(spec.cleaning, spec.tags, spec.source.text)
+        if self._before.get("silver") != self._lineage["silver"]:
+            self._run("silver", step, self._tasks("bronze", "silver", self._live("bronze")))
+            return
+        adopted = self._writing.adopted("bronze")
+        old = {part.path for part in self._live("silver")}
+        self._run("silver", step, self._tasks("bronze", "silver", adopted))
+        stale = self._stale_tags()
+        if stale:
+            # Tags see the clean text alone, so cleaning need not run again for them.
+            left = [part for part in self._live("silver") if part.path in old]
+            retag = RetagStep(spec.tags, stale)
+            self._run("silver", retag, self._tasks("silver", "silver", left))
+
+    def _stale_tags(self) -> tuple[str, ...]:
+        """Tags whose pattern is new, changed or gone; and one of them where the order changed."""
+        listed, lists = self._before.get("tags", []), self._lineage["tags"]
+        before, now = dict(listed), dict(lists)
+        stale = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+        if not stale and listed != lists:
+            stale = list(now)[:1]
+        return tuple(stale)
+
+    # -- gold ------------------------------------------------------------------------------
+
+    def _gold(self) -> None:
+        spec = self._spec
+        rules = self._before.get("gold") != self._lineage["gold"]
+        adopted = {part.path for part in self._writing.adopted("silver")}
+        if not rules and not adopted and not self._counts["silver", "removed"]:
+            return
+        self._progress.begin("duplicates", self._rows("silver"))
+        losers = duplicates(self._writing.read("silver", [KEY, *_sameness(spec)]), _sameness(spec))
+        self._remove("gold", losers.column(KEY))
+        self._leave_out(losers, "gold")
+        twice, barred = _Keys(losers.column(KEY)), self._contradictory()
+        known = self._writing.known("gold")
+        parts: list[LivePart] = []
+        for part in self._live("silver"):
+            rows = _read(part, [KEY, HASH])
+            wanted = ~twice.hold(rows.column(KEY))
+            if not rules and part.path not in adopted:
+                new, _ = known.compare(rows.column(KEY), rows.column(HASH))
+                wanted &= new & ~barred.hold(rows.column(KEY))
+            live = wanted if part.live is None else _within(part.live, wanted)
+            if live.any():
+                parts.append(replace(part, live=live))
+        step = GoldStep(spec.tags, spec.rollups, spec.rules, spec.format, spec.source.keep)
+        self._run("gold", step, self._tasks("silver", "gold", parts))
+
+    def _contradictory(self) -> _Keys:
+        """Keys that gold refused for what they say, when it last saw them."""
+        pa = require("pyarrow", "records", "reading records")
+        compute = require("pyarrow.compute", "records", "reading records")
+        found = [pa.array([], pa.string())]
+        for batch in self._writing.read("left_out", [KEY, "stage", REASON]):
+            there = compute.equal(batch.column("stage"), "gold")
+            other = compute.invert(compute.starts_with(batch.column(REASON), DUPLICATE))
+            found += batch.filter(compute.and_(there, other)).column(KEY).chunks
+        return _Keys(pa.chunked_array(found))
+
+    # -- what the stages share -------------------------------------------------------------
+
+    def _live(self, table: TableName) -> Sequence[LivePart]:
+        return self._writing.live(table)
+
+    def _rows(self, table: TableName) -> int:
+        return self._writing.rows(table)
+
+    def _tasks(
+        self, source: TableName, target: TableName, parts: Iterable[LivePart]
+    ) -> Iterator[Task]:
+        """A task a part; ``known`` is what the target holds of its rows."""
+        parts = list(parts)
+        self._progress.begin(target, sum(map(_count, parts)))
+        known = self._writing.known(target)
+        for part in parts:
+            held = known.slice(_read(part, [KEY]).column(KEY)) if len(known) else None
+            yield Task(part.path, self._writing.new_part(target), part.live, held)
+
+    def _run(self, table: TableName, step: Step, tasks: Iterator[Task]) -> None:
+        for outcome in self._engine.run(step, tasks):
+            self._take(table, outcome)
+            self._progress.done += outcome.facts.num_rows
+
+    def _take(self, table: TableName, outcome: Outcome) -> None:
+        compute = require("pyarrow.compute", "records", "reading records")
+        if outcome.target is not None:
+            self._count(table, self._writing.adopt(table, outcome.target))
+        facts = outcome.facts
+        refused = compute.is_valid(facts.column(REASON))
+        out = facts.filter(refused)
+        if table == "silver":
+            self._remove("silver", out.column(KEY))
+        self._remove("gold", out.column(KEY))
+        self._leave_out(out, table)
+        passed = facts.column(KEY).filter(compute.invert(refused))
+        before = self._left_out[table].hold(passed)
+        if before.any():  # rows that a stage passes are left out no more
+            self._remove("left_out", passed.filter(_mask(before)))
+
+    def _leave_out(self, refused: ArrowTable, stage: str) -> None:
+        """Note rows that go no further, with ``left_out`` for the reason."""
+        pa = require("pyarrow", "records", "reading records")
+        if not refused.num_rows:
+            return
+        reasons = refused.column(REASON).to_pylist()
+        hashes = {why: value_hash([stage, why])[:32] for why in reasons}
+        noted = pa.table(
+            {
+                KEY: refused.column(KEY),
+                HASH: pa.array([hashes[why] for why in reasons], pa.string()),
+                "stage": pa.array([stage] * len(reasons), pa.string()),
+                REASON: pa.array(reasons, pa.string()),
+            }
+        )
+        new, changed = self._writing.known("left_out").compare(
+            noted.column(KEY), noted.column(HASH)
+        )
+        rows = noted.filter(_mask(new | changed))
+        if rows.num_rows:
+            self._adopt("left_out", rows)
+
+    def _adopt(self, table: TableName, rows: ArrowTable) -> None:
+        path = self._writing.new_part(table)
+        write_part(rows, path)
+        self._count(table, self._writing.adopt(table, path))
+
+    def _count(self, table: TableName, counts: UpsertCounts) -> None:
+        self._counts[table, "inserted"] += counts.inserted
+        self._counts[table, "updated"] += counts.updated
+
+    def _remove(self, table: TableName, keys: ArrowTable) -> None:
+        if len(keys):
+            self._counts[table, "removed"] += self._writing.remove(table, keys)
+
+    def _report(self) -> RefreshReport:
+        counts: dict[str, UpsertCounts] = {}
+        for table in _COUNTED:
+            new, changed = self._counts[table, "inserted"], self._counts[table, "updated"]
+            counts[table] = UpsertCounts(new, changed, self._rows(table) - new - changed)
+        reasons: Counter[str] = Counter()
+        for batch in self._writing.read("left_out", [REASON]):
+            reasons.update(map(kind_of_reason, batch.column(REASON).to_pylist()))
+        return RefreshReport(
+            self._tables.version,
+            counts,
+            {table: self._counts[table, "removed"] for table in ("silver", "gold")},
+            dict(sorted(reasons.items())),
+            self._progress.read,
+            tuple(self._notes),
+        )
+
+
+class _Keys:
+    """A set of keys to look rows up in."""
+
+    def __init__(self, keys: ArrowTable) -> None:
+        self._keys = keys
+
+    def hold(self, keys: ArrowTable) -> Mask:
+        """Which of some keys are in it."""
+        compute = require("pyarrow.compute", "records", "reading records")
+        if not len(self._keys) or not len(keys):
+            return np.zeros(len(keys), np.bool_)
+        found: Mask = compute.is_in(keys, value_set=self._keys).to_numpy(zero_copy_only=False)
+        return found
+
+
+def kind_of_reason(reason: str) -> str:
+    """A reason without what is particular to the row, such as ``duplicate``."""
+    return DUPLICATE if reason.startswith(DUPLICATE) else reason.partition(": ")[0]
+
+
+def _lineage(spec: RecordsSpec) -> dict[str, Any]:
+    """What each table depends on beside the one before it."""
+    source = spec.source
+    shape = [source.text, dict(source.rename)]
+    return {
+        "source": source.fingerprint,
+        "silver": value_hash([spec.cleaning.fingerprint, shape]),
+        "tags": [list(pair) for pair in spec.tags.fingerprints.items()],
+        "gold": value_hash(
+            [
+                spec.tags.fingerprint,
+                spec.rollups.fingerprint,
+                spec.rules.fingerprint,
+                spec.format.fingerprint,
+                list(source.keep),
+            ]
+        ),
+    }
+
+
+def _sameness(spec: RecordsSpec) -> tuple[str, ...]:
+    return ("text_hash", *spec.rules.duplicates_by)
+
+
+def _read(part: LivePart, columns: Sequence[str]) -> ArrowTable:
+    """Live rows of a part, some columns."""
+    rows = read_file(part.path, columns)
+    return rows if part.live is None else rows.filter(_mask(part.live))
+
+
+def _count(part: LivePart) -> int:
+    return part.rows if part.live is None else int(np.count_nonzero(part.live))
+
+
+def _within(live: Mask, wanted: Mask) -> Mask:
+    """A mask over the live rows alone, as a mask over all rows."""
+    whole = live.copy()
+    whole[np.flatnonzero(live)[~wanted]] = False
+    return whole
+
+
+def _mask(rows: Mask) -> ArrowTable:
+    return require("pyarrow", "records", "reading records").array(rows)

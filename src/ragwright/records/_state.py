@@ -1,0 +1,53 @@
+"""How far the source was read: only what saves reading it again, never what the tables hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ._tables import Tables
+
+_FILE = "source.json"
+
+
+class SourceState:
+    """Stamp and watermark of the last reading, valid for one version of the tables.
+
+    Lost or old, it costs a reading of the whole source and nothing else.
+    """
+
+    def __init__(self, version: int = 0, stamp: str = "", watermark: str = "") -> None:
+        self._version = version
+        self._stamp = stamp
+        self.watermark = watermark
+
+    @classmethod
+    def load(cls, tables: Tables) -> SourceState:
+        """What is known of the source of these tables; nothing where they changed since."""
+        try:
+            found = json.loads(_path(tables).read_text("utf-8"))
+            state = cls(int(found["version"]), str(found["stamp"]), str(found["watermark"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return cls()
+        return state if state._version == tables.version else cls()
+
+    def seen(self, stamp: str) -> bool:
+        """True where the source looks as it did when it was last read."""
+        return bool(stamp) and stamp == self._stamp
+
+    def read(self, stamp: str, watermark: str) -> None:
+        """The source was read up to here."""
+        self._stamp, self.watermark = stamp, watermark
+
+    def save(self, tables: Tables) -> None:
+        """Keep it for the version that the tables have now."""
+        path = _path(tables)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kept = {"version": tables.version, "stamp": self._stamp, "watermark": self.watermark}
+        beside = path.with_suffix(".new")
+        beside.write_text(json.dumps(kept), "utf-8")
+        beside.replace(path)
+
+
+def _path(tables: Tables) -> Path:
+    return tables.folder / _FILE
