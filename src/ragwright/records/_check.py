@@ -1,0 +1,372 @@
+"""`records check`: what is declared, tried on real rows without keeping anything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import ConfigError, RagwrightError, read_yaml, require, without_secret
+from ._check_patterns import TriedPatterns, marked_slow, try_steps, try_tags
+from ._check_report import CheckReport, ExampleRow, Fault, RuleFacts, TagOverlap
+from ._check_rows import Sample, empty, sample_rows
+from ._duplicates import DUPLICATE, duplicates
+from ._gold import GoldStep
+from ._refresh import kind_of_reason
+from ._rules import Refinement, Rules
+from ._seams import HASH, KEY, REASON, ArrowTable, RowSource
+from ._silver import TAGS, TEXT, TEXT_HASH, SilverStep, tag_lists
+from ._source import open_source
+from ._spec import RecordsSpec, read_spec
+from ._tags import Tags
+
+Mask = NDArray[np.bool_]
+
+_FIRED = "refinement "
+"""Fields that say for one check which rows a refinement holds for."""
+
+_SOME = 3
+_OVERLAPS = 20
+_UNKNOWN = 10
+_NO_FIELDS = {KEY, HASH, REASON, TEXT, "document", "message_at"}
+
+
+@dataclass(frozen=True, slots=True)
+class Checking:
+    """How to check.
+
+    Attributes:
+        format: Text format.
+        given: What stands in place of keys of source.yaml: source, query, key, text.
+        rows: Most rows that the declarations are tried on, drawn from those that are read.
+        seed: Of the draw.
+        examples: Rows shown before and after.
+    """
+
+    format: str = "message"
+    given: Mapping[str, Any] = field(default_factory=dict)
+    rows: int = 10_000
+    seed: int = 0
+    examples: int = 3
+
+
+def check_records(
+    folder: Path, base: Path, how: Checking | None = None, source: RowSource | None = None
+) -> CheckReport:
+    """Every fault of the declarations in a folder, and what they do to rows of their source.
+
+    Nothing is written. Faults do not raise: what is at fault is left out and the rest is tried.
+
+    Args:
+        folder: Folder of the declarations.
+        base: Folder that a relative source starts from.
+        how: How many rows, and what stands in place of source.yaml.
+        source: Rows in place of those of the source.
+    """
+    how = how or Checking()
+    spec, errors = read_spec(folder, how.format)
+    faults = [Fault.of(error) for error in errors]
+    spec = replace(spec, source=replace(spec.source, **how.given))
+    try:
+        rows = source or open_source(spec.source.complete(), base)
+    except RagwrightError as error:
+        told = Fault.of(error)
+        return CheckReport(faults=(*faults, *([] if told in faults else [told])))
+    sample = sample_rows(spec.source, rows, _named(spec, folder), how.rows, how.seed)
+    trial = _Trial(spec, folder, [*faults, *sample.faults])
+    if sample.rows is not None and sample.rows.num_rows:
+        trial.run(sample.rows, how.examples)
+    return trial.report(sample, without_secret(spec.source.source, spec.source.source))
+
+
+class _Trial:
+    """The stages of a refresh over one batch, each looked at from close by."""
+
+    def __init__(self, spec: RecordsSpec, folder: Path, faults: list[Fault]) -> None:
+        self._spec = spec
+        self._folder = folder
+        self._faults = faults
+        self._found: dict[str, Any] = {}
+        self._left_out: Counter[str] = Counter()
+        self._left_out_keys: dict[str, list[str]] = {}
+
+    def run(self, batch: ArrowTable, examples: int) -> None:
+        """Try everything on the rows of a batch."""
+        try:
+            self._silver(batch, examples)
+        except RagwrightError as error:
+            self._faults.append(Fault.of(error))
+
+    def report(self, sample: Sample, source: str) -> CheckReport:
+        """All that was found."""
+        rows = 0 if sample.rows is None else sample.rows.num_rows
+        return CheckReport(
+            source=source,
+            scanned=sample.scanned,
+            rows=rows,
+            whole=sample.whole,
+            faults=tuple(dict.fromkeys(self._faults)),
+            lacking={name: count for name, count in sample.lacking.items() if count},
+            left_out=dict(self._left_out.most_common()),
+            left_out_keys={why: tuple(keys) for why, keys in self._left_out_keys.items()},
+            **self._found,
+        )
+
+    # -- cleaning and tags -----------------------------------------------------------------
+
+    def _silver(self, batch: ArrowTable, examples: int) -> None:
+        pa = require("pyarrow", "records", "checking records")
+        spec = self._spec
+        step = SilverStep(spec.cleaning, Tags(), spec.source.text)
+        with step.opened():
+            steps = try_steps(spec.cleaning, batch, spec.source.text, self._faults)
+            made = replace(step, cleaning=steps.working)(batch)
+            passed = self._passed(made)
+            tags = try_tags(spec.tags, passed, self._faults)
+        lists = tag_lists(tags.acted, tags.working.names)
+        passed = passed.set_column(passed.column_names.index(TAGS), TAGS, pa.chunked_array([lists]))
+        self._found["patterns"] = marked_slow([*steps.facts, *tags.facts], batch.num_rows)
+        self._found["overlaps"] = overlaps(tags.working.names, tags.acted)
+        self._found["examples"] = _examples(batch, passed, steps, spec.source.text, examples)
+        self._gold(passed, tags.working, tags.acted)
+
+    def _passed(self, made: ArrowTable) -> ArrowTable:
+        """Rows that go on; the others are counted by their reason."""
+        compute = require("pyarrow.compute", "records", "checking records")
+        refused = compute.is_valid(made.column(REASON))
+        out = made.filter(refused)
+        for key, why in zip(
+            out.column(KEY).to_pylist(), out.column(REASON).to_pylist(), strict=True
+        ):
+            reason = kind_of_reason(why)
+            self._left_out[reason] += 1
+            some = self._left_out_keys.setdefault(reason, [])
+            if len(some) < _SOME:
+                some.append(key)
+        return made.filter(compute.invert(refused)).drop_columns([REASON])
+
+    # -- rules, rollups, format ------------------------------------------------------------
+
+    def _gold(self, silver: ArrowTable, tags: Tags, carried: Mask) -> None:
+        pa = require("pyarrow", "records", "checking records")
+        spec = self._spec
+        rules = _usable(spec.rules, tags)
+        same = [name for name in rules.duplicates_by if name in silver.column_names]
+        twice = duplicates([silver], [TEXT_HASH, *same])
+        self._left_out[DUPLICATE] += twice.num_rows
+        self._left_out_keys[DUPLICATE] = twice.column(KEY).to_pylist()[:_SOME]
+        if not twice.num_rows:
+            del self._left_out[DUPLICATE], self._left_out_keys[DUPLICATE]
+        losers = set(twice.column(KEY).to_pylist())
+        kept = np.array([key not in losers for key in silver.column(KEY).to_pylist()], np.bool_)
+        silver, carried = silver.filter(pa.array(kept)), carried[kept]
+        step = GoldStep(
+            tags, spec.rollups, _with_marks(rules), spec.format, _there(spec.source.keep, silver)
+        )
+        made, step = self._made(step, silver)
+        if made is None:
+            return
+        names = tags.names
+        against = [
+            int(carried[:, [names.index(tag) for tag in rule.tags]].all(axis=1).sum())
+            for rule in rules.contradictions
+        ]
+        self._found["rules"] = (
+            *self._contradictions(rules, against),
+            *_refinements(step.rules, made),
+        )
+        self._records(self._passed(made))
+
+    def _made(self, step: GoldStep, silver: ArrowTable) -> tuple[ArrowTable | None, GoldStep]:
+        """What a step makes, without the refinements that fail; None where all of it does."""
+        with step.opened():
+            while True:
+                try:
+                    return step(silver), step
+                except RagwrightError as error:
+                    self._faults.append(Fault.of(error))
+                    left = tuple(r for r in step.rules.refinements if not _at(r, error.where))
+                    if len(left) == len(step.rules.refinements):
+                        return None, step
+                    step = replace(step, rules=replace(step.rules, refinements=left))
+
+    def _contradictions(self, rules: Rules, counts: list[int]) -> list[RuleFacts]:
+        shown = f"{self._folder.name}/rules.yaml"
+        try:
+            placed = read_yaml(self._folder / "rules.yaml", shown)
+            items = placed.value["contradictions"] or []
+            places = {
+                item.get("name"): placed.where("contradictions", str(at))
+                for at, item in enumerate(items)
+                if isinstance(item, dict)
+            }
+        except (ConfigError, KeyError, TypeError):
+            places = {}
+        return [
+            RuleFacts("contradiction", rule.name, places.get(rule.name, shown), count)
+            for rule, count in zip(rules.contradictions, counts, strict=True)
+        ]
+
+    def _records(self, gold: ArrowTable) -> None:
+        """What the records came to."""
+        spec = self._spec
+        lengths = Counter(gold.column("length").to_pylist())
+        named = [group.name for group in spec.rules.length_groups]
+        names = [n for n in gold.column_names if n not in _NO_FIELDS and not n.startswith(_FIRED)]
+        filled = {name: int((~_blank(gold.column(name))).sum()) for name in names}
+        used = spec.format.variables
+        self._found |= {
+            "lengths": {name: lengths[name] for name in named}
+            | ({"no group": lengths[None]} if lengths[None] else {}),
+            "fields": filled,
+            "unknown_clients": self._unknown(gold),
+            "unused_fields": tuple(
+                name
+                for name in names
+                if filled[name] and name not in used and name not in spec.source.keep
+            ),
+            "empty_variables": tuple(name for name in used if filled.get(name) == 0),
+            "assembled": _assembled(gold, [n for n in used if n in filled]),
+        }
+
+    def _unknown(self, gold: ArrowTable) -> tuple[tuple[str, int], ...]:
+        if not self._spec.rollups.names:
+            return ()
+        counts = Counter(name for name in gold.column("client").to_pylist() if name)
+        others = [(n, c) for n, c in counts.items() if n not in self._spec.rollups.names]
+        return tuple(sorted(others, key=lambda found: (-found[1], found[0]))[:_UNKNOWN])
+
+
+def overlaps(names: tuple[str, ...], carried: Mask) -> tuple[TagOverlap, ...]:
+    """Pairs of tags that stand together on at least three rows and mostly so, the nearest first.
+
+    Mostly: on half of the rows that carry either (Jaccard), or on eight in ten of those that
+    carry the rarer one.
+    """
+    counted = carried.astype(np.int64)
+    both = counted.T @ counted
+    found = []
+    for one in range(len(names)):
+        for two in range(one + 1, len(names)):
+            shared, rows = int(both[one, two]), (int(both[one, one]), int(both[two, two]))
+            if shared < 3:
+                continue
+            jaccard = round(shared / (sum(rows) - shared), 4)
+            contained = round(shared / min(rows), 4)
+            if jaccard >= 0.5 or contained >= 0.8:
+                pair = (names[one], names[two])
+                found.append(TagOverlap(pair, rows, shared, jaccard, contained))
+    return tuple(sorted(found, key=lambda o: (-o.jaccard, -o.contained, o.tags))[:_OVERLAPS])
+
+
+def _named(spec: RecordsSpec, folder: Path) -> dict[str, str]:
+    """Column that something names -> where."""
+    source = spec.source
+    found: dict[str, str] = {}
+    for key in ("key", "text", "watermark", "hash", "keep", "require"):
+        value = getattr(source, key)
+        for name in (value,) if isinstance(value, str) else value:
+            if name:
+                found.setdefault(name, source.place(key))
+    if spec.rollups.column:
+        try:
+            placed = read_yaml(folder / "rollups.yaml", spec.rollups.place)
+            found.setdefault(spec.rollups.column, placed.where("client", "column"))
+        except ConfigError:
+            found.setdefault(spec.rollups.column, spec.rollups.place)
+    for rule in spec.rules.refinements:
+        for condition in rule.conditions:
+            if condition.pattern is not None and condition.field != TEXT:
+                found.setdefault(condition.field, condition.place)
+    for name in spec.rules.duplicates_by:
+        found.setdefault(name, f"{folder.name}/rules.yaml")
+    return found
+
+
+def _usable(rules: Rules, tags: Tags) -> Rules:
+    """The rules without contradictions whose tags could not be tried."""
+    known = set(tags.names)
+    kept = tuple(rule for rule in rules.contradictions if known.issuperset(rule.tags))
+    return replace(rules, contradictions=kept)
+
+
+def _with_marks(rules: Rules) -> Rules:
+    """The rules, each setting a field of its own too, so that one sees where it holds."""
+    marked = [
+        replace(rule, values=(*rule.values, (f"{_FIRED}{at}", ("yes",))))
+        for at, rule in enumerate(rules.refinements)
+    ]
+    return replace(rules, refinements=tuple(marked))
+
+
+def _refinements(rules: Rules, made: ArrowTable) -> list[RuleFacts]:
+    """Rows for which each rule sets a field that no rule before it has set."""
+    compute = require("pyarrow.compute", "records", "checking records")
+    before: dict[str, Mask] = {}
+    found = []
+    for rule in rules.refinements:
+        *values, (mark, _) = rule.values
+        holds = np.asarray(compute.is_valid(made.column(mark)), np.bool_)
+        acts = np.zeros(len(holds), np.bool_)
+        for name, _ in values:
+            done = before.get(name, np.zeros(len(holds), np.bool_))
+            acts |= holds & ~done
+            before[name] = done | holds
+        told = ", ".join(f"{name} = {', '.join(said)}" for name, said in values)
+        found.append(RuleFacts("refinement", told, rule.place, int(acts.sum())))
+    return found
+
+
+def _at(rule: Refinement, where: str | None) -> bool:
+    places = {c.place for c in rule.conditions}
+    places |= {c.pattern.where for c in rule.conditions if c.pattern is not None}
+    return where is not None and any(place and place in where for place in places)
+
+
+def _there(names: tuple[str, ...], rows: ArrowTable) -> tuple[str, ...]:
+    return tuple(name for name in names if name in rows.column_names)
+
+
+def _blank(column: ArrowTable) -> Mask:
+    if str(column.type).startswith("list"):
+        return np.array([not value for value in column.to_pylist()], np.bool_)
+    return empty(column)
+
+
+def _examples(
+    batch: ArrowTable, passed: ArrowTable, steps: TriedPatterns[Any], text: str, count: int
+) -> tuple[ExampleRow, ...]:
+    """Rows that many steps changed, each showing what those before it do not."""
+    columns = (passed.column(name).to_pylist() for name in (KEY, TEXT, TAGS))
+    after = {key: (clean, tags) for key, clean, tags in zip(*columns, strict=True)}
+    keys, before = batch.column(KEY).to_pylist(), batch.column(text).to_pylist()
+    left = np.array([key in after for key in keys], np.bool_) & steps.acted.any(axis=1)
+    shown: Mask = np.zeros(steps.acted.shape[1], np.bool_)
+    found: list[ExampleRow] = []
+    while left.any() and len(found) < count:
+        gain = (steps.acted & ~shown).sum(axis=1) * steps.acted.shape[1] + steps.acted.sum(axis=1)
+        at = int(np.argmax(np.where(left, gain, -1)))
+        left[at] = False
+        shown |= steps.acted[at]
+        names = [f.name for f, acted in zip(steps.facts, steps.acted[at], strict=True) if acted]
+        clean, tags = after[keys[at]]
+        row = ExampleRow(keys[at], before[at], clean, tuple(dict.fromkeys(names)), tuple(tags))
+        found.append(row)
+    return tuple(found)
+
+
+def _assembled(gold: ArrowTable, variables: list[str]) -> tuple[str, ...]:
+    """The document with the most variables, and that with the fewest."""
+    if not gold.num_rows:
+        return ()
+    filled = np.zeros(gold.num_rows, np.int64)
+    for name in variables:
+        filled += ~_blank(gold.column(name))
+    documents = gold.column("document")
+    ends = dict.fromkeys((int(np.argmax(filled)), int(np.argmin(filled))))
+    return tuple(documents[at].as_py() for at in ends)

@@ -1,0 +1,217 @@
+"""Rows to try declarations on: a sample of what is read, and what is wrong with their keys."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import DuplicateKeyError, RagwrightError, RecordsError, near, require
+from ._check_report import Fault
+from ._hashes import row_hashes
+from ._seams import KEY, ArrowTable, RowSource
+from ._source_batches import place
+from ._source_spec import SourceSpec
+
+_BATCH = 4096
+
+_SCANNED = 20
+"""Times as many rows are read as are tried, and 200,000 at least: reading costs little."""
+
+_SHOWN = 5
+"""Duplicate keys that are faults of their own; the others are counted."""
+
+
+@dataclass(slots=True)
+class Sample:
+    """Rows drawn evenly from those that were read, in their order.
+
+    Attributes:
+        rows: Columns as they are called after ``rename``, and ``record_key``; None where no row
+            could be read.
+        scanned: Rows that were read.
+        whole: The source has no more.
+        lacking: Column that source.yaml requires -> rows where it is empty.
+        faults: What is wrong with columns and keys.
+    """
+
+    rows: ArrowTable | None = None
+    scanned: int = 0
+    whole: bool = True
+    lacking: Counter[str] = field(default_factory=Counter)
+    faults: list[Fault] = field(default_factory=list)
+
+
+def sample_rows(
+    spec: SourceSpec, source: RowSource, named: Mapping[str, str], rows: int, seed: int = 0
+) -> Sample:
+    """So many rows of a source, every one that is read as likely as any other.
+
+    Args:
+        spec: What source.yaml says.
+        source: Where rows come from.
+        named: Column -> place (``file:line``) of what names it; one that is not there is a fault.
+        rows: Most rows of the sample.
+        seed: Of the draw.
+    """
+    found = Sample()
+    draw = _Draw(rows, seed)
+    keys = _Keys(spec)
+    most = max(_SCANNED * rows, 200_000)
+    try:
+        for batch in _renamed(spec, source):
+            if not found.scanned and not _columns_there(batch, spec, named, found.faults):
+                found.scanned = batch.num_rows
+                return found
+            if found.scanned >= most:
+                found.whole = False
+                break
+            found.scanned += batch.num_rows
+            kept = _required(batch, spec, found.lacking)
+            draw.take(keys.look_at(kept))
+    except RagwrightError as error:
+        found.faults.append(Fault.of(error))
+    found.faults += keys.faults()
+    found.rows = draw.rows()
+    return found
+
+
+def empty(column: ArrowTable) -> NDArray[np.bool_]:
+    """Which values are null, or blank texts."""
+    return np.array(
+        [value is None or (isinstance(value, str) and not value.strip()) for value in _list(column)]
+    )
+
+
+def _list(column: ArrowTable) -> list[object]:
+    values: list[object] = column.to_pylist()
+    return values
+
+
+def _renamed(spec: SourceSpec, source: RowSource) -> Iterator[ArrowTable]:
+    for batch in source.batches(_BATCH):
+        names = [spec.rename.get(name, name) for name in batch.column_names]
+        yield batch.rename_columns(names).replace_schema_metadata(batch.schema.metadata)
+
+
+def _columns_there(
+    batch: ArrowTable, spec: SourceSpec, named: Mapping[str, str], faults: list[Fault]
+) -> bool:
+    """Note columns that are named and not there; False where key or text is one of them."""
+    there = batch.column_names
+    for name, where in named.items():
+        if name not in there:
+            told = f"the source has no column {name!r}"
+            faults.append(Fault(told, where, near(name, there)))
+    old = set(spec.rename) - {n for n in spec.rename if spec.rename[n] in there}
+    for name in sorted(old):
+        told = f"rename names {name!r}, which is no column of the source"
+        faults.append(Fault(told, spec.place("rename"), near(name, there)))
+    return spec.key in there and spec.text in there
+
+
+def _required(batch: ArrowTable, spec: SourceSpec, lacking: Counter[str]) -> ArrowTable:
+    """Rows that have a value for every required column; the others are counted."""
+    pa = require("pyarrow", "records", "reading records")
+    for name in spec.require:
+        if name in batch.column_names:
+            missing = empty(batch.column(name))
+            lacking[name] += int(missing.sum())
+            batch = batch.filter(pa.array(~missing)) if missing.any() else batch
+    return batch
+
+
+class _Draw:
+    """The rows with the smallest of random numbers: an even draw from a stream of any length."""
+
+    def __init__(self, rows: int, seed: int) -> None:
+        self._most = rows
+        self._random = np.random.default_rng(seed)
+        self._kept: ArrowTable | None = None
+        self._numbers = np.empty(0)
+
+    def take(self, batch: ArrowTable) -> None:
+        """See the rows of a batch."""
+        pa = require("pyarrow", "records", "reading records")
+        numbers = self._random.random(batch.num_rows)
+        held = [batch] if self._kept is None else [self._kept, batch]
+        self._kept = pa.concat_tables(held, promote_options="permissive")
+        self._numbers = np.concatenate([self._numbers, numbers])
+        if len(self._numbers) >= 2 * self._most + _BATCH:
+            self._shrink()
+
+    def rows(self) -> ArrowTable | None:
+        """The rows drawn, in the order they came."""
+        self._shrink()
+        return None if self._kept is None else self._kept.combine_chunks()
+
+    def _shrink(self) -> None:
+        if self._kept is not None and len(self._numbers) > self._most:
+            drawn = np.sort(np.argsort(self._numbers, kind="stable")[: self._most])
+            self._kept, self._numbers = self._kept.take(drawn), self._numbers[drawn]
+
+
+class _Keys:
+    """The keys of all rows that are read."""
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self._spec = spec
+        self._seen: dict[str, str] = {}
+        self._nulls = 0
+        self._first_null = ""
+        self._twice: dict[str, str] = {}
+
+    def look_at(self, batch: ArrowTable) -> ArrowTable:
+        """The batch with ``record_key``, without rows that have none or one that was seen."""
+        pa = require("pyarrow", "records", "reading records")
+        columns = [n for n in self._spec.hash if n in batch.column_names] or batch.column_names
+        hashes = row_hashes(batch, columns).to_pylist()
+        keys = [_key(value) for value in _list(batch.column(self._spec.key))]
+        wanted = [
+            self._new(key, hash_, batch, at)
+            for at, (key, hash_) in enumerate(zip(keys, hashes, strict=True))
+        ]
+        made = batch.append_column(KEY, pa.array(keys, pa.string()))
+        return made if all(wanted) else made.filter(pa.array(wanted, pa.bool_()))
+
+    def _new(self, key: str | None, hash_: str, batch: ArrowTable, at: int) -> bool:
+        if key is None:
+            self._nulls += 1
+            self._first_null = self._first_null or place(batch, at)
+            return False
+        other = self._seen.setdefault(key, hash_)
+        if other is hash_:
+            return True
+        if other != hash_ and self._spec.on_duplicate == "error":
+            self._twice.setdefault(key, place(batch, at))
+        return False
+
+    def faults(self) -> list[Fault]:
+        """Rows without a key, and keys of several different rows."""
+        column, found = self._spec.key, []
+        if self._nulls:
+            error = RecordsError(
+                f"{self._nulls} rows have no {column!r}; the first is {self._first_null}",
+                where=self._spec.place("key"),
+                hint=f"name another key, or leave such rows out: require: [{column}]",
+            )
+            found.append(Fault.of(error))
+        for key, where in list(self._twice.items())[:_SHOWN]:
+            twice = DuplicateKeyError(
+                f"the key {key!r} names two different rows",
+                where=where,
+                hint="name another key, or say on_duplicate: first or last in source.yaml",
+            )
+            found.append(Fault.of(twice))
+        if len(self._twice) > _SHOWN:
+            told = f"and {len(self._twice) - _SHOWN} other keys name two different rows"
+            found.append(Fault(told, self._spec.place("key")))
+        return found
+
+
+def _key(value: object) -> str | None:
+    text = "" if value is None else str(value).strip()
+    return text or None
