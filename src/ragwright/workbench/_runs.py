@@ -104,13 +104,15 @@ class Items(Iterable[tuple[str, Callable[[], Flow[RowResult]]]], Sized, Protocol
 class Work:
     """What a run does: its kind, its manifest, and one flow a row.
 
-    ``count`` counts the tokens of a passage, for answers of ours.
+    ``count`` counts the tokens of a passage, for answers of ours; ``scope`` says who may see the
+    rows and the replies for them.
     """
 
     kind: str
     manifest: Mapping[str, Any]
     items: Items
     count: Callable[[str], int] | None = None
+    scope: str = ""
 
     def job(self, how: Evaluating) -> Job[RowResult]:
         """The work as the runner takes it."""
@@ -120,6 +122,7 @@ class Work:
             items=self.items,
             encode=partial(result_body, count=self.count),
             sources=lambda result: list(dict.fromkeys(result.ranking)),
+            scope=self.scope,
             resume=how.resume,
             retry_errors=how.retry_errors,
             failed=lambda result: any(score.state == "errored" for score in result.scores),

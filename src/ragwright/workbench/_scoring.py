@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -31,6 +31,14 @@ from ._runs import Evaluating, Work, do_work, results_of_run, scoring_work
 
 Each: TypeAlias = Callable[[RowResult], None]
 Told: TypeAlias = Callable[[Forecast], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """How rows were chosen, for the manifest of their run, and who may see them."""
+
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    scope: str = ""
 
 
 def evaluate(
@@ -102,9 +110,12 @@ def score_stored(
     *,
     told: Told | None = None,
     each: Each | None = None,
+    drawn: Drawn | None = None,
 ) -> tuple[Evaluation, RunSummary]:
     """Score rows of a file, or of a stored run; see ``Workbench.score``."""
     given, taken, work = _to_score(bench, rows, measures)
+    if drawn is not None:
+        work = replace(work, manifest={**work.manifest, **drawn.manifest}, scope=drawn.scope)
     if told is not None and _asking(taken.measures):
         told(_forecast(bench, given, taken, work))
     summary = do_work(bench.runner, bench.runs, work, how)

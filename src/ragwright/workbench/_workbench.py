@@ -361,7 +361,7 @@ class Workbench(Opened):
     # -- forgetting ------------------------------------------------------------------------
 
     def forget(self, document_id: str) -> Mapping[str, int]:
-        """Purge a document from store, replies and runs; how much went from each."""
+        """Purge a document from store, replies, runs and outputs; how much went from each."""
         document = self.store.document(document_id)
         removed = self.store.remove([document_id], purge=True)
         forget_glossaries(self.folder.cache)  # mined from the document too
@@ -371,11 +371,13 @@ class Workbench(Opened):
             "chunks": removed.chunks_removed,
             "replies": sum(self.replies.forget(source=name) for name in sorted(names)),
             "rows": self.runs.forget(source=document_id),
+            "outputs": self.outputs.forget(document=document_id),
         }
 
     def forget_tenant(self, scope: str) -> Mapping[str, int]:
-        """Purge the replies and runs made in a visibility scope."""
+        """Purge the replies, runs and outputs made in a visibility scope."""
         return {
             "replies": self.replies.forget(scope=scope),
             "rows": self.runs.forget(scope=scope),
+            "outputs": self.outputs.forget(scope=scope),
         }

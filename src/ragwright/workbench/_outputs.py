@@ -1,0 +1,303 @@
+"""What was served, measured: a sample of stored texts becomes rows, and goes through scoring."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from ..answer import DraftBatch
+from ..core import ConfigError, MetaValue, Row, StoreError
+from ..experiment import Evaluation, Testset
+from ..flow import Forecast, RunSummary
+from ..measure import Measure
+from ._output_records import Origin, Output, OutputQuery, asked, turns_of
+from ._outputs_store import Outputs, now_utc, timestamp
+from ._measuring import Bench
+from ._opened import Session
+from ._runs import Evaluating
+from ._scoring import Drawn, Each, Told, forecast_stored, score_stored
+from ._served import Served, configuration_from, configuration_of, keep_configuration
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+class Serving(Bench, Protocol):
+    """What storing and measuring outputs needs of an opened project."""
+
+    @property
+    def outputs(self) -> Outputs:
+        """The table of outputs."""
+
+    @property
+    def session(self) -> Session:
+        """What was asked for beyond the project file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Which stored texts are measured.
+
+    Attributes:
+        query: What the texts must be; its ``kind`` is not read, and where it names no scope,
+            texts that belong to a tenant are left out.
+        count: How many to draw; all of them where None.
+        seed: Seed of the draw.
+    """
+
+    query: OutputQuery = field(default_factory=OutputQuery)
+    count: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SampledOutputs:
+    """Texts drawn uniformly and without replacement from all that a query names.
+
+    Attributes:
+        rows: One a text, in the order in which they were stored.
+        total: Texts that they were drawn from.
+        sampling: How.
+        configurations: Hash of settings -> how many of the rows were made under it.
+    """
+
+    rows: tuple[Row, ...]
+    total: int
+    sampling: Sampling
+    configurations: Mapping[str, int]
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The draw as a run states it."""
+        sampling = self.sampling
+        return {
+            "sample": {
+                "n": len(self.rows),
+                "of": self.total,
+                "seed": sampling.seed,
+                "drawn": "uniformly, without replacement",
+                "window": sampling.query.described(),
+            },
+            "configurations": dict(self.configurations),
+        }
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to read beside the numbers."""
+        said = Counter(str(row.metadata.get("feedback", "")) for row in self.rows)
+        people = sum(count for verdict, count in said.items() if verdict)
+        notes = [
+            f"{len(self.rows)} of {self.total} stored texts, drawn uniformly without replacement "
+            f"(seed {self.sampling.seed})"
+        ]
+        if people:
+            notes.append(
+                f"people judged {people} of them: {said['accepted']} accepted, "
+                f"{said['rejected']} rejected"
+            )
+        if len(self.configurations) > 1:
+            notes.append(
+                f"they were made under {len(self.configurations)} configurations: "
+                "--by configuration shows each by itself"
+            )
+        return tuple(notes)
+
+    @property
+    def testset(self) -> Testset:
+        """The rows under a name that says the draw."""
+        return Testset(f"outputs: {len(self.rows)} of {self.total}", self.rows, self.notes)
+
+
+def sample_outputs(outputs: Outputs, sampling: Sampling) -> SampledOutputs:
+    """Draw texts as rows.
+
+    A row's id is made of what was asked for, and of which text of that it is: equal requests give
+    equal ids, so that two configurations that were asked the same can be compared row by row.
+
+    Raises:
+        StoreError: No text is stored that the query names.
+        ConfigError: Fewer than one text is asked for.
+    """
+    if sampling.count is not None and sampling.count < 1:
+        raise ConfigError(f"a sample of {sampling.count} texts", hint="ask for 1 or more")
+    query = sampling.query
+    query = replace(query, kind="text", scope=query.scope or "")
+    keys = outputs.keys(query)
+    if not keys:
+        raise StoreError(
+            "no stored text is among those asked for",
+            where=", ".join(f"{k} {v}" for k, v in query.described().items()),
+            hint="draft some with `ragwright draft`, or ask for others; `ragwright outputs list`",
+        )
+    names = _row_ids(keys)
+    count = len(names) if sampling.count is None else min(sampling.count, len(names))
+    drawn = sorted(random.Random(sampling.seed).sample(range(len(names)), count))  # noqa: S311
+    rows, under = [], Counter[str]()
+    for place in drawn:
+        output, name = names[place]
+        found = outputs.get(output)
+        under[found.configuration] += 1
+        rows.append(output_row(outputs, found, name))
+    return SampledOutputs(
+        tuple(rows), len(names), replace(sampling, query=query), dict(sorted(under.items()))
+    )
+
+
+def _row_ids(keys: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """(output id, row id): the hash of the request, and which of its texts this is."""
+    seen: Counter[str] = Counter()
+    found = []
+    for output, request in keys:
+        seen[request] += 1
+        found.append((output, f"{request[:12]}.{seen[request]}"))
+    return found
+
+
+def output_row(outputs: Outputs, output: Output, name: str = "") -> Row:
+    """A stored text as a row in ragas' names; what people said of it are columns.
+
+    ``accepted`` is 1 or 0 where somebody accepted or rejected it, ``feedback_score`` the score
+    that somebody gave.
+    """
+    hits = outputs.used(output.id)
+    metadata: dict[str, MetaValue] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in output.request.items()
+        if isinstance(value, str | int | float | bool)
+        or (isinstance(value, list) and all(isinstance(one, str) for one in value))
+    }
+    metadata |= {
+        "output": output.id,
+        "batch": output.batch,
+        "at": output.at,
+        "model": output.model,
+        "marks": output.marks,
+        "characters": len(output.text),
+        "configuration": output.configuration,
+        "feedback": output.verdict,
+    }
+    if output.served is not None:
+        metadata["served"] = output.served
+    if output.verdict:
+        metadata["accepted"] = int(output.verdict == "accepted")
+    if output.score is not None:
+        metadata["feedback_score"] = output.score
+    return Row(
+        name or output.id,
+        asked(output.request),
+        response=output.text,
+        retrieved_contexts=tuple(hit.text for hit in hits),
+        retrieved_context_ids=tuple(hit.document_id for hit in hits),
+        metadata=metadata,
+    )
+
+
+def evaluate_outputs(
+    bench: Serving,
+    measures: str | Sequence[Measure],
+    sampling: Sampling | None = None,
+    how: Evaluating | None = None,
+    *,
+    told: Told | None = None,
+    each: Each | None = None,
+) -> tuple[Evaluation, RunSummary, SampledOutputs]:
+    """Score a sample of what was served into a stored run; nothing is generated.
+
+    The run states the draw in its manifest. Where all rows were made under one configuration, the
+    run was measured under that one, and can be promoted.
+
+    Raises:
+        StoreError: No text is stored that the query names.
+        MeasureError: A measure is unknown, or needs a model that is not set.
+    """
+    chosen = how or Evaluating(seed=bench.session.seed)
+    sampled = sample_outputs(bench.outputs, sampling or Sampling(seed=bench.session.seed))
+    drawn = Drawn(sampled.manifest, sampled.sampling.query.scope or "")
+    evaluation, summary = score_stored(
+        bench, sampled.testset, measures, chosen, told=told, each=each, drawn=drawn
+    )
+    if len(sampled.configurations) == 1:
+        [name] = sampled.configurations
+        configuration = configuration_from(bench.outputs.settings(name))
+        if configuration is not None:
+            keep_configuration(bench.runs, summary.run, configuration)
+    return evaluation, summary, sampled
+
+
+def forecast_outputs(
+    bench: Serving, measures: str | Sequence[Measure], sampling: Sampling
+) -> Forecast:
+    """What :func:`evaluate_outputs` would call and cost, without calling any model."""
+    return forecast_stored(bench, sample_outputs(bench.outputs, sampling).testset, measures)
+
+
+def save_drafts(bench: Serving, batch: DraftBatch, scope: str = "") -> int:
+    """Store a batch of drafts with all that is known of where it came from; its number.
+
+    Args:
+        bench: The project it was drafted in.
+        batch: What was drafted.
+        scope: Who may see it (tenant, permissions).
+
+    Raises:
+        StoreError: It cannot be stored; nothing of it is.
+    """
+    return bench.outputs.save(batch, origin_of(bench, scope))
+
+
+def origin_of(bench: Serving, scope: str = "") -> Origin:
+    """Under what an opened project makes texts now: snapshot, configuration, whether served."""
+    configuration = configuration_of(bench.folder, bench.settings)
+    served = Served(bench.folder).current()
+    same = served is not None and served.configuration == configuration.hash
+    return Origin(
+        bench.target().snapshot,
+        scope,
+        configuration.hash,
+        configuration.body(),
+        served.number if served is not None and same else None,
+    )
+
+
+def chat_lines(outputs: Outputs, query: OutputQuery) -> Iterator[str]:
+    """Accepted texts as chats to fine-tune a model on, JSON each.
+
+    The system turn is that of the prompt, the user's turn what the records of the index begin
+    with when they are asked for so, the reply the accepted text.
+    """
+    wanted = replace(query, kind="text", verdict="accepted")
+    known: tuple[int, str] = (0, "")
+    for output in outputs.find(wanted):
+        if known[0] != output.batch:
+            known = (output.batch, str(outputs.batch(output.batch).details.get("query", "")))
+        first = turns_of(outputs.get(output.prompt))[:1] if output.prompt else []
+        turns = [turn for turn in first if turn["role"] == "system"]
+        turns.append({"role": "user", "content": known[1] or asked(output.request)})
+        turns.append({"role": "assistant", "content": output.text})
+        yield json.dumps({"messages": turns}, ensure_ascii=False)
+
+
+def moment(text: str) -> str:
+    """A time as people write it, as the table spells it.
+
+    ``2026-11-01`` (midnight here), an ISO 8601 date and time, or how long ago: ``90m``, ``24h``,
+    ``7d``, ``2w``.
+
+    Raises:
+        ConfigError: It is none of these.
+    """
+    unit, number = text[-1:], text[:-1]
+    try:
+        if unit in _UNITS and number.isdecimal():
+            return timestamp(now_utc() - timedelta(**{_UNITS[unit]: int(number)}))
+        return timestamp(datetime.fromisoformat(text).astimezone())
+    except (ValueError, OverflowError) as error:
+        raise ConfigError(
+            f"{text!r} is no time",
+            where="--since",
+            hint="write 2026-11-01, 2026-11-01T08:30, or how long ago: 24h, 7d",
+        ) from error
