@@ -20,6 +20,9 @@ from ._corpus import (
 from ._corpus_options import (
     CorpusOptions,
 )
+from ._draft import draft, no_model
+from ._draft_copies import containment
+from ._draft_find import DraftPlan
 from ._draft_records import (
     DraftBatch,
     DraftOptions,
@@ -67,6 +70,7 @@ __all__ = [
     "CorpusScope",
     "DraftBatch",
     "DraftOptions",
+    "DraftPlan",
     "DraftPrompt",
     "DraftRequest",
     "DraftText",
@@ -90,13 +94,16 @@ __all__ = [
     "condense",
     "condense_by_rule",
     "consolidate",
+    "containment",
     "corpus_ids",
     "count_tokens",
+    "draft",
     "extract",
     "fit_hits",
     "generator_window",
     "load_persona",
     "load_personas",
+    "no_model",
     "order_hits",
     "part_names",
     "pick_persona",

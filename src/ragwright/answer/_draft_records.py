@@ -163,10 +163,10 @@ class DraftOptions:
     )
     max_tokens: int = option(1500, "Most tokens of one reply.", ge=16)
     temperature: float = option(0.8, "Sampling temperature.", ge=0, le=2)
-    seed: int = option(0, "Seed of the choice of examples, and of servers that know one.")
+    seed: int = option(0, "Seed of the choice of examples; another one gives other prompts.")
     near_copy: float = option(
-        0.8,
-        "Share of a text's character 5-grams in one example from which it is a near copy.",
+        0.7,
+        "Share of a text's character 4-grams in an example from which it is a near copy.",
         gt=0,
         le=1,
     )
@@ -175,6 +175,7 @@ class DraftOptions:
         "chat", "Prompt form: chat, or raw: llama3, instruction, or the path of a jinja file."
     )
     formats: Mapping[str, str] = option(dict, "Model -> its own prompt form.")
+    stop: tuple[str, ...] = option((), "Texts at which a raw reply ends, beside the form's own.")
 
     def __post_init__(self) -> None:
         """Refuse a pool that could not hold the examples."""

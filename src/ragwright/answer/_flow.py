@@ -13,6 +13,7 @@ from ._citations import resolve_citations
 from ._consolidate import ConsolidateOptions, Method, consolidate
 from ._context import HitOrder
 from ._corpus_options import CorpusOptions
+from ._draft_records import DraftOptions
 from ._extract import quoted, score_sentences, select, split_sentences
 from ._prompt import PromptOptions, read_prompt
 from ._window import PromptFrame, Window
@@ -42,6 +43,7 @@ class AnswerOptions:
     sentences: int = option(6, "Most sentences the extractive model quotes.", ge=1)
     closed_book: bool = option(False, "Ask the model without any passages.")
     corpus: CorpusOptions = option(CorpusOptions, "Questions that every chunk is read for.")
+    draft: DraftOptions = option(DraftOptions, "Texts written from records.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ._check import Checking, check_records
+from ._check_report import CheckReport, PatternFacts
 from ._documents import RecordsReader, WholeChunker, record_document_id
 from ._engine import LocalEngine
 from ._export import export_chats, export_table
@@ -10,6 +12,7 @@ from ._options import EngineName, RecordsOptions
 from ._ray import RayEngine
 from ._refresh import RefreshPlan, RefreshProgress, RefreshReport, refresh
 from ._rollups import Rollups
+from ._rules import LengthGroup, Rules
 from ._seams import Engine, RowSource, TableName, UpsertCounts
 from ._source import open_source
 from ._source_spec import SourceSpec
@@ -18,10 +21,14 @@ from ._tables import Tables
 from ._text_format import TextFormat
 
 __all__ = [
+    "CheckReport",
+    "Checking",
     "Engine",
     "EngineName",
+    "LengthGroup",
     "LocalEngine",
     "Manifest",
+    "PatternFacts",
     "RayEngine",
     "RecordsOptions",
     "RecordsReader",
@@ -31,12 +38,14 @@ __all__ = [
     "RefreshReport",
     "Rollups",
     "RowSource",
+    "Rules",
     "SourceSpec",
     "TableName",
     "Tables",
     "TextFormat",
     "UpsertCounts",
     "WholeChunker",
+    "check_records",
     "export_chats",
     "export_table",
     "load_spec",

@@ -1,0 +1,45 @@
+"""The texts of a drafting prompt: the shipped ones, or those of an own file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..core import Mapped, PromptError, read_mapping, render, shipped_mapping
+
+_KEYS = ("system", "example", "request", "under", "between", "from")
+_BLANK_LINES = re.compile(r"\n{3,}")
+
+
+def read_wording(file: str = "") -> Mapped:
+    """The prompt's texts in a YAML file, the shipped ones for an empty name.
+
+    Raises:
+        PromptError: The file is wrong, with file and line.
+    """
+    shipped = shipped_mapping("answer", "prompts/draft.yaml")
+    if not file:
+        return shipped
+    data = read_mapping(Path(file))
+    data.check_keys(_KEYS, "a prompt file for drafts")
+    for key in data.values:
+        data.text(key)
+    return data
+
+
+def told(wording: Mapped, key: str, values: Mapping[str, Any]) -> str:
+    """A text of the wording, rendered; what a file leaves out is the shipped one.
+
+    Raises:
+        PromptError: The template fails, with its file and line.
+    """
+    data = wording if key in wording.values else read_wording()
+    try:
+        text = render(data.text(key), values)
+    except PromptError as error:
+        raise PromptError(
+            f"{key!r}: {error.what}", where=data.place(key), hint=error.hint
+        ) from error
+    return _BLANK_LINES.sub("\n\n", "\n".join(line.rstrip() for line in text.split("\n")))

@@ -1,0 +1,322 @@
+"""One model at work on a draft: its calls, their replies taken apart, checked, asked for again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..core import ConfigError, ModelError, RagwrightError, Usage
+from ..flow import ChatReply, CompleteReply, Flow, branch, chat, complete, gather
+from ._draft_find import DraftPlan, Pool
+from ._draft_prompt import Composed, Form, Frame, Wanted, chosen_examples, form_of
+from ._draft_records import DraftPrompt, DraftPurpose, DraftRequest, DraftText
+from ._draft_split import split_reply
+
+FORECAST = "forecast"
+"""How a reply ends that stands for one in a dry run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What every model of a draft is asked: a settled request, the plan, the examples."""
+
+    request: DraftRequest
+    plan: DraftPlan
+    pool: Pool
+
+    @property
+    def single(self) -> bool:
+        """True where a call asks for one text, from examples of its own."""
+        return self.request.length in self.plan.options.one_per_call
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What one model did: its calls, its texts (``prompt`` counts within these calls), notes.
+
+    ``error`` is what its first call failed with, None where one did not.
+    """
+
+    model: str
+    prompts: tuple[DraftPrompt, ...] = ()
+    texts: tuple[DraftText, ...] = ()
+    notes: tuple[str, ...] = ()
+    error: RagwrightError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call to make: its prompt, and the record of it without a reply."""
+
+    composed: Composed
+    form: Form
+    prompt: DraftPrompt
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A call that was made: its record, its texts (``fault`` says why one is asked for again)."""
+
+    prompt: DraftPrompt
+    texts: tuple[_Draft, ...] = ()
+    refused: str = ""
+    error: RagwrightError | None = None
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A text as it came, with the call it came of."""
+
+    text: str
+    prompt: DraftPrompt
+    marks: tuple[str, ...] = ()
+    fault: str = ""
+
+    @property
+    def wrong_length(self) -> bool:
+        """True where it is whole, and too long or too short."""
+        return self.fault.startswith("too ")
+
+
+def written_by(model: str, job: Job) -> Flow[Written]:
+    """What a model writes: the first calls, and once more for what is missing or of no use.
+
+    A call that fails is a note; texts of a wrong length are replaced where the second calls give
+    better ones, else they stay, marked.
+
+    Raises:
+        PromptError: The prompt cannot be put together, or fits no window.
+    """
+    desk = _Desk(model, job)
+    first = yield from desk.ask(desk.first_calls())
+    wanted = job.request.count
+    good = [one for told in first for one in told.texts if not one.fault]
+    faulty = [one for told in first for one in told.texts if one.fault]
+    lost = sum(told.prompt.wanted for told in first if told.error or told.refused)
+    short = max(0, wanted - len(good) - lost)
+    # Declared before anything is decided: a dry run counts the calls of the worst case as high.
+    most = wanted if job.single else 1
+    planned = yield from branch(0, 0, most)
+    if planned is not None:
+        short = planned
+    second: Sequence[_Told] = ()
+    if short:
+        second = yield from desk.ask(desk.more_calls(short, faulty))
+    texts = _merged(good, faulty, [one for told in second for one in told.texts], wanted)
+    notes = [
+        *desk.notes,
+        *_call_notes([*first, *second]),
+        *_again_notes(faulty, short if planned is None else 0, wanted),
+    ]
+    if planned is None and len(texts) < wanted:
+        notes.append(f"{len(texts)} of {wanted} texts came back")
+    surplus = sum(len(told.texts) for told in first) - wanted
+    if planned is None and surplus > 0:
+        notes.append(f"{wanted + surplus} texts came back where {wanted} were asked for")
+    return _written(model, [*first, *second], texts, tuple(f"{model}: {note}" for note in notes))
+
+
+def previewed(model: str, job: Job) -> Written:
+    """The calls that a model would be sent first, none of them made."""
+    desk = _Desk(model, job)
+    prompts = tuple(call.prompt for call in desk.first_calls())
+    return Written(model, prompts, notes=tuple(f"{model}: {n}" if model else n for n in desk.notes))
+
+
+class _Desk:
+    """Puts the calls of one model together and makes them."""
+
+    def __init__(self, model: str, job: Job) -> None:
+        self._model = model
+        self._job = job
+        self._frame = Frame(job.request, job.plan, form_of(model, job.plan), job.plan.window(model))
+        self.notes: list[str] = []
+
+    def first_calls(self) -> list[_Call]:
+        """A call for all texts, or one for each."""
+        count = self._job.request.count
+        if not self._job.single:
+            return [self._call(0, Wanted(count), "first", 0)]
+        return [self._call(number, Wanted(), "first", 0) for number in range(count)]
+
+    def more_calls(self, short: int, faulty: Sequence[_Draft]) -> list[_Call]:
+        """Calls for as many texts as are short; samples of their own, so that none is known."""
+        lengths = tuple(len(one.text) for one in faulty if one.wrong_length)
+        purpose: DraftPurpose = "length" if lengths else "missing"
+        if not self._job.single:
+            return [self._call(0, Wanted(short, lengths), purpose, 1)]
+        begin = self._job.request.count
+        return [
+            self._call(begin + number, Wanted(1, lengths[number : number + 1]), purpose, 1)
+            for number in range(short)
+        ]
+
+    def _call(self, number: int, wanted: Wanted, purpose: DraftPurpose, sample: int) -> _Call:
+        job, frame = self._job, self._frame
+        shown = chosen_examples(job.pool, job.plan, number, job.single)
+        composed, left = frame.fitted(shown, wanted)
+        if left:
+            note = (
+                f"{left} of {len(shown)} examples left out: the model's window of "
+                f"{frame.window.tokens} tokens is full"
+            )
+            self.notes += [note] if note not in self.notes else []
+        prompt = DraftPrompt(
+            self._model,
+            frame.form.name,
+            tuple((turn.role, turn.content) for turn in composed.messages),
+            composed.text,
+            tuple(example.hit.chunk_id for example in composed.examples),
+            wanted.count,
+            purpose,
+            sample,
+        )
+        return _Call(composed, frame.form, prompt)
+
+    def ask(self, calls: Sequence[_Call]) -> Flow[list[_Told]]:
+        """What the calls came to, in their order, made side by side."""
+        return (yield from gather([self._asked(call) for call in calls]))
+
+    def _asked(self, call: _Call) -> Flow[_Told]:
+        try:
+            reply = yield from self._sent(call)
+        except (ModelError, ConfigError) as error:
+            failed = f"{type(error).__name__}: {error.what}"
+            return _Told(replace(call.prompt, error=failed), error=error)
+        text = _before_stop(reply.text, call.form.stop) if call.composed.text else reply.text
+        prompt = replace(
+            call.prompt, reply=text, finish=reply.finish, usage=reply.usage, cached=reply.cached
+        )
+        if reply.finish == FORECAST:
+            return _Told(prompt)
+        split = split_reply(text, call.prompt.wanted)
+        refused = split.refused
+        if reply.finish == "content_filter" and not split.parts:
+            refused = refused or "the server's content filter withheld it"
+        cut = reply.finish == "length"
+        texts = []
+        for number, part in enumerate(split.parts, 1):
+            fault = _wrong_length(part.text, self._job)
+            marks = [mark for mark in (part.mark, fault) if mark]
+            if cut and number == len(split.parts):
+                most = self._job.plan.options.max_tokens
+                fault = f"cut: the reply ended at its limit of {most} tokens"
+                marks.append(fault)
+            texts.append(_Draft(part.text, prompt, tuple(marks), fault))
+        return _Told(prompt, tuple(texts), refused, dropped=reply.dropped)
+
+    def _sent(self, call: _Call) -> Flow[ChatReply | CompleteReply]:
+        options = self._job.plan.options
+        params: Mapping[str, Any] = {
+            "max_tokens": options.max_tokens,
+            "temperature": options.temperature,
+            "stop": call.form.stop or None,
+        }
+        sample = call.prompt.sample
+        sources = list(dict.fromkeys(one.hit.document_id for one in call.composed.examples))
+        if call.composed.text:
+            text = call.composed.text
+            return (yield from complete(self._model, text, params, sample=sample, sources=sources))
+        turns = call.composed.messages
+        return (yield from chat(self._model, turns, params, sample=sample, sources=sources))
+
+
+def _before_stop(text: str, stop: Sequence[str]) -> str:
+    """A raw reply up to the first stop text: not every server knows them."""
+    ends = [at for one in stop if (at := text.find(one)) >= 0]
+    return text[: min(ends)] if ends else text
+
+
+def _wrong_length(text: str, job: Job) -> str:
+    """How a text misses the length group that was asked for; empty where it does not."""
+    least, under = job.plan.bounds(job.request.length)
+    if under is not None and len(text) >= under:
+        return f"too long: {len(text)} of {under}"
+    if len(text) < least:
+        return f"too short: {len(text)} of {least}"
+    return ""
+
+
+def _merged(
+    good: Sequence[_Draft], faulty: Sequence[_Draft], more: Sequence[_Draft], wanted: int
+) -> list[_Draft]:
+    """The texts to keep: good ones first, then what is the least wrong of both rounds."""
+    kept = list(good[:wanted])
+    better = [one for one in more if not one.fault]
+    kept += better[: wanted - len(kept)]
+    left = [*faulty, *(one for one in more if one.fault)]
+    # A cut text is not a whole one: any other goes before it.
+    left.sort(key=lambda one: one.fault.startswith("cut"))
+    return kept + left[: wanted - len(kept)]
+
+
+def _call_notes(told: Sequence[_Told]) -> list[str]:
+    """What the reader must know of the calls, each thing once."""
+    notes = []
+    for one in told:
+        prompt = one.prompt
+        if prompt.finish == FORECAST:
+            continue
+        if one.error is not None:
+            notes.append(prompt.error)
+        elif one.refused:
+            notes.append(f"refused: {one.refused}")
+        elif not prompt.reply.strip():
+            notes.append("an empty reply")
+        elif prompt.finish == "length":
+            notes.append("a reply was cut at its limit of tokens (answer.draft.max_tokens)")
+        if one.dropped:
+            notes.append(f"the server does not know {', '.join(one.dropped)}; left out")
+    return list(dict.fromkeys(notes))
+
+
+def _again_notes(faulty: Sequence[_Draft], short: int, wanted: int) -> list[str]:
+    if not short:
+        return []
+    lengths = sum(one.wrong_length for one in faulty)
+    counts = {
+        "of a wrong length": lengths,
+        "cut": len(faulty) - lengths,
+        "missing": short - len(faulty),
+    }
+    why = ", ".join(f"{count} {what}" for what, count in counts.items() if count > 0)
+    return [f"{short} of {wanted} texts were asked for again: {why}"]
+
+
+def _written(
+    model: str, told: Sequence[_Told], kept: Sequence[_Draft], notes: tuple[str, ...]
+) -> Written:
+    prompts = [one.prompt for one in told]
+    place = {id(prompt): at for at, prompt in enumerate(prompts)}
+    of = [place[id(draft.prompt)] for draft in kept]
+    shares = {at: shared(prompts[at].usage, of.count(at)) for at in set(of)}
+    texts = [
+        DraftText(draft.text, model, at, draft.marks, shares[at].pop(0))
+        for at, draft in zip(of, kept, strict=True)
+    ]
+    errors = [one.error for one in told]
+    error = errors[0] if errors and None not in errors else None
+    return Written(model, tuple(prompts), tuple(texts), notes, error)
+
+
+def shared(usage: Usage, count: int) -> list[Usage]:
+    """A call's usage in as many even parts that add up to it; the first counts the call."""
+    shares = []
+    for number in range(count):
+        cost = None if usage.cost is None else usage.cost / count
+        shares.append(
+            Usage(
+                usage.calls if not number else 0,
+                _part(usage.prompt_tokens, number, count),
+                _part(usage.completion_tokens, number, count),
+                cost,
+                round(usage.seconds / count, 3),
+            )
+        )
+    return shares
+
+
+def _part(whole: int, number: int, count: int) -> int:
+    return whole // count + (number < whole % count)
