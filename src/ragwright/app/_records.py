@@ -17,8 +17,9 @@ from ..workbench import (
     Workbench,
 )
 from ._console import EXIT_ERROR, Console, reported
-from ._options import HERE, DryRun, Jobs, Json, MaxCost, Output, Overrides, Project, Quiet
+from ._options import HERE, DryRun, Jobs, Json, MaxCost, Output, Overrides, Project, Quiet, Seed
 from ._show import ingest_line
+from ._show_check import check_text
 from ._show_tables import history_text, refresh_line, refresh_text, rows_text
 
 group = typer.Typer(
@@ -84,6 +85,35 @@ def refresh(
         console.result(refresh_text(report, time.monotonic() - started, tables, dry_run))
     failed = report.index is not None and report.index.failures
     return EXIT_ERROR if failed else 0
+
+
+@group.command("check")
+@reported
+def check(
+    project: Project = HERE,
+    overrides: Overrides = None,
+    source: Source = "",
+    key: Key = "",
+    text: Text = "",
+    query: Query = "",
+    rows: Annotated[
+        int, typer.Option("--rows", min=1, help="Most rows to try the declarations on.")
+    ] = 10_000,
+    seed: Seed = 0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    output: Output = None,
+) -> int:
+    """Try what is declared on real rows: every fault, patterns that never match, overlaps."""
+    how = Refreshing(source, key, text, query)
+    with Workbench.open(project, Session(tuple(overrides or ()))) as bench:
+        report = bench.records.check(how, rows, seed)
+    console = Console(quiet, output)
+    if as_json:
+        console.json(report.as_dict())
+    else:
+        console.result(check_text(report))
+    return EXIT_ERROR if report.faults else 0
 
 
 @group.command("show")

@@ -9,6 +9,8 @@ from typing import Any, get_args
 
 from ..core import ConfigError, RecordsError, near
 from ..records import (
+    Checking,
+    CheckReport,
     Engine,
     EngineName,
     LocalEngine,
@@ -19,6 +21,7 @@ from ..records import (
     RefreshReport,
     TableName,
     Tables,
+    check_records,
     export_chats,
     export_table,
     load_spec,
@@ -51,6 +54,14 @@ class Refreshing:
     full: bool = False
     index: bool = True
     dry_run: bool = False
+
+    def given(self) -> dict[str, Any]:
+        """Keys of source.yaml that other values stand in place of."""
+        named = {"source": self.source, "key": self.key, "text": self.text, "query": self.query}
+        given: dict[str, Any] = {name: value for name, value in named.items() if value}
+        if self.source and not self.query:
+            given["query"] = ""
+        return given
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +112,38 @@ class ProjectRecords:
             ConfigError: There is no such folder.
             RecordsError: A declaration is wrong, with file and line.
         """
+        self._require()
+        spec = load_spec(self.folder, self._options.format)
+        given = (how or Refreshing()).given()
+        source = replace(spec.source, **given) if given else spec.source
+        return replace(spec, source=source.complete())
+
+    def check(
+        self, how: Refreshing | None = None, rows: int = 10_000, seed: int = 0
+    ) -> CheckReport:
+        """Every fault of what is declared, and what it does to real rows; nothing is kept.
+
+        Args:
+            how: What stands in place of source.yaml.
+            rows: Most rows that are tried, drawn evenly from those that are read.
+            seed: Of the draw.
+
+        Raises:
+            ConfigError: There is no such folder.
+        """
+        self._require()
+        asked = how or Refreshing()
+        checking = Checking(self._options.format, asked.given(), rows, seed)
+        base = Path.cwd() if asked.source else self._opened.folder.root
+        return check_records(self.folder, base, checking)
+
+    def _require(self) -> None:
         if not self.folder.is_dir():
             raise ConfigError(
                 "there are no records here",
                 where=str(self.folder),
                 hint="run: ragwright init --template records   (or set records.folder)",
             )
-        spec = load_spec(self.folder, self._options.format)
-        asked = how or Refreshing()
-        named = {"source": asked.source, "key": asked.key, "text": asked.text, "query": asked.query}
-        given: dict[str, Any] = {name: value for name, value in named.items() if value}
-        if asked.source and not asked.query:
-            given["query"] = ""
-        source = replace(spec.source, **given) if given else spec.source
-        return replace(spec, source=source.complete())
 
     def refresh(
         self, how: Refreshing | None = None, on_start: Started | None = None

@@ -1,0 +1,177 @@
+"""What a check of the declarations found, for a person: faults first, then what to look at."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+
+from ..records import CheckReport, PatternFacts
+from ..report import text_table
+
+_WIDTH = 100
+_PATTERN = 44
+
+
+def check_text(report: CheckReport) -> str:
+    """A check as text."""
+    blocks = [_head(report), *_faults(report)]
+    if report.rows:
+        blocks += [
+            *_patterns(report),
+            *_overlaps(report),
+            *_rules(report),
+            *_left_out(report),
+            *_records(report),
+            *_examples(report),
+        ]
+    return "\n\n".join(blocks)
+
+
+def _head(report: CheckReport) -> str:
+    count = len(report.faults)
+    verdict = "no faults" if not count else f"{count} fault{'s' if count > 1 else ''}"
+    if not report.source:
+        return verdict
+    if not report.scanned:
+        return f"{verdict}; {report.source} gave no rows"
+    read = f"{report.scanned:,} rows" + ("" if report.whole else ", there are more")
+    tried = "all of them" if report.rows == report.scanned else f"a sample of {report.rows:,}"
+    return f"{verdict}; read {report.source}: {read}; tried on {tried}"
+
+
+def _faults(report: CheckReport) -> Iterator[str]:
+    for fault in report.faults:
+        lines = [f"fault: {fault.what}"]
+        if fault.where:
+            lines.append(f"  where: {fault.where}")
+        if fault.hint:
+            lines.append(f"  do: {fault.hint}")
+        yield "\n".join(lines)
+
+
+def _patterns(report: CheckReport) -> Iterator[str]:
+    for use, title in (("cleaning", "step"), ("tag", "tag")):
+        shown = [pattern for pattern in report.patterns if pattern.use == use]
+        if not shown:
+            continue
+        head = [title, "pattern", "rows", "share", "\N{GREEK SMALL LETTER MU}s/row", "remark"]
+        body = [
+            [
+                one.name,
+                _cut(one.pattern, _PATTERN),
+                f"{one.rows:,}",
+                _share(one.rows, report.rows),
+                f"{one.microseconds:.1f}",
+                _remark(one),
+            ]
+            for one in shown
+        ]
+        yield text_table([head, *body], right=(2, 3, 4))
+
+
+def _remark(pattern: PatternFacts) -> str:
+    said = []
+    if not pattern.rows:
+        said.append(f"never matches ({pattern.where})" if pattern.where else "changes nothing")
+    if pattern.slow:
+        said.append("slow")
+    if pattern.python:
+        said.append(f"in Python: {pattern.python}")
+    return "; ".join(said)
+
+
+def _overlaps(report: CheckReport) -> Iterator[str]:
+    if not report.overlaps:
+        return
+    head = ["tags that stand together", "rows", "both", "jaccard", "of the rarer"]
+    body = [
+        [
+            " + ".join(one.tags),
+            " / ".join(f"{count:,}" for count in one.rows),
+            f"{one.both:,}",
+            f"{one.jaccard:.2f}",
+            f"{one.contained:.0%}",
+        ]
+        for one in report.overlaps
+    ]
+    yield text_table([head, *body], right=(2, 3, 4))
+
+
+def _rules(report: CheckReport) -> Iterator[str]:
+    if not report.rules:
+        return
+    head = ["rule", "sets / name", "rows", "remark"]
+    body = [
+        [
+            one.kind,
+            one.name,
+            f"{one.rows:,}",
+            "" if one.rows else f"never {_acts(one.kind)} ({one.where})",
+        ]
+        for one in report.rules
+    ]
+    yield text_table([head, *body], right=(2,))
+
+
+def _acts(kind: str) -> str:
+    return "hits" if kind == "contradiction" else "sets anything"
+
+
+def _left_out(report: CheckReport) -> Iterator[str]:
+    rows = [[f"{name} is empty", f"{count:,}", ""] for name, count in report.lacking.items()]
+    rows += [
+        [why, f"{count:,}", ", ".join(report.left_out_keys.get(why, ()))]
+        for why, count in report.left_out.items()
+    ]
+    if rows:
+        yield text_table([["left out because", "rows", "such as"], *rows], right=(1,))
+
+
+def _records(report: CheckReport) -> Iterator[str]:
+    gold = report.gold
+    lines = [f"records: {gold:,} of {report.rows:,} rows", f"length: {_shares(report.lengths)}"]
+    others = {name: count for name, count in report.fields.items() if name != "length"}
+    lines.append(f"with a value: {_shares(others, gold)}")
+    if report.unknown_clients:
+        told = ", ".join(f"{name} ({count:,})" for name, count in report.unknown_clients)
+        lines.append(f"clients that rollups.yaml does not list: {told}")
+    if report.unused_fields:
+        lines.append(f"not used by the text format: {', '.join(report.unused_fields)}")
+    if report.empty_variables:
+        told = ", ".join(report.empty_variables)
+        lines.append(f"variables of the text format that no record has: {told}")
+    wrap = {"width": _WIDTH, "subsequent_indent": "  "}
+    yield "\n".join(textwrap.fill(line, **wrap) for line in lines)  # type: ignore[arg-type]
+
+
+def _examples(report: CheckReport) -> Iterator[str]:
+    for one in report.examples:
+        tags = ", ".join(one.tags) or "none"
+        lines = [
+            f"row {one.key}, changed by {', '.join(one.steps)}",
+            _indented("before", repr(one.before)),
+            _indented("after ", repr(one.after)),
+            f"  tags    {tags}",
+        ]
+        yield "\n".join(lines)
+    for document in report.assembled:
+        yield f"assembled:\n{textwrap.indent(_cut(document, 400), '  | ')}"
+
+
+def _indented(name: str, text: str) -> str:
+    return textwrap.fill(
+        _cut(text, 400), _WIDTH, initial_indent=f"  {name}  ", subsequent_indent=" " * 10
+    )
+
+
+def _shares(counts: Mapping[str, int], of: int | None = None) -> str:
+    total = sum(counts.values()) if of is None else of
+    return ", ".join(f"{name} {count:,} ({_share(count, total)})" for name, count in counts.items())
+
+
+def _share(count: int, of: int) -> str:
+    return f"{count / of:.1%}" if of else "-"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
