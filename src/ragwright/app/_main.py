@@ -24,6 +24,7 @@ COMMANDS = {
     "score": "Score given rows, or the stored answers of a run again, without generating anything.",
     "compare": "Compare two runs row by row: difference, interval, test, and what it would take to "
     "know.",
+    "outputs": "What was drafted and served: list, show, export, judge, and measure a sample of it.",
     "gate": "Say whether a run may go out: exit code 0 passed, 100 failed, 101 cannot be trusted.",
     "promote": "Serve what a run was measured under, if it passes the gate; exit codes are the "
     "gate's.",
@@ -39,6 +40,7 @@ COMMANDS = {
     "away.",
     "measures": "List the measures: what each needs, its range, its direction and its source.",
     "suite": "Capability suites: noise, rejection, integration, counterfactual, sources.",
+    "job": "Jobs of the project: run one, serve their schedules, see what they did.",
     "cache": "The store of replies that were paid for.",
     "forget": "Purge a document, or a tenant, from store, replies and runs.",
     "doctor": "Say what is configured, what is missing and what would be paid for.",

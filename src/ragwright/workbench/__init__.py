@@ -21,6 +21,7 @@ from ._job_options import JobOptions, ProjectJob
 from ._job_runs import run_lines, told_time
 from ._jobs import JobCall, Jobs, ListedJob
 from ._opened import Session
+from ._output_export import export_outputs
 from ._output_records import (
     Feedback,
     NewBatch,
@@ -36,7 +37,6 @@ from ._output_records import (
 from ._outputs import (
     SampledOutputs,
     Sampling,
-    chat_lines,
     evaluate_outputs,
     forecast_outputs,
     moment,
@@ -63,7 +63,7 @@ from ._results import (
 from ._run_names import KnownRun
 from ._runs import Evaluating
 from ._scoring import evaluate, forecast_rows, rows_to_score
-from ._served import Change, Configuration, Served
+from ._served import Change, Configuration, Served, current_user
 from ._settings import BudgetOptions, Settings, SourceEntry, load_settings, project_keys
 from ._sweeping import (
     Sweeping,
@@ -134,11 +134,12 @@ __all__ = [
     "Verdict",
     "Workbench",
     "changed_settings",
-    "chat_lines",
     "confirm",
+    "current_user",
     "doctor",
     "evaluate",
     "evaluate_outputs",
+    "export_outputs",
     "forecast_ablation",
     "forecast_diagnosis",
     "forecast_outputs",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -15,10 +14,10 @@ from ..core import ConfigError, MetaValue, Row, StoreError
 from ..experiment import Evaluation, Testset
 from ..flow import Forecast, RunSummary
 from ..measure import Measure
-from ._output_records import Origin, Output, OutputQuery, asked, turns_of
-from ._outputs_store import Outputs, now_utc, timestamp
 from ._measuring import Bench
 from ._opened import Session
+from ._output_records import Origin, Output, OutputQuery, asked
+from ._outputs_store import Outputs, now_utc, timestamp
 from ._runs import Evaluating
 from ._scoring import Drawn, Each, Told, forecast_stored, score_stored
 from ._served import Served, configuration_from, configuration_of, keep_configuration
@@ -261,24 +260,6 @@ def origin_of(bench: Serving, scope: str = "") -> Origin:
         configuration.body(),
         served.number if served is not None and same else None,
     )
-
-
-def chat_lines(outputs: Outputs, query: OutputQuery) -> Iterator[str]:
-    """Accepted texts as chats to fine-tune a model on, JSON each.
-
-    The system turn is that of the prompt, the user's turn what the records of the index begin
-    with when they are asked for so, the reply the accepted text.
-    """
-    wanted = replace(query, kind="text", verdict="accepted")
-    known: tuple[int, str] = (0, "")
-    for output in outputs.find(wanted):
-        if known[0] != output.batch:
-            known = (output.batch, str(outputs.batch(output.batch).details.get("query", "")))
-        first = turns_of(outputs.get(output.prompt))[:1] if output.prompt else []
-        turns = [turn for turn in first if turn["role"] == "system"]
-        turns.append({"role": "user", "content": known[1] or asked(output.request)})
-        turns.append({"role": "assistant", "content": output.text})
-        yield json.dumps({"messages": turns}, ensure_ascii=False)
 
 
 def moment(text: str) -> str:

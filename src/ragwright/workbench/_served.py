@@ -296,7 +296,7 @@ class Changing:
             replaced=replaced,
             configuration=configuration.hash,
             at=_now(),
-            by=change.by or user(),
+            by=change.by or current_user(),
         )
         self._append(before, made)
         return made
@@ -324,7 +324,7 @@ class Changing:
             replaced=now.number,
             action="back",
             at=_now(),
-            by=by or user(),
+            by=by or current_user(),
             reason=reason,
             gate={},
             baseline="",
@@ -378,7 +378,7 @@ def served_project(folder: ProjectFolder) -> tuple[ProjectFolder, Mapping[str, A
     return replace(folder, frozen=files), sections
 
 
-def user() -> str:
+def current_user() -> str:
     """Who works on this machine."""
     try:
         return getpass.getuser()

@@ -1,0 +1,365 @@
+"""`ragwright outputs`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..core import ConfigError
+from ..experiment import RowResult, write_rows
+from ..report import text_table
+from ..workbench import (
+    Evaluating,
+    Output,
+    OutputBatch,
+    OutputKind,
+    OutputQuery,
+    Sampling,
+    Verdict,
+    Workbench,
+    current_user,
+    evaluate_outputs,
+    export_outputs,
+    forecast_outputs,
+    moment,
+)
+from ._console import EXIT_UNTRUSTED, Console, fail, reported
+from ._flags import MeasuringFlags, with_flags
+from ._options import HERE, Json, Project, Quiet
+from ._outcome import rows_shown, show_evaluation, trusted
+from ._show import price_line, runner_line, show_forecast
+
+group = typer.Typer(
+    help="What was drafted and served: list, show, export, judge, and measure a sample of it.",
+    no_args_is_help=True,
+)
+
+Since = Annotated[
+    str, typer.Option("--since", help="Stored then or later: 2026-11-01, or 24h, 7d ago.")
+]
+Until = Annotated[str, typer.Option("--until", help="Stored before that.")]
+Client = Annotated[str, typer.Option("--client", help="Made for this client.")]
+Model = Annotated[str, typer.Option("--model", help="Of this model.")]
+OfBatch = Annotated[int | None, typer.Option("--batch", help="Of the batch of this number.")]
+Kind = Annotated[str, typer.Option("--kind", help="text or prompt; both where left out.")]
+Judged = Annotated[str, typer.Option("--verdict", help="accepted or rejected.")]
+OfScope = Annotated[
+    str | None, typer.Option("--scope", help="Of this tenant; of all where left out.")
+]
+Under = Annotated[
+    str,
+    typer.Option(
+        "--configuration",
+        help="Made under it: the number it was served as, or the beginning of its hash.",
+    ),
+]
+_WIDTH = 60
+
+
+@group.command("list")
+@reported
+def outputs_list(
+    batch: OfBatch = None,
+    since: Since = "",
+    until: Until = "",
+    client: Client = "",
+    model: Model = "",
+    kind: Kind = "text",
+    verdict: Judged = "",
+    scope: OfScope = None,
+    configuration: Under = "",
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Most to show, the newest.")] = 20,
+    project: Project = HERE,
+    as_json: Json = False,
+) -> None:
+    """List stored texts and prompts, the newest batch first."""
+    query = OutputQuery(
+        batch,
+        _time(since),
+        _time(until),
+        client,
+        model,
+        _kind(kind),
+        _verdict(verdict),
+        scope,
+        configuration,
+    )
+    with Workbench.open(project) as bench:
+        found = list(bench.outputs.find(query, limit=limit, newest=True))
+        total = bench.outputs.count(query)
+    console = Console()
+    if as_json:
+        console.json({"total": total, "outputs": [asdict(output) for output in found]})
+        return
+    rows = [["id", "at", "source", "client", "marks", "said", "text"]]
+    rows += [
+        [o.id, o.at[:16], o.source, o.client, ", ".join(o.marks), _said(o), _short(o.text)]
+        for o in found
+    ]
+    console.result(text_table(rows) if found else "no outputs")
+    if total > len(found):
+        console.remark(f"{len(found)} of {total}; --limit shows more")
+
+
+@group.command("show")
+@reported
+def outputs_show(
+    batch: Annotated[int, typer.Argument(help="Number of a batch.")],
+    prompts: Annotated[
+        bool, typer.Option("--prompts", help="Print the prompts in full, too.")
+    ] = False,
+    project: Project = HERE,
+    as_json: Json = False,
+) -> None:
+    """Show a batch: request, texts, marks, feedback, hits, prompts, cost."""
+    with Workbench.open(project) as bench:
+        found = bench.outputs.batch(batch)
+    console = Console()
+    if as_json:
+        console.json(asdict(found))
+    else:
+        console.result("\n".join(_batch_lines(found, prompts)))
+
+
+@group.command("export")
+@reported
+def outputs_export(
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help=".jsonl rows in ragas' names; .csv or .parquet a line an output; .chat.jsonl "
+            "accepted texts as chats to fine-tune a model on.",
+        ),
+    ],
+    batch: OfBatch = None,
+    since: Since = "",
+    until: Until = "",
+    client: Client = "",
+    model: Model = "",
+    kind: Kind = "",
+    verdict: Judged = "",
+    scope: OfScope = None,
+    configuration: Under = "",
+    project: Project = HERE,
+    quiet: Quiet = False,
+) -> None:
+    """Write stored texts and prompts to a file that others read."""
+    query = OutputQuery(
+        batch,
+        _time(since),
+        _time(until),
+        client,
+        model,
+        _kind(kind),
+        _verdict(verdict),
+        scope,
+        configuration,
+    )
+    with Workbench.open(project) as bench:
+        count = export_outputs(bench.outputs, query, output)
+    Console(quiet).remark(f"{count} written to {output}")
+
+
+@group.command("feedback")
+@reported
+def outputs_feedback(
+    output: Annotated[str, typer.Argument(metavar="ID", help="Of a text: 12.3.")],
+    verdict: Annotated[
+        bool | None, typer.Option("--accept/--reject", help="Is it fit to be used?")
+    ] = None,
+    score: Annotated[
+        float | None, typer.Option("--score", help="A number, on the scale of a measure.")
+    ] = None,
+    note: Annotated[str, typer.Option("--note", help="A sentence.")] = "",
+    by: Annotated[
+        str, typer.Option("--by", help="Who says it; you where left out.", show_default=False)
+    ] = "",
+    history: Annotated[
+        bool, typer.Option("--history", help="Show all that was said of it instead.")
+    ] = False,
+    project: Project = HERE,
+    as_json: Json = False,
+) -> None:
+    """Say what a text is worth; the latest counts, all of it is kept."""
+    said: Verdict = "" if verdict is None else "accepted" if verdict else "rejected"
+    if history and (said or note or score is not None):
+        raise ConfigError("--history goes with no feedback", where="ragwright outputs feedback")
+    with Workbench.open(project) as bench:
+        if not history:
+            bench.outputs.respond(
+                output, by=by or current_user(), verdict=said, score=score, note=note
+            )
+        found = bench.outputs.feedback(output)
+    console = Console()
+    if as_json:
+        console.json({"feedback": [asdict(one) for one in found]})
+    elif not found:
+        console.result("nobody has said anything of it")
+    else:
+        rows = [["at", "by", "verdict", "score", "note"]]
+        rows += [[f.at, f.by, f.verdict, _number(f.score), f.note] for f in found]
+        console.result(text_table(rows))
+
+
+@group.command("evaluate")
+@reported
+@with_flags
+def outputs_evaluate(
+    flags: MeasuringFlags,
+    measures: Annotated[
+        str, typer.Option("--measures", help="Separated by commas; those that suit where empty.")
+    ] = "",
+    sample: Annotated[
+        int | None, typer.Option("--sample", min=1, help="Texts to draw; all where left out.")
+    ] = None,
+    since: Since = "",
+    until: Until = "",
+    client: Client = "",
+    model: Model = "",
+    verdict: Judged = "",
+    scope: Annotated[
+        str, typer.Option("--scope", help="Of this tenant; of none where left out.")
+    ] = "",
+    configuration: Under = "",
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            "--labels", help="Write the rows with people's feedback there, for `calibrate`."
+        ),
+    ] = None,
+) -> int:
+    """Measure a sample of what was served, drawn by --seed, into a run of its own."""
+    query = OutputQuery(
+        None,
+        _time(since),
+        _time(until),
+        client,
+        model,
+        "text",
+        _verdict(verdict),
+        scope,
+        configuration,
+    )
+    sampling, console = Sampling(query, sample, flags.seed), flags.console
+    with Workbench.open(flags.project, flags.session()) as bench:
+        if flags.dry_run:
+            show_forecast(console, forecast_outputs(bench, measures, sampling), flags.as_json)
+            return 0
+        how = Evaluating(flags.resume, seed=flags.seed, name=flags.name)
+        each = None if rows_shown(flags.output, flags.by or ()) else _passed_over
+        with console.progress(lambda: runner_line(bench.runner.progress)):
+            evaluation, summary, sampled = evaluate_outputs(
+                bench, measures, sampling, how, told=partial(_say_price, console), each=each
+            )
+    if labels is not None:
+        judged = [row for row in sampled.rows if row.metadata.keys() & _LABELS]
+        write_rows(judged, labels)
+        console.remark(
+            f"{len(judged)} rows with feedback written to {labels}: ragwright calibrate "
+            f"{summary.run} --labels {labels} --column accepted (or feedback_score)"
+        )
+    if summary.reason is not None:
+        fail(summary.reason)
+        console.remark("run it again with --resume to go on")
+    show_evaluation(
+        console, evaluation, summary.run, flags.as_json, output=flags.output, by=flags.by or ()
+    )
+    return 0 if summary.complete and trusted(evaluation) else EXIT_UNTRUSTED
+
+
+_LABELS = {"accepted", "feedback_score"}
+
+
+def _say_price(console: Console, forecast: Any) -> None:
+    if forecast.calls.high:
+        console.remark(price_line(forecast))
+
+
+def _passed_over(_: RowResult) -> None:
+    """Rows that nothing shown needs are not held; they are in the run."""
+
+
+def _time(text: str) -> str:
+    return moment(text) if text else ""
+
+
+def _kind(text: str) -> OutputKind | None:
+    if text == "text":
+        return "text"
+    if text == "prompt":
+        return "prompt"
+    if text:
+        raise ConfigError(f"unknown kind {text!r}", where="--kind", hint="text or prompt")
+    return None
+
+
+def _verdict(text: str) -> Verdict:
+    if text == "accepted":
+        return "accepted"
+    if text == "rejected":
+        return "rejected"
+    if text:
+        raise ConfigError(
+            f"unknown verdict {text!r}", where="--verdict", hint="accepted or rejected"
+        )
+    return ""
+
+
+def _said(output: Output) -> str:
+    return " ".join(part for part in (output.verdict, _number(output.score)) if part)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:g}"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
+
+
+def _batch_lines(found: OutputBatch, prompts: bool) -> list[str]:
+    """A batch as a person reads it."""
+    lines = [f"batch {found.batch}, {found.at}", *_request_lines(found)]
+    lines += ["", *_text_lines(found.outputs, prompts)]
+    rows = [["rank", "score", "rung", "met", "document"]]
+    rows += [
+        [str(h.rank), f"{h.score:.4f}", _number(h.weight), ", ".join(h.met), h.document_id]
+        for h in found.hits
+    ]
+    return [*lines, text_table(rows, right=(0, 1, 2))] if found.hits else lines
+
+
+def _request_lines(found: OutputBatch) -> list[str]:
+    said = [f"  {key}: {_value(value)}" for key, value in found.request.items() if value]
+    served = "not served" if found.served is None else f"served as {found.served}"
+    cost = "cost unknown" if found.usage.cost is None else f"cost {found.usage.cost:.6f}"
+    tokens = f"{found.usage.prompt_tokens} + {found.usage.completion_tokens} tokens"
+    said.append(f"  configuration: {found.configuration[:12] or 'unknown'} ({served})")
+    said += [f"  scope: {found.scope}"] if found.scope else []
+    said.append(f"  {found.usage.calls} calls, {tokens}, {cost}")
+    return [*said, *(f"  note: {note}" for note in found.details.get("notes", ()))]
+
+
+def _text_lines(outputs: Sequence[Output], prompts: bool) -> list[str]:
+    lines = []
+    for output in outputs:
+        if output.kind == "prompt" and not prompts:
+            continue
+        marks = f" [{', '.join(output.marks)}]" if output.marks else ""
+        said = _said(output)
+        head = f"{output.id} {output.source}{marks}{f' ({said})' if said else ''}"
+        lines += [head, output.text, ""]
+    return lines
+
+
+def _value(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
