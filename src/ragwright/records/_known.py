@@ -160,6 +160,12 @@ class KeyIndex:
         self.rows = 0
         self.alive = 0
 
+    @property
+    def bytes(self) -> int:
+        """Memory held."""
+        runs = sum(a.nbytes for run in self._runs for a in (run.first, run.second, run.position))
+        return runs + self._hashes.nbytes + self._dead.nbytes
+
     def fill(self, parts: Iterable[tuple[HashedKeys, Words, Flags]]) -> None:
         """Take the rows of many files into an empty index; arguments as of :meth:`add`."""
         first, second, hashes, dead = [], [], [], []

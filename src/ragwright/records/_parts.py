@@ -168,7 +168,8 @@ def joined_schema(folder: Path, parts: Sequence[Part]) -> tuple[ArrowTable, list
     """The Arrow schema of parts read as one table, and the columns that became text for it.
 
     Columns stand in the order in which they first appear. Types that widen into one another do
-    (integers into wider ones and into fractions, anything empty into anything); others are text.
+    (integers into wider ones and into fractions, which round beyond 2**53; what is all null into
+    anything); others are text.
     """
     pa = require("pyarrow", "records", "reading records")
     examples = {part.columns: part.file for part in parts}
@@ -190,12 +191,25 @@ def joined_schema(folder: Path, parts: Sequence[Part]) -> tuple[ArrowTable, list
 def _joined(one: ArrowTable, other: ArrowTable) -> ArrowTable | None:
     """The type that holds values of both; None where only text does."""
     pa = require("pyarrow", "records", "reading records")
+    one, other = (k.value_type if pa.types.is_dictionary(k) else k for k in (one, other))
+    pair = (one, other)
+    if all(map(pa.types.is_timestamp, pair)) and one.tz == other.tz:
+        return pa.timestamp("us", one.tz)  # the unit that loses no date of a calendar
+    if any(map(_is_bytes, pair)) and not all(map(_is_bytes, pair)):
+        return other if pa.types.is_null(one) else one if pa.types.is_null(other) else None
+    if any(map(pa.types.is_uint64, pair)) and any(map(pa.types.is_signed_integer, pair)):
+        return None
     try:
         return pa.unify_schemas(
-            [pa.schema([("", one)]), pa.schema([("", other)])], promote_options="permissive"
+            [pa.schema([("", kind)]) for kind in pair], promote_options="permissive"
         ).types[0]
     except (pa.ArrowTypeError, pa.ArrowInvalid):
         return None
+
+
+def _is_bytes(kind: ArrowTable) -> bool:
+    pa = require("pyarrow", "records", "reading records")
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def read_parts(
@@ -261,7 +275,7 @@ def as_text(values: ArrowTable) -> ArrowTable:
             for value in values.to_pylist()
         ]
         return pa.array(found, pa.large_string())
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    if _is_bytes(kind):
         return pa.array(
             [
                 None if value is None else value.decode("utf-8", "replace")

@@ -1,0 +1,47 @@
+"""Writes version after version: run by test_tables_kill.py, which kills it, never imported."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from table_rows import write
+
+from ragwright.records._seams import TABLES
+from ragwright.records._tables import Tables
+
+
+def rows_of(version: int) -> dict[str, str]:
+    """What version ``version`` upserts into every table."""
+    return {f"k{(version * 7 + step) % 60:02d}": f"{version // 3}" for step in range(25)}
+
+
+def gone_of(version: int) -> list[str]:
+    """Which keys it removes afterwards."""
+    return [f"k{(version * 11 + step) % 60:02d}" for step in range(version % 9)]
+
+
+def main(folder: Path) -> None:
+    one_version(Tables(folder.with_name(f"{folder.name}-warm")))  # what is slow the first time
+    tables = Tables(folder, keep=3)
+    print("ready", flush=True)
+    while True:
+        one_version(tables)
+
+
+def one_version(tables: Tables) -> None:
+    with tables.writing("child", 10) as writing:
+        version = tables.version + 1
+        rows = list(rows_of(version).items())
+        for table in TABLES:
+            for start in range(0, len(rows), 5):
+                path = writing.new_part(table)
+                keys, texts = zip(*rows[start : start + 5], strict=True)
+                write(path, keys, texts)
+                writing.adopt(table, path)
+            writing.remove(table, gone_of(version))
+        writing.commit({"version": version}, f"version {version}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
