@@ -89,7 +89,7 @@ class DraftText:
         prompt: Position of its call in the batch's ``prompts``.
         marks: What a reader must know of it: ``too long: 213 of 160``,
             ``near copy of record:17 (0.93)``, ``cut: the reply ended at its limit``, …
-        usage: An even share of its call's tokens and cost; the shares of one call add up to it.
+        usage: Its share of its call's tokens and cost: even among the texts kept of the call.
     """
 
     text: str
@@ -120,6 +120,7 @@ class DraftBatch:
             asked for again, examples left out.
         usage: Sum over all calls, those of texts that were asked for again among them.
         cached: True where every reply was known already.
+        number: Number in the table of outputs, None where it is not stored there.
     """
 
     request: DraftRequest
@@ -132,6 +133,7 @@ class DraftBatch:
     notes: tuple[str, ...] = ()
     usage: Usage = Usage()
     cached: bool = False
+    number: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

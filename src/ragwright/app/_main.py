@@ -20,6 +20,7 @@ COMMANDS = {
     "records": "Rows to bronze, silver and gold tables, and to documents.",
     "retrieve": "Show the chunks that answer a query best, with their scores per channel.",
     "ask": "Answer a question from the index, with citations, for one or several personas.",
+    "draft": "Write texts from records, as a client would: lengths checked, near copies marked.",
     "eval": "Run a testset through the project and score what it finds.",
     "score": "Score given rows, or the stored answers of a run again, without generating anything.",
     "compare": "Compare two runs row by row: difference, interval, test, and what it would take to "

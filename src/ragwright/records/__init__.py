@@ -18,7 +18,7 @@ from ._source import open_source
 from ._source_spec import SourceSpec
 from ._spec import RecordsSpec, load_spec, spec_faults
 from ._tables import Tables
-from ._text_format import TextFormat
+from ._text_format import TextFormat, parse_text_format
 
 __all__ = [
     "CheckReport",
@@ -50,6 +50,7 @@ __all__ = [
     "export_table",
     "load_spec",
     "open_source",
+    "parse_text_format",
     "record_document_id",
     "refresh",
     "spec_faults",

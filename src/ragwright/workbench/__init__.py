@@ -14,6 +14,7 @@ from ._capabilities import make_suite
 from ._confirming import Confirmed, Confirming, confirm
 from ._diagnosing import Diagnosing, forecast_diagnosis, run_diagnosis
 from ._doctor import Check, doctor
+from ._drafting import Drafting, draft_plan
 from ._gold import project_testset
 from ._ingest import IngestForecast, IngestProgress, IngestReport
 from ._job_history import JobRun, NoticeSent, StepRun
@@ -87,6 +88,7 @@ __all__ = [
     "Confirmed",
     "Confirming",
     "Diagnosing",
+    "Drafting",
     "Evaluating",
     "Feedback",
     "Gating",
@@ -137,6 +139,7 @@ __all__ = [
     "confirm",
     "current_user",
     "doctor",
+    "draft_plan",
     "evaluate",
     "evaluate_outputs",
     "export_outputs",

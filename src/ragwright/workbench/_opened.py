@@ -294,10 +294,22 @@ class Opened:
 
 def _rooted(settings: Settings, root: Path) -> Settings:
     """Settings whose relative paths start from the project, wherever the command runs."""
-    prompt = settings.prompt
-    if not prompt.template:
+    prompt, answer = settings.prompt, settings.answer
+    if prompt.template:
+        prompt = replace(prompt, template=str(root / prompt.template))
+    drafts = answer.draft
+    if drafts.prompt:
+        drafts = replace(drafts, prompt=str(root / drafts.prompt))
+    forms = {model: _file(form, root) for model, form in drafts.formats.items()}
+    drafts = replace(drafts, format=_file(drafts.format, root), formats=forms)
+    if (prompt, drafts) == (settings.prompt, answer.draft):
         return settings
-    return replace(settings, prompt=replace(prompt, template=str(root / prompt.template)))
+    return replace(settings, prompt=prompt, answer=replace(answer, draft=drafts))
+
+
+def _file(name: str, root: Path) -> str:
+    """The path of a file of the project; a name that is no file of it stays."""
+    return str(root / name) if (root / name).is_file() else name
 
 
 def _narrowed(settings: Settings, session: Session) -> Settings:

@@ -11,6 +11,8 @@ from pathlib import Path
 from ..answer import (
     AnswerSetup,
     AskPlan,
+    DraftBatch,
+    DraftRequest,
     ask,
     generator_window,
     pick_persona,
@@ -47,6 +49,7 @@ from ..retrieve import (
 )
 from ._ahead import FetchAhead
 from ._capabilities import evaluate_testset, forecast_testset
+from ._drafting import Drafting, drafts, forecast_drafts, run_drafts
 from ._glossaries import forget_glossaries, project_glossary
 from ._ingest import Feed, Ingest, IngestForecast, IngestProgress, IngestReport, reading, web_pages
 from ._opened import Opened
@@ -303,6 +306,26 @@ class Workbench(Opened):
         routed = settings.retrieve.route.method != "index"
         databases = self.databases.described() if routed else ()
         return AskPlan(settings.retrieve, setup, tuple(history), self.partial_note(), databases)
+
+    # -- drafting --------------------------------------------------------------------------
+
+    def draft(self, request: DraftRequest, how: Drafting | None = None) -> DraftBatch:
+        """Texts like a client's own, by one or several models, stored as outputs.
+
+        Raises:
+            ConfigError: No chat model is configured.
+            PromptError: A name that no record has, with the nearest; fewer records than examples.
+            ModelError: Every model failed; one among several is a note.
+        """
+        return run_drafts(self, request, how or Drafting())
+
+    def drafting(self, request: DraftRequest, how: Drafting | None = None) -> Flow[DraftBatch]:
+        """The flow behind :meth:`draft`; it stores nothing."""
+        return drafts(self, request, how or Drafting())()
+
+    def forecast_draft(self, request: DraftRequest, how: Drafting | None = None) -> Forecast:
+        """What drafting would call and cost, without calling any model."""
+        return forecast_drafts(self, request, how or Drafting())
 
     # -- measuring -------------------------------------------------------------------------
 

@@ -1,0 +1,211 @@
+"""`ragwright draft`: texts written from records, by one or several models."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from ..answer import DraftBatch, DraftPrompt, DraftRequest
+from ..core import Hit, Usage
+from ..workbench import Drafting, Session, Workbench
+from ._console import Console, reported
+from ._options import (
+    HERE,
+    DryRun,
+    Filters,
+    Jobs,
+    Json,
+    MaxCost,
+    NoCache,
+    Output,
+    Overrides,
+    Project,
+    Quiet,
+    Seed,
+)
+from ._show import hit_json, runner_line, show_forecast
+
+_WIDTH = 100
+
+Topics = Annotated[list[str] | None, typer.Option("--topic", help="What it is about; repeatable.")]
+Tones = Annotated[list[str] | None, typer.Option("--tone", help="How it is written; repeatable.")]
+Headlines = Annotated[
+    list[str] | None, typer.Option("--headline", help="News that a text may take up; repeatable.")
+]
+ModelNames = Annotated[
+    list[str] | None, typer.Option("--model", "-m", help="Model that writes; repeatable.")
+]
+
+
+@reported
+def command(
+    project: Project = HERE,
+    overrides: Overrides = None,
+    client: Annotated[str, typer.Option("--client", help="Whom the texts are from.")] = "",
+    ask: Annotated[str, typer.Option("--ask", help="What they ask for.")] = "",
+    topics: Topics = None,
+    tones: Tones = None,
+    length: Annotated[
+        str, typer.Option("--length", help="Group of lengths: short, medium, long.")
+    ] = "short",
+    count: Annotated[int, typer.Option("-n", "--count", min=1, help="Texts of each model.")] = 5,
+    bio: Annotated[bool, typer.Option("--bio", help="Show models the client's biography.")] = False,
+    headlines: Headlines = None,
+    models: ModelNames = None,
+    examples: Annotated[
+        int | None, typer.Option("--examples", min=1, help="Examples in a prompt.")
+    ] = None,
+    pool: Annotated[
+        int | None, typer.Option("--pool", min=1, help="Records that examples are taken from.")
+    ] = None,
+    filters: Filters = None,
+    show_prompt: Annotated[
+        bool, typer.Option("--show-prompt", help="Show the prompts; ask no model.")
+    ] = False,
+    save: Annotated[
+        bool, typer.Option("--save/--no-save", help="Keep prompts and texts as outputs.")
+    ] = True,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    output: Output = None,
+    no_cache: NoCache = False,
+    jobs: Jobs = None,
+    max_cost: MaxCost = None,
+    seed: Seed = 0,
+    dry_run: DryRun = False,
+) -> None:
+    """Write texts from records, as a client would: lengths checked, near copies marked."""
+    console = Console(quiet, output)
+    given = {"examples": examples, "pool": pool}
+    own = tuple(f"answer.draft.{key}={value}" for key, value in given.items() if value is not None)
+    session = Session(
+        (*(overrides or ()), *own),
+        jobs=jobs,
+        reuse=not no_cache,
+        max_cost=max_cost,
+        seed=seed,
+        filters=tuple(filters or ()),
+    )
+    request = DraftRequest(
+        client,
+        ask,
+        tuple(topics or ()),
+        tuple(tones or ()),
+        length,
+        count,
+        tuple(headlines or ()),
+        bio,
+    )
+    how = Drafting(tuple(models or ()), preview=show_prompt, save=save)
+    with Workbench.open(project, session) as bench:
+        if dry_run:
+            show_forecast(console, bench.forecast_draft(request, how), as_json)
+            return
+        with console.progress(lambda: runner_line(bench.runner.progress)):
+            batch = bench.draft(request, how)
+    if as_json:
+        console.json(batch_json(batch))
+    else:
+        console.result(prompts_text(batch) if show_prompt else batch_text(batch))
+
+
+def batch_json(batch: DraftBatch) -> dict[str, Any]:
+    """A batch as ``draft --json`` prints it."""
+    return {
+        "batch": batch.number,
+        "request": asdict(batch.request),
+        "models": list(batch.models),
+        "query": batch.query,
+        "mode": batch.mode,
+        "hits": [hit_json(hit) for hit in batch.hits],
+        "prompts": [_prompt_json(prompt) for prompt in batch.prompts],
+        "texts": [
+            {
+                "text": text.text,
+                "model": text.model,
+                "prompt": text.prompt,
+                "marks": list(text.marks),
+                "characters": text.characters,
+                "usage": asdict(text.usage),
+                "cost": text.usage.cost,
+            }
+            for text in batch.texts
+        ],
+        "notes": list(batch.notes),
+        "usage": asdict(batch.usage),
+        "cost": batch.usage.cost,
+        "cached": batch.cached,
+    }
+
+
+def _prompt_json(prompt: DraftPrompt) -> dict[str, Any]:
+    shown = asdict(prompt)
+    shown["messages"] = [{"role": role, "content": content} for role, content in prompt.messages]
+    return shown
+
+
+def batch_text(batch: DraftBatch) -> str:
+    """A batch for a person: texts by model with what must be known of each, hits, cost."""
+    blocks = []
+    for model in batch.models:
+        lines = [f"[{model}]"]
+        for number, text in enumerate(batch.texts, 1):
+            if text.model != model:
+                continue
+            marks = f"   <- {'; '.join(text.marks)}" if text.marks else ""
+            lines.append(f"{number}. ({text.characters} characters){marks}")
+            lines.append(textwrap.indent(text.text, "   "))
+        if len(lines) == 1:
+            lines.append("no texts")
+        blocks.append("\n".join(lines))
+    blocks.append(_found_text(batch.hits))
+    blocks += [f"note: {note}" for note in batch.notes]
+    blocks.append(_ending(batch))
+    return "\n\n".join(blocks)
+
+
+def prompts_text(batch: DraftBatch) -> str:
+    """The prompts that would be sent, as they would be sent."""
+    blocks = []
+    for number, prompt in enumerate(batch.prompts, 1):
+        who = prompt.model or "no model configured"
+        head = f"--- prompt {number} of {len(batch.prompts)}: {who}, {prompt.format}"
+        if prompt.text:
+            blocks.append(f"{head}\n{prompt.text}")
+        else:
+            turns = [f"{role}:\n{textwrap.indent(text, '  ')}" for role, text in prompt.messages]
+            blocks.append("\n".join([head, *turns]))
+    blocks.append(_found_text(batch.hits))
+    blocks += [f"note: {note}" for note in batch.notes]
+    return "\n\n".join(blocks)
+
+
+def _found_text(hits: Sequence[Hit]) -> str:
+    """How many records stand on each rung."""
+    rungs: dict[str, int] = {}
+    for hit in hits:
+        if hit.rung is not None:
+            met = ", ".join(map(str, hit.rung.met)) or "no filter"
+            told = f"{hit.rung.weight:g}: {met}"
+            rungs[told] = rungs.get(told, 0) + 1
+    lines = [f"examples from {len(hits)} records, by the weight of the filters they meet:"]
+    lines += [f"  {count:3d} x {told}" for told, count in rungs.items()]
+    return "\n".join(textwrap.shorten(line, 2 * _WIDTH, placeholder=" …") for line in lines[:9])
+
+
+def _ending(batch: DraftBatch) -> str:
+    stored = "not stored" if batch.number is None else f"batch {batch.number}"
+    return f"{stored}: {len(batch.texts)} texts, {_usage_text(batch.usage, batch.cached)}"
+
+
+def _usage_text(usage: Usage, cached: bool) -> str:
+    cost = "cost unknown: no price" if usage.cost is None else f"cost {usage.cost:.6f}"
+    known = ", from stored replies" if cached else ""
+    return (
+        f"{usage.calls} calls, {usage.prompt_tokens} prompt tokens, {usage.completion_tokens} "
+        f"completion tokens, {cost}{known}"
+    )
