@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+from ..core import ConfigError, holds_secret
 from ._seams import RowSource
+from ._source_adbc import AdbcServer
+from ._source_alchemy import AlchemyServer
 from ._source_files import FileSource
 from ._source_spec import SourceSpec
+from ._source_sql import Server, SqlSource
+
+_ADDRESS = re.compile(r"\w+(\+\w+)?://|sqlite:|\$\{\w+\}$")
+"""What databases' addresses begin with; one may stand in a variable as a whole."""
 
 
 def open_source(spec: SourceSpec, root: Path) -> RowSource:
-    """The rows that source.yaml declares; nothing is read yet.
+    """The rows that source.yaml declares; nothing is read or connected to yet.
 
     Args:
         spec: What it says.
         root: Folder that relative paths start from.
 
     Raises:
-        RecordsError: Nothing stands there.
+        RecordsError: A query is missing, or a SQLite file is not there.
+        ConfigError: A database's address is none, holds a password, or names a variable that
+            is not set.
+        MissingExtraError: A driver is not installed.
     """
-    return FileSource(spec, root)
+    if not _ADDRESS.match(spec.source):
+        return FileSource(spec, root)
+    if holds_secret(spec.source):
+        raise ConfigError(
+            "the address of the source holds a password",
+            where=spec.place("source"),
+            hint="put it into an environment variable and write ${VARIABLE} in its place",
+        )
+    adbc = spec.source.startswith("adbc+")
+    server: Server = AdbcServer(spec, root) if adbc else AlchemyServer(spec, root)
+    return SqlSource(spec, server)

@@ -15,9 +15,7 @@ from ._seams import ArrowTable
 from ._source_batches import Piece
 from ._source_file import Columns, RowFile
 from ._source_text import encoding_of, line_blocks
-from ._source_values import column_of, kind_of, type_of
-
-_EXACT = 2**53
+from ._source_values import EXACT, column_of, kind_of, type_of
 
 
 class JsonlFile(RowFile):
@@ -156,7 +154,7 @@ def _kinds_by_arrow(block: bytes) -> dict[str, set[str]] | None:
 def _large(column: ArrowTable) -> bool:
     compute = require("pyarrow.compute", "records", "reading records")
     bounds = compute.min_max(column).as_py()
-    return bounds["max"] is not None and not -_EXACT < bounds["min"] <= bounds["max"] < _EXACT
+    return bounds["max"] is not None and not -EXACT < bounds["min"] <= bounds["max"] < EXACT
 
 
 def _rows_by_arrow(block: bytes, schema: Any) -> ArrowTable | None:

@@ -8,48 +8,64 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from datetime import date, datetime, time
 from typing import Any
 
 from ..core import require
 from ._seams import ArrowTable
 
-_EXACT = 2**53
+EXACT = 2**53
 """Whole numbers below are exact as doubles."""
+
+_KINDS = (
+    (float, "float"),
+    (str, "text"),
+    (bytes | bytearray | memoryview, "bytes"),
+)
 
 
 def kind_of(value: Any) -> str:
-    """The kind of a JSON value; empty for null."""
+    """The kind of a value, of JSON or of a database; empty for null."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int):
-        if abs(value) < _EXACT:
+        if abs(value) < EXACT:
             return "int"
         return "long" if -(2**63) <= value < 2**63 else "huge"
-    if isinstance(value, float):
-        return "float"
-    return "text" if isinstance(value, str) else "nested"
+    for kind, name in _KINDS:
+        if isinstance(value, kind):
+            return name
+    if isinstance(value, datetime):
+        return "moment" if value.tzinfo else "time"
+    return "date" if isinstance(value, date) else "other"
 
 
 def type_of(kinds: Iterable[str]) -> Any:
     """The Arrow type that holds values of some kinds without a loss; texts where none does."""
     pa = require("pyarrow", "records", "reading records")
     found = set(kinds) - {""}
-    if found == {"bool"}:
-        return pa.bool_()
     if found and found <= {"int", "long"}:
         return pa.int64()
     if found and found <= {"int", "float"}:
         return pa.float64()
-    return pa.string()
+    single = {
+        "bool": pa.bool_(),
+        "bytes": pa.binary(),
+        "date": pa.date32(),
+        "time": pa.timestamp("us"),
+        "moment": pa.timestamp("us", "UTC"),
+    }
+    return single.get(found.pop(), pa.string()) if len(found) == 1 else pa.string()
 
 
 def column_of(values: Sequence[Any], kind: Any) -> ArrowTable:
-    """An Arrow array of values; of texts where the type is text.
+    """An Arrow array of values; of their texts where the type is text.
 
     Raises:
         UnicodeEncodeError: A text holds half of a surrogate pair.
+        ArrowException: A value is not of the type.
     """
     pa = require("pyarrow", "records", "reading records")
     if pa.types.is_string(kind):
@@ -58,10 +74,14 @@ def column_of(values: Sequence[Any], kind: Any) -> ArrowTable:
 
 
 def text_of(value: Any) -> str | None:
-    """A value as text: a text as it is, anything else as JSON writes it."""
+    """A value as text: a text as it is, bytes in hexadecimal digits, lists and records in JSON."""
     if value is None or isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    if isinstance(value, bool | int | float | list | tuple | dict):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=text_of)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    return value.isoformat() if isinstance(value, date | time) else str(value)
 
 
 def unified(kinds: Iterable[Any]) -> Any:

@@ -44,6 +44,8 @@ def watermark_value(text: str, like: Any) -> Any:
             return datetime.fromisoformat(text).date()
         if isinstance(like, bool) or not isinstance(like, int | float | Decimal):
             return text
+        if isinstance(like, float):
+            return float(text)
         number = Decimal(text)
         return int(number) if isinstance(like, int) and number == int(number) else number
     except (ValueError, ArithmeticError) as error:
