@@ -229,7 +229,7 @@ class Outputs:
             db.execute(
                 'INSERT INTO feedback (batch, kind, position, at, "by", verdict, score, note) '
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (*key, at, by, verdict, score, note),
+                (*key, at, _storable(by), verdict, score, _storable(note)),
             )
         return Feedback(output, at, by, verdict, score, note)
 
@@ -426,7 +426,7 @@ def _insert_batch(db: sqlite3.Connection, batch: NewBatch, made: Origin, at: str
         (
             at,
             batch.kind,
-            batch.client,
+            _storable(batch.client),
             _json(batch.request),
             request_hash(batch.request),
             made.snapshot,
@@ -451,7 +451,7 @@ def _insert_output(
         (
             *key,
             output.model,
-            output.text,
+            _storable(output.text),
             None if output.prompt is None else output.prompt + 1,
             _json(output.marks),
             _json(output.details),
@@ -470,7 +470,12 @@ def _insert_output(
 
 def _json(value: Any) -> str:
     """JSON in the order of its keys, for people who read the table."""
-    return json.dumps(value, ensure_ascii=False)
+    return _storable(json.dumps(value, ensure_ascii=False))
+
+
+def _storable(text: str) -> str:
+    """A text with U+FFFD for lone surrogates, which JSON of a server can spell and SQLite not."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _counts(usage: Usage) -> tuple[Any, ...]:
@@ -483,7 +488,7 @@ def _hit_values(batch: int, hit: Any) -> tuple[Any, ...]:
     met, missed = (conditions(rung.met), conditions(rung.missed)) if rung else ([], [])
     facts = (batch, hit.rank, hit.document_id, hit.chunk_id, hit.score)
     weight = rung.weight if rung else None
-    return (*facts, weight, json.dumps(met), json.dumps(missed), hit.text)
+    return (*facts, weight, _json(met), _json(missed), _storable(hit.text))
 
 
 def _hit(row: Sequence[Any]) -> OutputHit:
