@@ -13,6 +13,7 @@ from ..workbench import (
     project_keys,
 )
 from ._console import EXIT_ERROR, Console, reported
+from ._job_lines import line_problem
 from ._options import (
     HERE,
     Json,
@@ -48,7 +49,7 @@ def command(
             console.result(f"{name} = {default!r}   ({when})\n    {text}")
         return 0
     with Workbench.open(project, Session(tuple(overrides or ()))) as bench:
-        checks = doctor(bench, ask_models=ask_models)
+        checks = doctor(bench, ask_models=ask_models, check_line=line_problem)
     if as_json:
         fields = ("topic", "state", "text", "do")
         console.json({"checks": [{f: getattr(c, f) for f in fields} for c in checks]})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from ..answer import compose
 from ..core import ConfigError, Persona, RagwrightError
 from ..models import ExtractiveReranker, check_model
+from ._jobs import CheckLine, job_findings
 
 if TYPE_CHECKING:
     from ._workbench import Workbench
@@ -21,6 +22,7 @@ EXTRAS = {
     "ann": ("faiss",),
     "docs": ("pypdfium2", "pdfplumber", "docx", "pptx", "python_calamine", "selectolax"),
     "embed": ("onnxruntime", "tokenizers"),
+    "jobs": ("apprise", "croniter"),
     "lance": ("lancedb",),
     "torch": ("sentence_transformers", "torch"),
 }
@@ -30,6 +32,7 @@ _FOR = {
     "ann": "approximate search (store.approximate)",
     "docs": "PDF, DOCX, PPTX, XLSX and HTML",
     "embed": "local embedding models (onnx:FOLDER)",
+    "jobs": "schedules and notices of jobs",
     "lance": "the store that scales out",
     "torch": "sentence-transformers models (st:NAME) and export to ONNX",
 }
@@ -45,11 +48,13 @@ class Check:
     do: str = ""
 
 
-def doctor(bench: Workbench, *, ask_models: bool = False) -> list[Check]:
+def doctor(
+    bench: Workbench, *, ask_models: bool = False, check_line: CheckLine | None = None
+) -> list[Check]:
     """Findings on a project, in the order a newcomer meets them.
 
     ``ask_models`` also asks each server for its list of models and opens each local model;
-    no reply is paid for either way.
+    no reply is paid for either way. ``check_line`` judges the command lines of jobs.
     """
     asked = list(_asked(bench)) if ask_models else []
     return [
@@ -60,6 +65,7 @@ def doctor(bench: Workbench, *, ask_models: bool = False) -> list[Check]:
         *_models(bench),
         *_databases(bench),
         *asked,
+        *(Check("jobs", *found) for found in job_findings(bench.settings.jobs, check_line)),
         *_money(bench),
     ]
 

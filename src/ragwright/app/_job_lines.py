@@ -1,0 +1,33 @@
+"""Judging a command line of this program without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import typer
+import typer.main
+
+from ..core import near
+
+
+def line_problem(words: Sequence[str]) -> str:
+    """What is wrong with a command line: command, flags, values; empty where nothing is."""
+    main: Any = import_module("._main", __package__)  # which lists the command that asks
+    command: Any = typer.main.get_command(main.command_line(list(words[:1])))
+    rest = list(words)
+    called = "ragwright"
+    while (commands := getattr(command, "commands", None)) is not None:
+        name = rest.pop(0) if rest else ""
+        if name not in commands:
+            return f"{called} has no command {name!r} ({near(name, commands)})"
+        command, called = commands[name], f"{called} {name}"
+    if "--help" in rest:
+        return "it only prints its help"
+    try:
+        command.make_context(called, rest)
+    except Exception as error:
+        told = getattr(error, "format_message", None)
+        return str(told() if told is not None else error)
+    return ""
