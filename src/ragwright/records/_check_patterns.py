@@ -14,7 +14,10 @@ from ..core import PatternError, require
 from ._check_report import Fault, PatternFacts, PatternUse
 from ._clean_texts import clean_texts
 from ._cleaning import Cleaning, CleaningStep, MaxRepeat, Replace
-from ._patterns import Pattern, matches
+from ._kernels import refusal
+from ._matching import matches
+from ._patterns import Pattern, plan_of, tokens_of
+from ._python_patterns import Token
 from ._seams import KEY, ArrowTable
 from ._silver import TEXT
 from ._tags import Tags
@@ -87,7 +90,8 @@ def try_tags(tags: Tags, rows: ArrowTable, faults: list[Fault]) -> TriedPatterns
         seconds = (time.perf_counter() - started) / max(1, len(texts))
         working.append(tag)
         acted.append(np.asarray(found[:, 0], np.bool_))
-        facts.append(_facts("tag", tag.name, tag.pattern, int(acted[-1].sum()), seconds))
+        why = why_python(tag.pattern.find)
+        facts.append(_facts("tag", (tag.name, why), tag.pattern, int(acted[-1].sum()), seconds))
     made = replace(tags, tags=tuple(working))
     return TriedPatterns(made, tuple(facts), _side_by_side(acted, len(texts)))
 
@@ -104,7 +108,9 @@ def marked_slow(facts: Sequence[PatternFacts], rows: int) -> tuple[PatternFacts,
 
 def _step_facts(step: CleaningStep, rows: int, seconds: float) -> PatternFacts:
     if isinstance(step, Replace):
-        return _facts("cleaning", step.list_name, step.pattern, rows, seconds)
+        tokens = tokens_of(step.replacement.text, step.pattern.find)
+        why = why_python(step.pattern.find, tokens)
+        return _facts("cleaning", (step.list_name, why), step.pattern, rows, seconds)
     name, shown = (
         ("max_repeat", f"max_repeat: {step.times}")
         if isinstance(step, MaxRepeat)
@@ -113,10 +119,28 @@ def _step_facts(step: CleaningStep, rows: int, seconds: float) -> PatternFacts:
     return PatternFacts("cleaning", name, shown, "", rows, round(seconds * 1e6, 3))
 
 
-def _facts(use: PatternUse, name: str, pattern: Pattern, rows: int, seconds: float) -> PatternFacts:
+def _facts(
+    use: PatternUse, named: tuple[str, str], pattern: Pattern, rows: int, seconds: float
+) -> PatternFacts:
+    name, why = named
     micro = round(seconds * 1e6, 3)
-    why = ""
     return PatternFacts(use, name, pattern.find, pattern.where, rows, micro, python=why)
+
+
+def why_python(find: str, tokens: tuple[Token, ...] | None = None) -> str:
+    """Why Python runs a pattern rather than Rust; empty where Rust does.
+
+    Args:
+        find: The pattern.
+        tokens: What its matches are replaced by, None where it is only searched for.
+    """
+    plan = plan_of(find)
+    if plan.rust is None:
+        told = refusal(find)
+        return told or "Rust's engine would match something else"
+    if tokens is None or plan.replaces_in_rust(tokens):
+        return ""
+    return "it can match an empty text" if plan.empty else "it keeps a group of a loop"
 
 
 def _side_by_side(columns: list[NDArray[np.bool_]], rows: int) -> NDArray[np.bool_]:

@@ -1,0 +1,288 @@
+"""`records check`: every fault with its place, and what declarations do to real rows."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("daft")
+
+from ragwright.app._show_check import check_text
+from ragwright.records import Checking, CheckReport, PatternFacts, check_records
+from ragwright.records._check import overlaps
+from ragwright.workbench import init_project
+
+ROWS = [
+    ("1", "Ann", "Please give $5 now!!!!!! https://x.example"),
+    ("2", "ANN ", "Sign the petition, thank you"),
+    ("3", "Bob", "We are angry. Please give $5 and thank you"),
+    ("4", "Bob", ""),
+    ("5", "Cy", "Sign the petition, thank you"),
+    ("6", "Cy", "x" * 60),
+]
+
+FILES = {
+    "source": "source: rows.csv\nkey: id\ntext: body\n",
+    "cleaning": """\
+        max_characters: 50
+        steps:
+          - links: ['https?://\\S+', 'ftp://\\S+']
+          - max_repeat: 3
+          - strip
+        """,
+    "tags": """\
+        tags:
+          money ask: '(?i)give \\$'
+          sign ask: '(?i)petition'
+          angry tone: '(?i)angry'
+          grateful tone: '(?i)thank you'
+          dragon hook: '(?i)dragons'
+        """,
+    "rollups": "client: {column: sender, names: {Ann: [Anne]}}\n",
+    "rules": """\
+        length_groups: {short: 30, long: null}
+        refine:
+          - {if: {ask_type: money}, set: {kind: gift}}
+          - {if: {ask_type: money}, set: {kind: other}}
+          - {if: {ask_type: sign, text: thank}, set: {ask_type: signature}}
+        contradictions:
+          - {name: angry thanks, tags: [angry tone, grateful tone]}
+          - {name: both asks, tags: [money ask, sign ask]}
+        """,
+}
+
+
+def project(
+    folder: Path, rows: Sequence[tuple[object, ...]] = ROWS, **files: str
+) -> tuple[Path, Path]:
+    """A folder of declarations and its rows."""
+    declared = folder / "records"
+    declared.mkdir()
+    for name, text in {**FILES, **files}.items():
+        lines = text.splitlines()
+        margin = len(lines[0]) - len(lines[0].lstrip())
+        plain = "\n".join(line[margin:] for line in lines) + "\n"
+        (declared / f"{name}.yaml").write_text(plain, "utf-8")
+    with (folder / "rows.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("id", "sender", "body"), *rows])
+    return declared, folder
+
+
+def pattern(report: CheckReport, text: str) -> PatternFacts:
+    [found] = [one for one in report.patterns if one.pattern == text]
+    return found
+
+
+def tags(report: CheckReport) -> Mapping[str, int]:
+    return {one.name: one.rows for one in report.patterns if one.use == "tag"}
+
+
+def test_what_each_pattern_and_rule_does_is_counted(tmp_path: Path) -> None:
+    report = check_records(*project(tmp_path))
+    assert not report.faults
+    assert (report.scanned, report.rows, report.whole) == (6, 6, True)
+    assert pattern(report, "https?://\\S+").rows == 1
+    assert pattern(report, "max_repeat: 3").rows == 2
+    assert tags(report) == {
+        "money ask": 2,
+        "sign ask": 2,
+        "angry tone": 1,
+        "grateful tone": 3,
+        "dragon hook": 0,
+    }
+    assert [(one.name, one.where) for one in report.never] == [
+        ("links", "records/cleaning.yaml:3"),
+        ("dragon hook", "records/tags.yaml:6"),
+    ]
+    rules = [(one.kind, one.name, one.rows, one.where) for one in report.rules]
+    assert rules == [
+        ("contradiction", "angry thanks", 1, "records/rules.yaml:7"),
+        ("contradiction", "both asks", 0, "records/rules.yaml:8"),
+        ("refinement", "kind = gift", 2, "records/rules.yaml:3"),
+        ("refinement", "kind = other", 0, "records/rules.yaml:4"),
+        ("refinement", "ask_type = signature", 1, "records/rules.yaml:5"),
+    ]
+
+
+def test_rows_that_fall_out_say_why_and_the_others_are_shared_out(tmp_path: Path) -> None:
+    report = check_records(*project(tmp_path))
+    assert report.left_out == {"empty": 1, "duplicate": 1, "contradiction": 1}
+    assert report.left_out_keys["duplicate"] == ("5",)
+    assert report.left_out_keys["contradiction"] == ("3",)
+    assert report.lengths == {"short": 3, "long": 0}
+    assert report.fields["kind"] == 1
+    assert report.unknown_clients == (("Cy", 1),)
+    assert report.unused_fields == ("kind",)
+    assert report.empty_variables == ("topic",)
+
+
+def test_examples_show_the_rows_where_most_steps_acted(tmp_path: Path) -> None:
+    report = check_records(*project(tmp_path))
+    first = report.examples[0]
+    assert (first.key, first.steps) == ("1", ("links", "max_repeat", "strip"))
+    assert first.before == ROWS[0][2]
+    assert first.after == "Please give $5 now!!!"
+    assert first.tags == ("money ask",)
+    most, fewest = report.assembled
+    assert most == (
+        "A short signature text message from Ann written with an emphasis on grateful:\n\n"
+        "Sign the petition, thank you"
+    )
+    assert fewest == "A short text message from Cy:\n\nxxx"
+
+
+def test_every_fault_is_told_with_its_line_and_the_rest_is_tried(tmp_path: Path) -> None:
+    broken = {
+        "tags": """\
+            tags:
+              money ask: '(?i)give \\$'
+              loud: '!!'
+              sad tone: '(unclosed'
+              grateful tone: '(?i)thank you'
+            """,
+        "cleaning": "max_characters: 50\nsteps:\n  - stripp\n  - strip\n",
+        "rules": "contradictions:\n  - {name: a, tags: [money ask, sad tone]}\n",
+        "source": "source: rows.csv\nkey: id\ntext: body\nkeep: [chanel]\nrequire: [sendr]\n",
+        "rollups": "client: {column: sendr}\n",
+    }
+    report = check_records(*project(tmp_path, **broken))
+    told = {fault.where: fault for fault in report.faults}
+    assert {where for where in told if where} >= {
+        "records/tags.yaml:3",
+        "records/tags.yaml:4",
+        "records/cleaning.yaml:3",
+        "records/rules.yaml:2",
+        "records/source.yaml:4",
+        "records/source.yaml:5",
+    }
+    assert "'sender'" in told["records/source.yaml:5"].hint
+    assert "'strip'" in told["records/cleaning.yaml:3"].hint
+    assert tags(report) == {"money ask": 2, "grateful tone": 3}
+
+
+def test_keys_that_are_missing_or_name_two_rows_are_faults(tmp_path: Path) -> None:
+    rows = [*ROWS, ("", "Di", "no key"), ("", "Di", "nor here"), ("2", "Di", "another"), ROWS[0]]
+    report = check_records(*project(tmp_path, rows))
+    null, twice = report.faults
+    assert null.what.startswith("2 rows have no 'id'")
+    assert "row 7" in null.what
+    assert null.where == "records/source.yaml:2"
+    assert "'2'" in twice.what
+    assert "row 9" in twice.where
+    assert report.scanned == 10
+
+
+def test_rows_without_a_required_value_are_counted(tmp_path: Path) -> None:
+    source = "source: rows.csv\nkey: id\ntext: body\nrequire: [body]\n"
+    report = check_records(*project(tmp_path, source=source))
+    assert report.lacking == {"body": 1}
+    assert report.rows == 5
+    assert "empty" not in report.left_out
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"source": "nowhere.csv"}, "does not exist"),
+        ({"key": "idd"}, "no column 'idd'"),
+        ({"text": "bdy"}, "no column 'bdy'"),
+    ],
+)
+def test_a_source_that_cannot_be_read_is_one_fault(
+    tmp_path: Path, given: dict[str, str], told: str
+) -> None:
+    report = check_records(*project(tmp_path), Checking(given=given))
+    assert [told in fault.what for fault in report.faults] == [True]
+    assert report.rows == 0
+
+
+def test_columns_can_be_named_in_place_of_the_declared_ones(tmp_path: Path) -> None:
+    folders = project(tmp_path, rollups="{}\n")
+    report = check_records(*folders, Checking(given={"text": "sender"}))
+    assert not report.faults
+    assert tags(report)["money ask"] == 0
+
+
+def test_a_sample_is_drawn_evenly_and_again_the_same(tmp_path: Path) -> None:
+    rows = [(str(n), "Ann", f"message {n}") for n in range(10_000)]
+    folders = project(tmp_path, rows)
+    how = Checking(rows=500, examples=0)
+    first, second = check_records(*folders, how), check_records(*folders, how)
+    assert (first.scanned, first.rows, first.whole) == (10_000, 500, True)
+    assert first.assembled == second.assembled
+    other = check_records(*folders, Checking(rows=500, examples=0, seed=1))
+    assert other.assembled != first.assembled
+    from ragwright.records._check_rows import sample_rows
+    from ragwright.records._source import open_source
+    from ragwright.records._spec import load_spec
+
+    spec = load_spec(folders[0]).source
+    drawn = sample_rows(spec, open_source(spec, tmp_path), {}, 500).rows
+    numbers = np.array([int(key) for key in drawn.column("record_key").to_pylist()])
+    assert (np.diff(numbers) > 0).all()
+    counts = np.histogram(numbers, bins=10, range=(0, 10_000))[0]
+    assert counts.min() > 25, "every tenth of the source is in the sample"
+
+
+def test_patterns_that_run_in_python_say_why(tmp_path: Path) -> None:
+    named = "tags:\n  money ask: 'give(?! up)'\n  twice tone: '(ab)\\1'\n  plain hook: 'x'\n"
+    report = check_records(*project(tmp_path, tags=named, rules="{}\n"))
+    why = {one.name: one.python for one in report.patterns if one.use == "tag"}
+    assert "look-around" in why["money ask"]
+    assert why["twice tone"]
+    assert not why["plain hook"]
+
+
+def test_a_pattern_that_hangs_is_a_fault_and_the_others_are_tried(tmp_path: Path) -> None:
+    named = (
+        "pattern_seconds: 0.2\ntags:\n  evil hook: '(?=(x+x+)+y)x'\n  money ask: '(?i)give \\$'\n"
+    )
+    files = {"tags": named, "rules": "{}\n", "cleaning": "max_characters: 500\n"}
+    report = check_records(*project(tmp_path, **files))
+    [fault] = report.faults
+    assert "'6'" in fault.what
+    assert fault.where == "records/tags.yaml:3"
+    assert tags(report) == {"money ask": 2}
+
+
+def test_overlaps_say_how_many_rows_and_how_near() -> None:
+    carried = np.array([[1, 1, 0], [1, 1, 0], [1, 1, 1], [1, 0, 1], [0, 0, 1]], np.bool_)
+    [found] = overlaps(("a", "b", "c"), carried)
+    assert (found.tags, found.rows, found.both) == (("a", "b"), (4, 3), 3)
+    assert (found.jaccard, found.contained) == (0.75, 1.0)
+    assert overlaps((), np.zeros((3, 0), np.bool_)) == ()
+
+
+def test_the_text_and_the_document_tell_the_same(tmp_path: Path) -> None:
+    report = check_records(*project(tmp_path))
+    text = check_text(report)
+    assert "no faults" in text
+    assert "never matches (records/tags.yaml:6)" in text
+    assert "never hits (records/rules.yaml:8)" in text
+    assert "never sets anything (records/rules.yaml:4)" in text
+    assert "not used by the text format: kind" in text
+    document = json.loads(json.dumps(report.as_dict()))
+    assert document["lengths"] == {"short": 3, "long": 0}
+    assert {one["name"] for one in document["patterns"]} >= {"links", "dragon hook"}
+
+
+def test_the_template_has_no_fault_and_nothing_that_never_acts(tmp_path: Path) -> None:
+    init_project(tmp_path, template="records")
+    report = check_records(tmp_path / "records", tmp_path)
+    assert not report.faults
+    assert not report.never
+    assert set(report.left_out) == {"empty", "too long", "duplicate", "contradiction"}
+    assert report.gold >= 30, "as many as a pool of examples takes"
+    assert all(report.lengths.values())
+    assert report.unknown_clients == (("Harbour Street Clinic", 4),)
+
+
+def test_an_empty_source_is_no_fault(tmp_path: Path) -> None:
+    report = check_records(*project(tmp_path, []))
+    assert (report.faults, report.rows) == ((), 0)
+    assert "gave no rows" in check_text(report)
