@@ -29,8 +29,7 @@ from typing import Any
 
 from ..core import ConfigError, RagwrightError, RecordsError, require
 from ._daft import daft_module, quiet
-from ._engine import LocalEngine, run_task
-from ._options import RecordsOptions
+from ._engine import run_task
 from ._seams import ArrowTable, Engine, Outcome, Step, Task
 
 OWN = "local"
@@ -47,18 +46,6 @@ _WAVE = 8
 
 _ATTEMPTS = 3
 """Times a task is begun before it is said to kill its workers."""
-
-
-def records_engine(options: RecordsOptions) -> Engine:
-    """The engine that the section ``records`` of a project names.
-
-    Raises:
-        ConfigError: ``engine: ray``, and there is no address, or no cluster behind it.
-        MissingExtraError: The engine's libraries are not installed.
-    """
-    if options.engine == "ray":
-        return RayEngine(options.address, options.workers)
-    return LocalEngine(options.workers)
 
 
 class RayEngine(Engine):
@@ -276,7 +263,7 @@ def carry_out(at: int, task: bytes, packed: bytes, driver: str) -> Mapping[str, 
                 hint="install the same version on every node",
             )
         wanted = _unpacked_task(task)
-        _check_storage(wanted, node)
+        check_storage(wanted, node)
         _check_attempts(wanted, node)
         with _steps.held(packed) as step:
             outcome = run_task(step, wanted)
@@ -284,7 +271,7 @@ def carry_out(at: int, task: bytes, packed: bytes, driver: str) -> Mapping[str, 
         facts = _stream(outcome.facts)
         return _Reply(at, node, outcome.target is not None, facts).as_row()
     except Exception as error:
-        return _Reply(at, node, error=_packed_error(error, node)).as_row()
+        return _Reply(at, node, error=packed_error(error, node)).as_row()
 
 
 @dataclass
@@ -361,7 +348,7 @@ def _node() -> str:
     return str(ray.get_runtime_context().get_node_id())
 
 
-def _check_storage(task: Task, node: str) -> None:
+def check_storage(task: Task, node: str) -> None:
     """The node sees the files that the driver named."""
     for path in (task.source, task.target.parent):
         if not path.exists():
@@ -394,7 +381,7 @@ def _check_attempts(task: Task, node: str) -> None:
         )
 
 
-def _packed_error(error: Exception, node: str) -> bytes:
+def packed_error(error: Exception, node: str) -> bytes:
     """An error that can be raised again elsewhere; one that cannot be pickled is told."""
     if not isinstance(error, RagwrightError):
         trace = "".join(traceback.format_exception(error))
