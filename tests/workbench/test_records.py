@@ -13,7 +13,7 @@ import pytest
 from ragwright import Session, Workbench
 from ragwright.core import ConfigError, ModelError, RecordsError, StoreBusyError
 from ragwright.models import Embedder
-from ragwright.workbench import Refreshing
+from ragwright.workbench import Refreshing, doctor
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("daft")
@@ -222,3 +222,21 @@ def test_a_dry_run_keeps_nothing(folder: Path) -> None:
         assert report.tables.counts["gold"].inserted == 3
         assert report.index is None
         assert bench.records.tables.version == 0
+
+
+def test_doctor_says_how_far_tables_and_index_are(folder: Path) -> None:
+    def found() -> list[tuple[str, str]]:
+        with opened(folder) as bench:
+            return [(one.state, one.text) for one in doctor(bench) if one.topic == "records"]
+
+    assert found() == [("note", "the tables are empty")]
+    with opened(folder) as bench:
+        bench.records.refresh(Refreshing(index=False))
+    assert [state for state, _ in found()] == ["ok", "note"]
+    with opened(folder) as bench:
+        bench.records.refresh()
+    assert [state for state, _ in found()] == ["ok"]
+    (folder / "records/tags.yaml").write_text("tags: {odd name: x}\n", "utf-8")
+    [fault, _] = found()
+    assert fault[0] == "fault"
+    assert "tags.yaml:1" in fault[1]

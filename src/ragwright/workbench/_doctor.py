@@ -13,27 +13,33 @@ from typing import TYPE_CHECKING, Literal
 from ..answer import compose
 from ..core import ConfigError, Persona, RagwrightError
 from ..models import ExtractiveReranker, check_model
+from ..records import spec_faults
 from ._jobs import CheckLine, job_findings
+from ._records_index import index_is_behind
 
 if TYPE_CHECKING:
     from ._workbench import Workbench
 
 EXTRAS = {
     "ann": ("faiss",),
+    "cluster": ("daft", "ray"),
     "docs": ("pypdfium2", "pdfplumber", "docx", "pptx", "python_calamine", "selectolax"),
     "embed": ("onnxruntime", "tokenizers"),
     "jobs": ("apprise", "croniter"),
     "lance": ("lancedb",),
+    "records": ("daft", "pyarrow", "sqlalchemy"),
     "torch": ("sentence_transformers", "torch"),
 }
 """Modules that each extra brings."""
 
 _FOR = {
     "ann": "approximate search (store.approximate)",
+    "cluster": "refreshing records on a Ray cluster (records.engine: ray)",
     "docs": "PDF, DOCX, PPTX, XLSX and HTML",
     "embed": "local embedding models (onnx:FOLDER)",
     "jobs": "schedules and notices of jobs",
     "lance": "the store that scales out",
+    "records": "tables of records (ragwright records)",
     "torch": "sentence-transformers models (st:NAME) and export to ONNX",
 }
 
@@ -62,6 +68,7 @@ def doctor(
         *_extras(),
         *_sources(bench),
         *_index(bench),
+        *_records(bench),
         *_models(bench),
         *_databases(bench),
         *asked,
@@ -100,7 +107,7 @@ def _extras() -> Iterator[Check]:
 
 def _sources(bench: Workbench) -> Iterator[Check]:
     entries = bench.settings.sources
-    if not entries:
+    if not entries and not bench.records.folder.is_dir():
         yield Check("sources", "note", "no sources are listed", "name them in ragwright.yaml")
     for entry in entries:
         path = bench.folder.root / entry.source
@@ -114,6 +121,34 @@ def _sources(bench: Workbench) -> Iterator[Check]:
                 f"{entry.source} does not exist",
                 f"create {path}, or edit `sources` in ragwright.yaml",
             )
+
+
+def _records(bench: Workbench) -> Iterator[Check]:
+    """What is declared about records, and how far tables and index are; nothing without a folder."""
+    records = bench.records
+    if not records.folder.is_dir():
+        return
+    faults = spec_faults(records.folder, bench.settings.records.format)
+    for fault in faults:
+        yield Check("records", "fault", f"{fault.where}: {fault.what}", fault.hint or "")
+    try:
+        tables = records.tables
+        head = tables.manifest() if tables.version else None
+    except RagwrightError as error:
+        yield Check("records", "fault", error.what, error.hint or "")
+        return
+    if head is None:
+        yield Check("records", "note", "the tables are empty", "run: ragwright records refresh")
+        return
+    rows = ", ".join(f"{count:,} {name}" for name, count in head.rows.items())
+    yield Check("records", "ok", f"version {head.version} of {head.created}: {rows}")
+    if index_is_behind(bench, tables):
+        yield Check(
+            "records",
+            "note",
+            "the index is not at the newest version of the tables",
+            "run: ragwright records refresh",
+        )
 
 
 def _databases(bench: Workbench) -> Iterator[Check]:

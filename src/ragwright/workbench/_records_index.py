@@ -83,6 +83,12 @@ def sync_index(
     )
 
 
+def index_is_behind(opened: Opened, tables: Tables) -> bool:
+    """True where the next :func:`sync_index` has something to look at; asks no model."""
+    marker = _Marker.load(tables.folder, opened.pair)
+    return not marker.holds(tables.version, opened.store, opened.pair)
+
+
 def _no_network(url: str) -> Fetched:
     raise AssertionError(f"records are read from tables, not from {url}")
 
