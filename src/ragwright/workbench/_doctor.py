@@ -124,7 +124,7 @@ def _sources(bench: Workbench) -> Iterator[Check]:
 
 
 def _records(bench: Workbench) -> Iterator[Check]:
-    """What is declared about records, and how far tables and index are; nothing without a folder."""
+    """How far the tables of records and their index are; nothing where none are declared."""
     records = bench.records
     if not records.folder.is_dir():
         return
