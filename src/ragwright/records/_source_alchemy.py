@@ -83,7 +83,7 @@ class AlchemyServer(Server):
             raise ConfigError(
                 f"SQLAlchemy knows no database {url.drivername!r}",
                 where=self._spec.place("source"),
-                hint="for example postgresql+psycopg or sqlite; others need their dialect installed",
+                hint="for example postgresql+psycopg or sqlite; others need their dialect",
             ) from error
         except ImportError as error:
             package = (error.name or str(error)).partition(".")[0]

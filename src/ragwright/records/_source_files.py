@@ -119,7 +119,8 @@ class FileSource(RowSource):
         if kind == "parquet":
             return ParquetFile(path, name)
         if kind == "jsonl":
-            return JsonlFile(path, name, self._spec.encoding)
+            keep = len(self._paths) == 1
+            return JsonlFile(path, name, self._spec.encoding, keep=keep)
         return DelimitedFile(path, name, self._spec.encoding, self._spec.delimiter)
 
     @cached_property

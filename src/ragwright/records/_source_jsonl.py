@@ -17,17 +17,27 @@ from ._source_file import Columns, RowFile
 from ._source_text import encoding_of, line_blocks
 from ._source_values import EXACT, column_of, kind_of, type_of
 
+_KEPT = 96 * 2**20
+"""Bytes of a file whose rows are kept from the first reading to the second."""
+
 
 class JsonlFile(RowFile):
     """One JSON object a line; it is read twice, once for its columns and once for its rows.
 
     A field that is not there is null. Types are those of the whole file
     (:mod:`._source_values`); no text is taken for a date.
+
+    Args:
+        path: The file.
+        name: What it is called in messages.
+        encoding: Its encoding; that of its byte order mark, else UTF-8, where empty.
+        keep: Hold the rows of a small file in memory between the two readings.
     """
 
-    def __init__(self, path: Path, name: str, encoding: str = "") -> None:
+    def __init__(self, path: Path, name: str, encoding: str = "", *, keep: bool = False) -> None:
         super().__init__(path, name)
         self._named = encoding
+        self._kept: list[Piece] | None = [] if keep else None
 
     def columns(self) -> Columns:
         """Columns in the order in which they are first met."""
@@ -40,9 +50,16 @@ class JsonlFile(RowFile):
     @cached_property
     def _columns(self) -> Columns:
         kinds: dict[str, set[str]] = {}
+        size = 0
         for block, line in line_blocks(self.path, self._encoding):
-            found = _kinds_by_arrow(block) or self._kinds_by_python(block, line)
-            for name, some in found.items():
+            rows = _read(block)
+            found = None if rows is None else _kinds_by_arrow(rows)
+            size += len(block)
+            if found is None or size > _KEPT:
+                self._kept = None
+            if self._kept is not None:
+                self._kept.append(Piece(rows, self.name, _lines(block, line, rows.num_rows)))
+            for name, some in (found or self._kinds_by_python(block, line)).items():
                 kinds.setdefault(name, set()).update(some)
         return {name: type_of(some) for name, some in kinds.items()}
 
@@ -57,6 +74,10 @@ class JsonlFile(RowFile):
         """Rows of a block of lines at a time."""
         pa = require("pyarrow", "records", "reading records")
         schema = pa.schema(list(self._columns.items()))
+        kept, self._kept = self._kept, None
+        if kept and all(_fits(found.rows.schema, schema) for found in kept):
+            yield from (_filled(found, schema) for found in kept)
+            return
         for block, line in line_blocks(self.path, self._encoding):
             rows = _rows_by_arrow(block, schema)
             if rows is None:
@@ -125,17 +146,14 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_once)
 
 
-def _kinds_by_arrow(block: bytes) -> dict[str, set[str]] | None:
-    """Kinds of values by column, None where Arrow refuses or cannot tell."""
+def _kinds_by_arrow(rows: ArrowTable) -> dict[str, set[str]] | None:
+    """Kinds of values by column, None where Arrow cannot tell."""
     pa = require("pyarrow", "records", "reading records")
-    rows = _read(block)
-    if rows is None:
-        return None
     kinds: dict[str, set[str]] = {}
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
         kind = column.type
         if pa.types.is_nested(kind):
-            kinds[name] = {"nested"}
+            kinds[name] = {"other"}
         elif pa.types.is_null(kind):
             kinds[name] = set()
         elif pa.types.is_boolean(kind):
@@ -149,6 +167,28 @@ def _kinds_by_arrow(block: bytes) -> dict[str, set[str]] | None:
         else:
             kinds[name] = {"text"}
     return kinds
+
+
+def _fits(there: Any, wanted: Any) -> bool:
+    """Whether columns that Arrow read unasked become the wanted ones without a change."""
+    pa = require("pyarrow", "records", "reading records")
+    for name, kind in zip(there.names, there.types, strict=True):
+        target = wanted.field(name).type
+        whole = pa.types.is_integer(kind) and pa.types.is_floating(target)
+        if kind != target and not whole and not pa.types.is_null(kind):
+            return False
+    return True
+
+
+def _filled(found: Piece, schema: Any) -> Piece:
+    """Rows with exactly the columns of a schema."""
+    pa = require("pyarrow", "records", "reading records")
+    rows, there = found.rows, set(found.rows.schema.names)
+    columns = [
+        rows.column(name).cast(kind) if name in there else pa.nulls(rows.num_rows, kind)
+        for name, kind in zip(schema.names, schema.types, strict=True)
+    ]
+    return Piece(pa.table(columns, schema=schema), found.file, found.numbers)
 
 
 def _large(column: ArrowTable) -> bool:
