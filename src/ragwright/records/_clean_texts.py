@@ -5,11 +5,25 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
+from collections.abc import Callable
+from functools import cache
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..core import require
-from ._cleaning import Cleaning, MaxRepeat, NamedStep
-from ._patterns import replaced
+from ._cleaning import Cleaning, CleaningStep, MaxRepeat, NamedStep, Replace
+from ._kernels import found_in
+from ._matching import replaced
+from ._patterns import Pattern, Replacement
 from ._seams import ArrowTable
+
+_BY_PATTERN = {
+    "strip": Replace("strip", Pattern(r"\A\s+|\s+\Z"), Replacement("")),
+    "squeeze_spaces": Replace("squeeze_spaces", Pattern(r"\s+"), Replacement(" ")),
+}
+"""Named steps that are replacements."""
 
 
 def clean_texts(texts: ArrowTable, keys: ArrowTable, cleaning: Cleaning) -> ArrowTable:
@@ -23,28 +37,57 @@ def clean_texts(texts: ArrowTable, keys: ArrowTable, cleaning: Cleaning) -> Arro
     Raises:
         PatternError: A pattern took too long on a row; the row is named.
     """
-    pa = require("pyarrow", "records", "cleaning records")
-    for step in cleaning.steps:
-        if isinstance(step, NamedStep):
-            texts = pa.array([_named(step.name, t) for t in texts.to_pylist()], pa.large_string())
-        elif isinstance(step, MaxRepeat):
-            found = re.compile(rf"(.)\1{{{step.times},}}", re.DOTALL)
-            cut = rf"{chr(92)}1" * step.times
-            texts = pa.array(
-                [t and found.sub(cut, t) for t in texts.to_pylist()], pa.large_string()
-            )
-        else:
-            texts = replaced(texts, keys, [step], cleaning.pattern_seconds)
+    steps = [_by_pattern(step) for step in cleaning.steps]
+    for by_pattern, several in groupby(steps, lambda step: isinstance(step, Replace)):
+        if by_pattern:
+            chain = [step for step in several if isinstance(step, Replace)]
+            texts = replaced(texts, keys, chain, cleaning.pattern_seconds)
+            continue
+        for step in several:
+            rows, change = _slow(step, texts)
+            texts = _changed(texts, rows, change)
     return texts
 
 
-def _named(name: str, text: str | None) -> str | None:
-    if text is None:
-        return None
-    if name == "strip":
-        return text.strip()
-    if name == "unescape_html":
-        return html.unescape(text)
-    if name == "normalise_unicode":
-        return unicodedata.normalize("NFKC", text)
-    return re.sub(r"\s+", " ", text)
+def repeated_at_most(text: str, times: int) -> str:
+    """A text in which no character stands more than so many times in a row."""
+    return re.sub(rf"(.)\1{{{times},}}", r"\1" * times, text, flags=re.DOTALL)
+
+
+def _by_pattern(step: CleaningStep) -> CleaningStep:
+    return _BY_PATTERN.get(step.name, step) if isinstance(step, NamedStep) else step
+
+
+def _slow(step: CleaningStep, texts: ArrowTable) -> tuple[NDArray[np.bool_], Callable[[str], str]]:
+    """The rows that a step may change, and what it makes of a text."""
+    compute = require("pyarrow.compute", "records", "cleaning records")
+    if isinstance(step, MaxRepeat):
+        times = step.times
+        return found_in(texts, [_repeats(times)])[:, 0], lambda t: repeated_at_most(t, times)
+    if isinstance(step, NamedStep) and step.name == "unescape_html":
+        return found_in(texts, ["&"])[:, 0], html.unescape
+    plain = compute.fill_null(compute.string_is_ascii(texts), True)
+    return ~np.asarray(plain), lambda t: unicodedata.normalize("NFKC", t)
+
+
+@cache
+def _repeats(times: int) -> str:
+    """Found wherever a character stands more than so many times, and in runs of non-ASCII ones."""
+    ascii_runs = "|".join(rf"\x{{{code:X}}}{{{times + 1},}}" for code in range(128))
+    return rf"{ascii_runs}|[^\x00-\x7f]{{{times + 1},}}"
+
+
+def _changed(
+    texts: ArrowTable, rows: NDArray[np.bool_], change: Callable[[str], str]
+) -> ArrowTable:
+    """The texts with some rows changed, each distinct text once."""
+    pa = require("pyarrow", "records", "cleaning records")
+    which = np.nonzero(rows)[0]
+    if not len(which):
+        return texts
+    coded = texts.take(which).dictionary_encode()
+    made = [change(text) for text in coded.dictionary.to_pylist()]
+    both = pa.concat_arrays([texts, pa.array(made, pa.large_string())])
+    at = np.arange(len(texts))
+    at[which] = len(texts) + np.asarray(coded.indices)
+    return both.take(pa.array(at))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..core import RecordsError, near, require
 from ._hashes import row_hashes
-from ._patterns import matches
+from ._matching import matches
 from ._python_patterns import workers
 from ._rollups import Rollups
 from ._rules import SETTABLE, Condition, Rules

@@ -1,17 +1,33 @@
-"""Patterns: which engine runs one is decided once, from the pattern alone."""
+r"""Patterns: which engine runs one is decided once, from the pattern alone.
+
+Rust's engine wherever it means the same as Python's ``re`` (see ``_rust_patterns``), else Python
+in a worker process with a time limit per row. The result is that of ``re`` either way. A pattern
+that only Rust's engine accepts (``\p{Lu}``) means what it means there.
+"""
 
 from __future__ import annotations
 
 import re
+import threading
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, Literal, TypeAlias
 
-import numpy as np
-
-from ..core import PatternError, require
+from ..core import PatternError
 from ._declared import Declared
+from ._kernels import refusal
+from ._python_patterns import Token
+from ._rust_patterns import Odd, translate
 
-_GROUP = re.compile(r"\$(?:(\$)|(\d+)|\{(\w+)\})")
+PatternEngine: TypeAlias = Literal["rust", "python"]
+
+_GROUP = re.compile(r"\$(?:(\$)|([0-9]+)|\{(\w+)\})")
+_OPENING = re.compile(
+    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?:(?!\?)|\?P?<([A-Za-z_]\w*)>)", re.DOTALL
+)
+_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +37,11 @@ class Pattern:
     find: str
     where: str = field(default="", compare=False)
 
+    @property
+    def engine(self) -> PatternEngine:
+        """What runs it to search; a replacement may need Python where a search does not."""
+        return "rust" if plan_of(self.find).rust is not None else "python"
+
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
@@ -29,15 +50,103 @@ class Replacement:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a pattern runs.
+
+    Attributes:
+        rust: For Rust's engine; None where Python must run it.
+        loose: For Rust's engine: found wherever the pattern is; None where it says nothing.
+        odd: Rows that Python must see all the same.
+        empty: The pattern may match nothing at all: replacements are Python's.
+        looped: Groups inside loops: replacements that name them are Python's.
+        groups: How many it has.
+        names: Number by name.
+    """
+
+    rust: str | None
+    loose: str | None
+    odd: frozenset[Odd]
+    empty: bool
+    looped: frozenset[int]
+    groups: int
+    names: Mapping[str, int]
+
+    def replaces_in_rust(self, tokens: tuple[Token, ...]) -> bool:
+        """Whether a replacement is the same there."""
+        return self.rust is not None and not self.empty and not self.looped & set(tokens)
+
+
+@lru_cache(maxsize=4096)
+def plan_of(find: str) -> Plan:
+    """The plan of a pattern.
+
+    Raises:
+        PatternError: Neither engine accepts it; with the words of both.
+    """
+    try:
+        with _LOCK, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a syntax that may come; this one holds
+            compiled = re.compile(find)
+            told = translate(compiled)
+    except (re.error, OverflowError, RecursionError) as error:
+        reason = refusal(find)
+        if reason is None:
+            groups = [found[1] for found in _OPENING.finditer(find) if found[0].startswith("(")]
+            numbers = {name: at for at, name in enumerate(groups, 1) if name}
+            return Plan(find, None, frozenset(), False, frozenset(), len(groups), numbers)
+        raise PatternError(
+            f"the pattern {find!r} does not compile: {error} (Python); {reason} (Rust)",
+            hint="a character that means something in patterns stands for itself after a \\",
+        ) from error
+    exact = told.exact if told.exact is not None and refusal(told.exact) is None else None
+    loose = told.loose if told.loose is not None and refusal(told.loose) is None else None
+    odd = told.odd if exact is not None else frozenset[Odd]()
+    names = dict(compiled.groupindex)
+    return Plan(exact, loose, odd, told.empty, told.looped, compiled.groups, names)
+
+
+@cache
+def tokens_of(text: str, find: str) -> tuple[Token, ...]:
+    """A replacement as literals and numbers of groups.
+
+    Raises:
+        PatternError: It names a group that the pattern does not have.
+    """
+    plan = plan_of(find)
+    tokens: list[Token] = []
+    literal, at = "", 0
+    for mark in _GROUP.finditer(text):
+        literal += text[at : mark.start()]
+        at = mark.end()
+        if mark[1]:
+            literal += "$"
+            continue
+        number = int(mark[2]) if mark[2] else _number(mark[3], plan)
+        if number is None or number > plan.groups:
+            raise PatternError(
+                f"the replacement {text!r} names the group {mark[0]}, which the pattern lacks",
+                hint=f"for the text itself write ${mark[0]}; for a group before a digit ${{1}}",
+            )
+        tokens += [literal, number] if literal else [number]
+        literal = ""
+    literal += text[at:]
+    return tuple([*tokens, literal] if literal else tokens)
+
+
+def _number(name: str, plan: Plan) -> int | None:
+    return int(name) if name.isdecimal() else plan.names.get(name)
+
+
 def read_pattern(declared: Declared, value: Any, *path: str) -> Pattern | None:
-    """A pattern from a file's value; one that does not compile is a fault."""
+    """A pattern from a file's value; one that no engine accepts is a fault."""
     text = declared.text(value, *path)
-    if text is None:
+    if text is None or not _whole(declared, text, *path):
         return None
     try:
-        re.compile(text)
-    except re.error as error:
-        declared.fault(f"the pattern {text!r} does not compile: {error}", *path, kind=PatternError)
+        plan_of(text)
+    except PatternError as error:
+        declared.fault(error.what, *path, hint=error.hint, kind=PatternError)
         return None
     return Pattern(text, declared.where(*path))
 
@@ -49,29 +158,23 @@ def read_replacement(
     if value is None or value == "":
         return Replacement("")
     text = declared.text(value, *path)
-    return None if text is None else Replacement(text)
+    if text is None or pattern is None or not _whole(declared, text, *path):
+        return None
+    try:
+        tokens_of(text, pattern.find)
+    except PatternError as error:
+        declared.fault(error.what, *path, hint=error.hint, kind=PatternError)
+        return None
+    return Replacement(text)
 
 
-def replaced(texts: Any, keys: Any, steps: Any, seconds: float) -> Any:
-    """Texts after replacements, in order."""
-    pa = require("pyarrow", "records", "cleaning records")
-    for step in steps:
-        found = re.compile(step.pattern.find)
-        with_ = _GROUP.sub(
-            lambda m: "$" if m[1] else rf"\g<{m[2] or m[3]}>",
-            step.replacement.text.replace("\\", r"\\"),
-        )
-        texts = pa.array(
-            [None if t is None else found.sub(with_, t) for t in texts.to_pylist()],
-            pa.large_string(),
-        )
-    return texts
-
-
-def matches(texts: Any, keys: Any, patterns: Any, seconds: float) -> Any:
-    """Which patterns are found in which texts: bool, shape (rows, patterns)."""
-    found = np.zeros((len(texts), len(patterns)), np.bool_)
-    for at, pattern in enumerate(patterns):
-        compiled = re.compile(pattern.find)
-        found[:, at] = [bool(compiled.search(t)) for t in texts.to_pylist()]
-    return found
+def _whole(declared: Declared, text: str, *path: str) -> bool:
+    r"""Whether a text has no half characters, which YAML's ``\ud83d`` makes of an emoji."""
+    if not any("\ud800" <= character <= "\udfff" for character in text):
+        return True
+    declared.fault(
+        f"{text!r} holds half a character",
+        *path,
+        hint=r"write the emoji itself, or its number with a large U: \U0001F600",
+    )
+    return False

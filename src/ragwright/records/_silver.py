@@ -12,7 +12,7 @@ from ..core import RecordsError, near, require
 from ._clean_texts import clean_texts
 from ._cleaning import Cleaning
 from ._hashes import row_hashes
-from ._patterns import matches
+from ._matching import matches
 from ._python_patterns import workers
 from ._seams import HASH, KEY, REASON, ArrowTable, Step
 from ._tags import Tag, Tags

@@ -230,10 +230,20 @@ def _shown_column(column: ArrowTable) -> ArrowTable:
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     kind = column.type
+    if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
+        flat = compute.list_flatten(column)
+        # an empty or blank text in a list would leave a comma behind
+        if not flat.null_count and not compute.any(_blank(flat)).as_py():
+            joined = compute.binary_join(column, _JOINED_BY)
+            return compute.fill_null(compute.cast(joined, pa.large_string()), "")
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         filled = compute.fill_null(compute.cast(column, pa.large_string()), "")
-        # Python's blanks are the ones that fill() looks for; Arrow's differ by a few characters
-        doubtful = compute.match_substring_regex(filled, r"\A[\p{Z}\p{Cc}]*\z")
-        if not compute.any(compute.and_(doubtful, compute.not_equal(filled, ""))).as_py():
+        if not compute.any(compute.and_(_blank(filled), compute.not_equal(filled, ""))).as_py():
             return filled
     return pa.array([shown_value(value) for value in column.to_pylist()], pa.large_string())
+
+
+def _blank(column: ArrowTable) -> ArrowTable:
+    """Which texts are blank to Python, and some more: Arrow's own idea of blanks differs."""
+    compute = require("pyarrow.compute", "records", "assembling records")
+    return compute.match_substring_regex(column, r"\A[\p{Z}\p{Cc}]*\z")

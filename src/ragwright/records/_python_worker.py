@@ -1,0 +1,48 @@
+"""A process of its own that runs one pattern after another; the kernel ends it when one hangs.
+
+Started as a script, without the package: nothing but the standard library is imported. It reads
+requests from standard input (eight bytes of length, then a pickle) and answers on standard
+output in the same way. A file of eight bytes, shared with whoever started it, says at which row
+it is.
+"""
+
+from __future__ import annotations
+
+import mmap
+import pickle
+import re
+import signal
+import sys
+from typing import BinaryIO
+
+
+def serve(source: BinaryIO, answers: BinaryIO, row: mmap.mmap) -> None:
+    """Answer requests until there are no more.
+
+    A request is (pattern, tokens, seconds, texts). Tokens are None to search, which answers with
+    a bool per text; or literals (str) and numbers of groups (int) to replace every match by,
+    which answers with a text per text. A row that takes more than so many seconds of processor
+    time ends the process by SIGPROF, also in the midst of a match.
+    """
+    while head := source.read(8):
+        told = source.read(int.from_bytes(head, "big"))
+        find, tokens, seconds, texts = pickle.loads(told)  # noqa: S301 - of whoever started it
+        found = re.compile(find)
+
+        def replaced(match: re.Match[str], tokens: tuple[str | int, ...] = tokens) -> str:
+            return "".join(t if isinstance(t, str) else match[t] or "" for t in tokens)
+
+        made: list[bool | str] = []
+        for at, text in enumerate(texts):
+            row[:8] = at.to_bytes(8, "big")
+            signal.setitimer(signal.ITIMER_PROF, seconds)
+            made.append(bool(found.search(text)) if tokens is None else found.sub(replaced, text))
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        answer = pickle.dumps(made)
+        answers.write(len(answer).to_bytes(8, "big") + answer)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started it
+    serve(sys.stdin.buffer, sys.stdout.buffer, mmap.mmap(int(sys.argv[1]), 8))
