@@ -8,6 +8,7 @@ from typing import Any
 
 from ..core import ConfigError, ModelError, RagwrightError, Usage
 from ..flow import ChatReply, CompleteReply, Flow, branch, chat, complete, gather
+from ._draft_copies import nearest_copy
 from ._draft_find import DraftPlan, Pool
 from ._draft_prompt import Composed, Form, Frame, Wanted, chosen_examples, form_of
 from ._draft_records import DraftPrompt, DraftPurpose, DraftRequest, DraftText
@@ -104,7 +105,7 @@ def written_by(model: str, job: Job) -> Flow[Written]:
     second: Sequence[_Told] = ()
     if short:
         second = yield from desk.ask(desk.more_calls(short, faulty))
-    texts = _merged(good, faulty, [one for told in second for one in told.texts], wanted)
+    texts = _merged(good, faulty, [one for told in second for one in told.texts], job)
     notes = [
         *desk.notes,
         *_call_notes([*first, *second]),
@@ -240,16 +241,22 @@ def _wrong_length(text: str, job: Job) -> str:
 
 
 def _merged(
-    good: Sequence[_Draft], faulty: Sequence[_Draft], more: Sequence[_Draft], wanted: int
+    good: Sequence[_Draft], faulty: Sequence[_Draft], more: Sequence[_Draft], job: Job
 ) -> list[_Draft]:
     """The texts to keep: good ones first, then what is the least wrong of both rounds."""
+    wanted, threshold = job.request.count, job.plan.options.near_copy
     kept = list(good[:wanted])
-    better = [one for one in more if not one.fault]
-    kept += better[: wanted - len(kept)]
+    repeats: list[_Draft] = []
+    for one in more:
+        if one.fault or len(kept) >= wanted:
+            continue
+        known = (("", other.text) for other in kept)
+        again = nearest_copy(one.text, known, threshold) is not None
+        (repeats if again else kept).append(one)
     left = [*faulty, *(one for one in more if one.fault)]
     # A cut text is not a whole one: any other goes before it.
-    left.sort(key=lambda one: one.fault.startswith("cut"))
-    return kept + left[: wanted - len(kept)]
+    left.sort(key=lambda one: not one.wrong_length)
+    return (kept + left + repeats)[:wanted]
 
 
 def _call_notes(told: Sequence[_Told]) -> list[str]:
