@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from importlib import import_module
 from pathlib import Path
 
 from table_rows import write
@@ -21,10 +24,23 @@ def gone_of(version: int) -> list[str]:
     return [f"k{(version * 11 + step) % 60:02d}" for step in range(version % 9)]
 
 
-def main(folder: Path) -> None:
-    one_version(Tables(folder.with_name(f"{folder.name}-warm")))  # what is slow the first time
+def main() -> None:
+    """Start a writer for every folder that standard input names, and say its process.
+
+    Writers are forks of this process, which has imported everything and used nothing of it: so
+    one that is killed is replaced in milliseconds.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the killed leave nothing behind
+    for line in sys.stdin:
+        writer = os.fork()
+        if not writer:
+            write_on(Path(line.strip()))
+        print(writer, flush=True)
+
+
+def write_on(folder: Path) -> None:
+    """Version after version, until it is killed."""
     tables = Tables(folder, keep=3)
-    print("ready", flush=True)
     while True:
         one_version(tables)
 
@@ -44,4 +60,6 @@ def one_version(tables: Tables) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    for module in ("daft", "daft.functions", "daft.recordbatch", "pyarrow.parquet"):
+        import_module(module)
+    main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
@@ -104,9 +105,9 @@ def test_the_word_of_a_dead_process_names_nobody(
 
 
 def test_one_process_holds_it_once(path: Path) -> None:
-    with WriterLock(path, "first", 0):
-        with pytest.raises(StoreBusyError, match=f"'first', process {os.getpid()} "):
-            WriterLock(path, "second", 0).__enter__()
+    refused = pytest.raises(StoreBusyError, match=f"'first', process {os.getpid()} ")
+    with WriterLock(path, "first", 0), refused:
+        WriterLock(path, "second", 0).__enter__()
     with WriterLock(path, "third", 0):
         pass
 
@@ -115,6 +116,6 @@ def test_a_file_system_without_locks_is_said(path: Path, monkeypatch: pytest.Mon
     def refuse(*_: object) -> None:
         raise OSError(37, "No locks available")
 
-    monkeypatch.setattr(_lock.fcntl, "flock", refuse)
+    monkeypatch.setattr(fcntl, "flock", refuse)
     with pytest.raises(StoreError, match="gives no lock: No locks available"):
         WriterLock(path, "first", 0).__enter__()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -16,18 +18,34 @@ pytest.importorskip("daft")
 from table_rows import content, files
 from tables_child import gone_of, rows_of
 
+from ragwright.records._lock import WriterLock
 from ragwright.records._seams import TABLES
 from ragwright.records._tables import Tables
 
 HERE = Path(__file__).parent
 KILLS = 20
-AT_ONCE = 4
-"""Children that write side by side, a folder each: they start slowly and die quickly."""
+SECONDS = 60
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, str(HERE / "tables_child.py"), str(folder)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, cwd=HERE)
+class Writers:
+    """Starts writers, by way of a process that forks them."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, str(HERE / "tables_child.py")]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=HERE, text=True
+        )
+
+    def start(self, folder: Path) -> int:
+        """Process of a new writer in a folder."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{folder}\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.communicate()
 
 
 def expected(version: int) -> dict[str, str]:
@@ -54,31 +72,30 @@ def whole(folder: Path) -> int:
 
 def test_killed_at_any_moment_the_last_whole_version_stands(tmp_path: Path) -> None:
     chance = random.Random(20261121)
-    folders = [tmp_path / f"tables{number}" for number in range(AT_ONCE)]
-    reached = dict.fromkeys(folders, 0)
-    leftovers = 0
-    for _ in range(KILLS // AT_ONCE):
-        children = {folder: start(folder) for folder in folders}
-        for child in children.values():
-            assert child.stdout is not None
-            assert child.stdout.readline() == b"ready\n"
-        for folder, child in children.items():
-            time.sleep(chance.uniform(0.02, 0.15))
-            child.kill()
-            child.wait()
-            assert child.stdout is not None
-            child.stdout.close()
-            version = whole(folder)
-            assert version >= reached[folder]
-            reached[folder] = version
-            leftovers += len(strangers(folder))
-    assert sum(reached.values()) > KILLS  # it did get on between the kills
+    folder = tmp_path / "tables"
+    reached = leftovers = 0
+    writers = Writers()
+    try:
+        for _ in range(KILLS):
+            writer = writers.start(folder)
+            begun = time.monotonic()
+            while Tables(folder).version == reached:  # the first one may take its time
+                assert time.monotonic() < begun + SECONDS
+                time.sleep(0.001)
+            time.sleep(chance.uniform(0, 0.1))
+            os.kill(writer, signal.SIGKILL)
+            with WriterLock(folder / "lock", "test", SECONDS):  # it is free when the writer is gone
+                version = whole(folder)
+                leftovers += len(strangers(folder))
+            assert version > reached
+            reached = version
+    finally:
+        writers.close()
     assert leftovers > KILLS  # some kills did hit a writing half-way
-    for folder in folders:
-        with Tables(folder, keep=3).writing("next", 0):  # the lock died with its holder
-            pass
-        assert not strangers(folder)
-        whole(folder)
+    with Tables(folder, keep=3).writing("next", 0):
+        pass
+    assert not strangers(folder)
+    whole(folder)
 
 
 def strangers(folder: Path) -> set[str]:

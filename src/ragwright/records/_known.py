@@ -48,7 +48,10 @@ class HashedKeys:
 
     def repeated(self) -> int | None:
         """Place of the first key that stood before it already; None where all differ."""
-        order = np.lexsort((self.second, self.first))
+        order = np.argsort(self.first)
+        if not (np.diff(self.first[order]) == 0).any():
+            return None
+        order = np.lexsort((self.second, self.first))  # stable: the later of two stands behind
         first, second = self.first[order], self.second[order]
         same = (first[1:] == first[:-1]) & (second[1:] == second[:-1])
         return int(order[1:][same].min()) if same.any() else None

@@ -146,6 +146,19 @@ def read_manifest(folder: Path, version: int) -> Manifest:
         ) from error
 
 
+def manifest_stamp(folder: Path, version: int) -> tuple[int, int]:
+    """Equal as long as nobody touched the file of a version.
+
+    Raises:
+        SnapshotGoneError: It is not kept, or never was.
+    """
+    try:
+        found = _path(folder, version).stat()
+    except FileNotFoundError:
+        raise gone(folder, version) from None
+    return found.st_mtime_ns, found.st_size
+
+
 def gone(folder: Path, version: int) -> SnapshotGoneError:
     """What is said of a version that is not there."""
     there = versions(folder)
@@ -164,7 +177,8 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.rename(path)
-    sync_folder(path.parent)
+    with suppress(OSError):  # it is committed: only the power failing now could undo it
+        sync_folder(path.parent)
 
 
 def delete_manifest(folder: Path, version: int) -> None:

@@ -54,7 +54,9 @@ def read_file(path: Path, columns: Sequence[str] | None = None) -> ArrowTable:
         with parquet.ParquetFile(path) as file:
             names = None if columns is None else list(columns)
             return file.read(columns=names, use_threads=False)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, OSError) as error:
+        if getattr(error, "errno", None):  # the file system's word, not the format's
+            raise
         raise damaged(path, error) from error
 
 

@@ -23,6 +23,7 @@ Folders have the mode 0700, files 0600.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,6 +37,7 @@ from ._manifest import (
     TableState,
     delete_manifest,
     gone,
+    manifest_stamp,
     owner_only,
     read_manifest,
     told,
@@ -45,6 +47,12 @@ from ._parts import LivePart as LivePart
 from ._parts import live_parts, read_parts
 from ._seams import TABLES, ArrowTable, TableName
 from ._writing import Writing
+
+_OURS = re.compile(r"\.?\d{8}-\d{5}-[0-9a-f]{8}\b")
+"""Names that a writing gives, also while a file is not whole; nothing else is ever deleted."""
+
+_MANIFESTS_HELD = 3
+"""Manifests kept in memory: those of large tables are large."""
 
 _README = """\
 # Tables of records
@@ -74,16 +82,15 @@ With pandas:
         frames.append(frame)
     gold = pd.concat(frames, ignore_index=True)
 
-With DuckDB, given the lists `parts` and `dead_files` of a table from the manifest:
+With DuckDB, given from the manifest the paths of a table's files (`parts`) and those of the
+`dead_file`s that they name (`dead_files`; leave the condition out where there is none):
 
-    SELECT t.* FROM read_parquet(parts, filename = true, file_row_number = true,
+    SELECT t.* FROM read_parquet($parts, filename = true, file_row_number = true,
                                  union_by_name = true) t
-    WHERE NOT EXISTS (SELECT 1 FROM read_parquet(dead_files) d
+    WHERE NOT EXISTS (SELECT 1 FROM read_parquet($dead_files) d
                       WHERE t.filename LIKE '%' || d.part AND t.file_row_number = d.row)
 
-(a file that a later version changed stands in several dead files: read only those that this
-version's parts name; a row that was dead stays dead, so reading more of them for the same file
-is no fault). Daft reads the files the same way: `daft.read_parquet([...])`.
+Daft and Spark read the files the same way: `daft.read_parquet([...])`.
 
 Do not write here: add or change rows with `ragwright records refresh`.
 """
@@ -100,8 +107,8 @@ class Tables:
     def __init__(self, folder: Path, keep: int = 20) -> None:
         self._folder = Path(folder).absolute()
         self._keep = max(1, keep)
-        self._read: dict[int, Manifest] = {}
-        self._files: dict[int, set[str]] = {}
+        self._read: dict[int, tuple[object, Manifest]] = {}
+        self._named: dict[int, tuple[object, set[str]]] = {}
 
     @property
     def folder(self) -> Path:
@@ -125,11 +132,17 @@ class Tables:
         version = self.version if version is None else version
         if not version and not versions(self._folder):
             return Manifest()
-        if version not in self._read:
-            if len(self._read) > 2:
+        return self._once(version)
+
+    def _once(self, version: int) -> Manifest:
+        """A version, read once as long as its file stays the same."""
+        stamp = manifest_stamp(self._folder, version)
+        found = self._read.get(version)
+        if found is None or found[0] != stamp:
+            if len(self._read) >= _MANIFESTS_HELD:
                 self._read.clear()
-            self._read[version] = read_manifest(self._folder, version)
-        return self._read[version]
+            found = self._read[version] = (stamp, read_manifest(self._folder, version))
+        return found[1]
 
     def history(self) -> tuple[Manifest, ...]:
         """Versions that are kept, the newest first."""
@@ -245,19 +258,23 @@ class Tables:
         for draft in (self._folder / MANIFESTS).glob("*.draft"):
             draft.unlink(missing_ok=True)
         try:
-            named = self._named(there[-self._keep :])
+            named = self._needed(there[-self._keep :])
         except StoreError:  # a damaged manifest may be mended: what it names is not known
             return
         for name in (*TABLES, DEAD):
             for path in (self._folder / name).iterdir():
-                if f"{name}/{path.name}" not in named:
+                if f"{name}/{path.name}" not in named and _OURS.match(path.name):
                     with suppress(OSError):
                         path.unlink()
 
-    def _named(self, kept: Sequence[int]) -> set[str]:
+    def _needed(self, kept: Sequence[int]) -> set[str]:
         """Files of some versions."""
-        self._files = {
-            number: self._files.get(number) or read_manifest(self._folder, number).files()
-            for number in kept
-        }
-        return set().union(*self._files.values())
+        found: dict[int, tuple[object, set[str]]] = {}
+        for version in kept:
+            stamp = manifest_stamp(self._folder, version)
+            known = self._named.get(version)
+            if known is None or known[0] != stamp:
+                known = (stamp, read_manifest(self._folder, version).files())
+            found[version] = known
+        self._named = found
+        return set[str]().union(*(files for _, files in found.values()))

@@ -126,6 +126,12 @@ class Writing:
             raise StoreError(
                 "a file that this writing did not name", where=str(path), hint="use new_part()"
             )
+        if not path.exists():
+            raise StoreError(
+                "a file that a worker was to write is not there",
+                where=str(path),
+                hint="keep the project folder on a disk that all machines of the cluster share",
+            )
         self._named.remove(path)
         open_table = self._table(table)
         rows = keys_of(path)
