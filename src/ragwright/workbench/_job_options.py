@@ -129,7 +129,7 @@ _TRUTH |= {"false": False, "no": False, "off": False, "0": False}
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_USER_PASSWORD = re.compile(r"^[a-z0-9+.-]+://[^/@\s]*?:(?P<secret>[^/@\s]+)@", re.IGNORECASE)
+_USER_PASSWORD = re.compile(r"^[a-z0-9+.-]+://[^/@?\s]*?:(?P<secret>[^/@?\s]+)@", re.IGNORECASE)
 _SECRET_KEY = re.compile(
     r"[?&](?:pass|password|token|secret|api_?key|key|auth)=(?P<secret>[^&\s]+)", re.IGNORECASE
 )

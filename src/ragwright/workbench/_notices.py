@@ -173,6 +173,7 @@ class Notices:
                 where=shown_address(address),
                 hint=f"export {missing}=…",
             )
+        _SCRUBBER.filled.update({n: self._environ[n] for n in _VARIABLE.findall(address)})
         whole = _VARIABLE.fullmatch(address)
         if whole:
             return self._environ[whole[1]]
@@ -183,12 +184,34 @@ class Notices:
 _LOADING = threading.Lock()
 
 
+class _Scrubber(logging.Filter):
+    """Takes what addresses were filled with out of what libraries log, whoever listens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filled: dict[str, str] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Rewrite a record; it always goes on."""
+        names = [f"${{{name}}}" for name in tuple(self.filled)]
+        record.msg = without_secrets(record.getMessage(), names, self.filled, pieces=True)
+        record.args = None
+        return True
+
+
+_SCRUBBER = _Scrubber()
+_LOGGERS = ("apprise", "urllib3.connection", "urllib3.connectionpool", "urllib3.util.retry")
+"""Loggers that write whole addresses; a filter works on the logger that it hangs on alone."""
+
+
 def _apprise() -> Any:
-    """The library with its services loaded, silent: what it has to say is told by us."""
+    """The library with its services loaded, printing nothing by itself."""
     with _LOADING, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its e-mail service imports what Python gave up
         apprise = require("apprise", "jobs", "a notice")
         _ = "json" in apprise.apprise.N_MGR
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(_SCRUBBER)
     logger = logging.getLogger("apprise")
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
