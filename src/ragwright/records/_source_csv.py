@@ -57,7 +57,7 @@ class DelimitedFile(RowFile):
     def _delimiter(self) -> str:
         if self._given:
             return "\t" if self._given in {"\\t", "tab"} else self._given
-        with self._text() as file:
+        with self._text(errors="replace") as file:
             start = next((line for line in file if line.strip()), "")
         outside = "".join(start.split('"')[::2])
         return max(_DELIMITERS, key=lambda mark: (outside.count(mark), mark == ","))
@@ -110,7 +110,7 @@ class DelimitedFile(RowFile):
     def _by_arrow(self) -> Iterator[Any]:
         pa = require("pyarrow", "records", "reading records")
         reader = require("pyarrow.csv", "records", "reading records")
-        _, raw = next(self._records(quoted=self._quoted))
+        _, raw = next(self._records(quoted=self._quoted), (0, []))
         encoding = "utf8" if self._encoding in PLAIN else self._encoding
         batches = reader.open_csv(
             self.path,
@@ -198,8 +198,8 @@ class DelimitedFile(RowFile):
             return found
         return RecordsError(f"the file is not encoded as {self._encoding}", where=self.name)
 
-    def _text(self) -> IO[str]:
+    def _text(self, errors: str = "strict") -> IO[str]:
         try:
-            return self.path.open(encoding=self._encoding, newline="")
+            return self.path.open(encoding=self._encoding, errors=errors, newline="")
         except OSError as error:
             raise unreadable(self.path, error) from error

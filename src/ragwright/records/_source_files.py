@@ -73,6 +73,8 @@ class FileSource(RowSource):
     def _pieces(self, since: str) -> Iterator[Piece]:
         watermark = Watermark(since)
         column = source_name(self._spec, self._spec.watermark)
+        self.reached = since
+        _ = self._columns  # all files are looked at before the first row goes on
         for file in self._files:
             for found in file.pieces():
                 cast = self._cast(found)

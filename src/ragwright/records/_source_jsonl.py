@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core import RecordsError, require
 from ._seams import ArrowTable
@@ -19,6 +21,9 @@ from ._source_values import EXACT, column_of, kind_of, type_of
 
 _KEPT = 96 * 2**20
 """Bytes of a file whose rows are kept from the first reading to the second."""
+
+_BLANK = re.compile(rb"\n[ \t\r\n]")
+"""What stands where a line is blank, or may be."""
 
 
 class JsonlFile(RowFile):
@@ -53,15 +58,22 @@ class JsonlFile(RowFile):
         size = 0
         for block, line in line_blocks(self.path, self._encoding):
             rows = _read(block)
-            found = None if rows is None else _kinds_by_arrow(rows)
+            lines = None if rows is None else _lines(block, line, rows.num_rows)
+            found = None if lines is None else _kinds_by_arrow(rows)
             size += len(block)
             if found is None or size > _KEPT:
                 self._kept = None
             if self._kept is not None:
-                self._kept.append(Piece(rows, self.name, _lines(block, line, rows.num_rows)))
+                self._kept.append(Piece(rows, self.name, lines))
             for name, some in (found or self._kinds_by_python(block, line)).items():
                 kinds.setdefault(name, set()).update(some)
+        if size and not kinds and any(self._parsed_blocks()):
+            raise RecordsError("the objects hold no fields", where=self.name)
         return {name: type_of(some) for name, some in kinds.items()}
+
+    def _parsed_blocks(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        for block, line in line_blocks(self.path, self._encoding):
+            yield from self._parsed(block, line)
 
     def _kinds_by_python(self, block: bytes, line: int) -> dict[str, set[str]]:
         kinds: dict[str, set[str]] = {}
@@ -79,11 +91,12 @@ class JsonlFile(RowFile):
             yield from (_filled(found, schema) for found in kept)
             return
         for block, line in line_blocks(self.path, self._encoding):
-            rows = _rows_by_arrow(block, schema)
-            if rows is None:
+            rows = _read(block, schema)
+            lines = None if rows is None else _lines(block, line, rows.num_rows)
+            if lines is None:
                 yield self._rows_by_python(block, line, schema)
-            elif rows.num_rows:
-                yield Piece(rows, self.name, _lines(block, line, rows.num_rows))
+            else:
+                yield Piece(rows.select(schema.names), self.name, lines)
 
     def _rows_by_python(self, block: bytes, line: int, schema: Any) -> Piece:
         pa = require("pyarrow", "records", "reading records")
@@ -197,12 +210,6 @@ def _large(column: ArrowTable) -> bool:
     return bounds["max"] is not None and not -EXACT < bounds["min"] <= bounds["max"] < EXACT
 
 
-def _rows_by_arrow(block: bytes, schema: Any) -> ArrowTable | None:
-    """Rows with exactly the columns of a schema, None where Arrow refuses."""
-    rows = _read(block, schema)
-    return None if rows is None else rows.select(schema.names)
-
-
 def _read(block: bytes, schema: Any = None) -> ArrowTable | None:
     pa = require("pyarrow", "records", "reading records")
     reader = require("pyarrow.json", "records", "reading records")
@@ -219,14 +226,13 @@ def _read(block: bytes, schema: Any = None) -> ArrowTable | None:
     return None
 
 
-def _lines(block: bytes, line: int, rows: int) -> Any:
-    """The lines that rows stand on: blank ones hold none."""
-    if block.count(b"\n") + (not block.endswith(b"\n")) == rows:
+def _lines(block: bytes, line: int, rows: int) -> NDArray[np.int64] | None:
+    """The lines that rows stand on, blank ones passed over; None where it is not one a line."""
+    blank = block[:1].isspace() or _BLANK.search(block)
+    if not blank and block.count(b"\n") + (not block.endswith(b"\n")) == rows:
         return np.arange(line, line + rows, dtype=np.int64)
     lines = [at for at, text in enumerate(block.split(b"\n"), line) if text.strip()]
-    if len(lines) == rows:
-        return np.array(lines, np.int64)
-    return np.arange(line, line + rows, dtype=np.int64)
+    return np.array(lines, np.int64) if len(lines) == rows else None
 
 
 def _half(value: Any) -> bool:

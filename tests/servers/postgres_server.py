@@ -37,6 +37,22 @@ def plain_user() -> str | None:
     pytest.skip("PostgreSQL refuses to run as root, and there is no other user")
 
 
+def call(command: Sequence[str], folder: Path) -> None:
+    """Run one of the server's programs as the user it runs as."""
+    done = subprocess.run(
+        command, user=plain_user(), cwd=folder, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def stop_server(folder: str) -> None:
+    """End a server at once, as a crash would; nothing where it is down already."""
+    data = Path(folder) / "data"
+    if (data / "postmaster.pid").exists():
+        programs = binaries()
+        call([f"{programs}/pg_ctl", "-D", str(data), "-m", "immediate", "stop"], Path(folder))
+
+
 @contextmanager
 def running_server() -> Iterator[str]:
     """The folder of the socket of a server with superuser ``admin`` and trust on the socket."""
@@ -44,22 +60,15 @@ def running_server() -> Iterator[str]:
     folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
     if user:
         shutil.chown(folder, user)
-
-    def call(command: Sequence[str]) -> None:
-        done = subprocess.run(
-            command, user=user, cwd=folder, capture_output=True, text=True, timeout=60
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-
     data = folder / "data"
     try:
-        call([f"{programs}/initdb", "-D", str(data), "-U", "admin", "-A", "trust", "-N"])
+        call([f"{programs}/initdb", "-D", str(data), "-U", "admin", "-A", "trust", "-N"], folder)
         flags = f"-k {folder} -c listen_addresses='' -c fsync=off"
         start = [f"{programs}/pg_ctl", "-D", str(data), "-w", "-o", flags]
-        call([*start, "-l", str(folder / "log"), "start"])
+        call([*start, "-l", str(folder / "log"), "start"], folder)
         try:
             yield str(folder)
         finally:
-            call([f"{programs}/pg_ctl", "-D", str(data), "-m", "immediate", "stop"])
+            stop_server(str(folder))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
