@@ -36,7 +36,7 @@ Action: TypeAlias = Literal["promote", "back"]
 _VERSION = 1
 _HEAD = "# A served configuration: not to be edited; `ragwright promote` makes another.\n"
 
-_PARTS = ("personas/*.yaml", "personas/*.yml", "records/text_formats/*.yaml")
+_PERSONAS = ("personas/*.yaml", "personas/*.yml")
 """Files that take part without being named."""
 
 _NAMING = ("retrieve", "prompt", "answer")
@@ -87,7 +87,9 @@ def configuration_of(folder: ProjectFolder, settings: Settings) -> Configuration
     models = {name: _plain(changed_options(one)) for name, one in settings.models.items()}
     values = {name: value for name, value in {**plain, "models": models}.items() if value}
     relative = _relative(values, folder.parts)
-    return Configuration(relative, dict(_files(folder.parts, relative)))
+    records = settings.records
+    text_format = Path(records.folder) / "text_formats" / f"{records.format}.yaml"
+    return Configuration(relative, dict(_files(folder.parts, relative, text_format)))
 
 
 _CONFIGURATION = "configuration"
@@ -410,9 +412,10 @@ def _relative(value: Any, root: Path) -> Any:
     return value
 
 
-def _files(root: Path, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _files(root: Path, values: Mapping[str, Any], text_format: Path) -> Iterator[tuple[str, str]]:
     """(path from the project's folder, hash) of every file that takes part, by path."""
-    paths = {path for pattern in _PARTS for path in root.glob(pattern)}
+    paths = {path for pattern in _PERSONAS for path in root.glob(pattern)}
+    paths.add(root / text_format)
     for section in _NAMING:
         paths |= {root / text for text in _texts(values.get(section)) if _is_file(root / text)}
     for path in sorted(paths):
