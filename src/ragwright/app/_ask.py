@@ -27,6 +27,7 @@ from ._options import (
     Overrides,
     Project,
     Quiet,
+    Served,
     SoftFilters,
 )
 from ._show import (
@@ -59,6 +60,7 @@ def command(
     output: Output = None,
     no_cache: NoCache = False,
     max_cost: MaxCost = None,
+    served: Served = False,
     dry_run: DryRun = False,
 ) -> None:
     """Answer a question from the index, with citations, for one or several personas."""
@@ -74,6 +76,7 @@ def command(
         max_cost=max_cost,
         filters=tuple(filters or ()),
         soft=tuple(soft or ()),
+        served=served,
     )
     with Workbench.open(project, session) as bench:
         if question is None:

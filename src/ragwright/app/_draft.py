@@ -26,6 +26,7 @@ from ._options import (
     Project,
     Quiet,
     Seed,
+    Served,
 )
 from ._show import hit_json, runner_line, show_forecast
 
@@ -76,6 +77,7 @@ def command(
     jobs: Jobs = None,
     max_cost: MaxCost = None,
     seed: Seed = 0,
+    served: Served = False,
     dry_run: DryRun = False,
 ) -> None:
     """Write texts from records, as a client would: lengths checked, near copies marked."""
@@ -89,6 +91,7 @@ def command(
         max_cost=max_cost,
         seed=seed,
         filters=tuple(filters or ()),
+        served=served,
     )
     request = DraftRequest(
         client,

@@ -23,6 +23,7 @@ from ._options import (
     Overrides,
     Project,
     Quiet,
+    Served,
 )
 from ._show import (
     ingest_forecast_json,
@@ -51,6 +52,7 @@ def command(
     output: Output = None,
     jobs: Jobs = None,
     max_cost: MaxCost = None,
+    served: Served = False,
     dry_run: DryRun = False,
 ) -> int:
     """Read sources into the index; unchanged documents cost nothing."""
@@ -61,7 +63,12 @@ def command(
     def line() -> str:
         return ingest_line(shown[0], bench.runner.spent) if shown else "opening"
 
-    session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost)
+    session = Session(
+        tuple(overrides or ()),
+        jobs=jobs,
+        max_cost=max_cost,
+        served=served,
+    )
     with Workbench.open(project, session) as bench, console.progress(line):
         if dry_run:
             planned = bench.forecast_ingest(*(sources or ()))

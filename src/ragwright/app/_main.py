@@ -25,7 +25,7 @@ COMMANDS = {
     "score": "Score given rows, or the stored answers of a run again, without generating anything.",
     "compare": "Compare two runs row by row: difference, interval, test, and what it would take to "
     "know.",
-    "outputs": "What was drafted and served: list, show, export, judge, and measure a sample of it.",
+    "outputs": "What was drafted and served: list, show, export, judge, measure a sample of it.",
     "gate": "Say whether a run may go out: exit code 0 passed, 100 failed, 101 cannot be trusted.",
     "promote": "Serve what a run was measured under, if it passes the gate; exit codes are the "
     "gate's.",

@@ -61,4 +61,8 @@ RetryErrors = Annotated[
     bool,
     typer.Option("--retry-errors", help="Run rows that failed again; replies that came are kept."),
 ]
+Served = Annotated[
+    bool,
+    typer.Option("--served", help="Under the configuration that was promoted, not the project's."),
+]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything drawn at random.")]

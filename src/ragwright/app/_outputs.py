@@ -35,7 +35,7 @@ from ._outcome import rows_shown, show_evaluation, trusted
 from ._show import price_line, runner_line, show_forecast
 
 group = typer.Typer(
-    help="What was drafted and served: list, show, export, judge, and measure a sample of it.",
+    help="What was drafted and served: list, show, export, judge, measure a sample of it.",
     no_args_is_help=True,
 )
 

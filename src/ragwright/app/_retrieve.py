@@ -23,6 +23,7 @@ from ._options import (
     Overrides,
     Project,
     Quiet,
+    Served,
     SoftFilters,
 )
 from ._show import (
@@ -52,6 +53,7 @@ def command(
     output: Output = None,
     no_cache: NoCache = False,
     max_cost: MaxCost = None,
+    served: Served = False,
     dry_run: DryRun = False,
 ) -> None:
     """Show the chunks that answer a query best, with their scores per channel."""
@@ -62,6 +64,7 @@ def command(
         max_cost=max_cost,
         filters=tuple(filters or ()),
         soft=tuple(soft or ()),
+        served=served,
     )
     with Workbench.open(project, session) as bench:
         if dry_run:
