@@ -231,7 +231,7 @@ def find_pool(request: DraftRequest, target: Target, plan: DraftPlan) -> Flow[Po
     """
     how = searching_for(request, plan)
     try:
-        found = yield from retrieve(asked_text(request, plan), target, how)
+        found = yield from _searched(request, target, plan, how)
     except FilterError as error:
         raise _unknown(error, request, plan) from error
     examples = tuple(example for hit in found.hits if (example := _example(hit, plan)).text.strip())
@@ -250,6 +250,22 @@ def find_pool(request: DraftRequest, target: Target, plan: DraftPlan) -> Flow[Po
     if target.analyzer is None:
         raise RetrieveError("neither vectors nor words: examples cannot be compared")
     return Pool(found, examples, word_similarities(texts, target.analyzer))
+
+
+def _searched(
+    request: DraftRequest, target: Target, plan: DraftPlan, how: RetrieveOptions
+) -> Flow[Retrieved]:
+    """The search; a length that no record has is relaxed beforehand, for it is no slip."""
+    query = asked_text(request, plan)
+    try:
+        return (yield from retrieve(query, target, how))
+    except FilterError as error:
+        if not error.what.startswith("no chunk has length = ") or not request.length:
+            raise
+    others = tuple(one for one in how.soft if one.field != "length")
+    found = yield from retrieve(query, target, replace(how, soft=others))
+    note = f"no record is {request.length}: the examples are of other lengths"
+    return replace(found, notes=(*found.notes, note))
 
 
 def _example(hit: Hit, plan: DraftPlan) -> Example:
@@ -283,7 +299,9 @@ def _unknown(error: FilterError, request: DraftRequest, plan: DraftPlan) -> Exce
             if field_ == "client" and not hint.startswith("nearest"):
                 near = plan.rollups.nearest(request.client)
                 hint = f"nearest: {', '.join(near)}" if near else hint
+            under = _listed([str(one) for one in plan.retrieve.filters])
             what = f"no record has the {_LABEL[field_]} {value}"
+            what += f" under {under}" if under else ""
             return PromptError(what, where=_FLAG[field_], hint=hint or None)
     return error
 
