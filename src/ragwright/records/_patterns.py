@@ -60,8 +60,6 @@ class Plan:
         odd: Rows that Python must see all the same.
         empty: The pattern may match nothing at all: replacements are Python's.
         looped: Groups inside loops: replacements that name them are Python's.
-        groups: How many it has.
-        names: Number by name.
     """
 
     rust: str | None
@@ -69,12 +67,12 @@ class Plan:
     odd: frozenset[Odd]
     empty: bool
     looped: frozenset[int]
-    groups: int
-    names: Mapping[str, int]
 
     def replaces_in_rust(self, tokens: tuple[Token, ...]) -> bool:
         """Whether a replacement is the same there."""
-        return self.rust is not None and not self.empty and not self.looped & set(tokens)
+        # Daft takes \\1 for a group too, and has no way to write it as a text
+        slashed = any(isinstance(token, str) and "\\" in token for token in tokens)
+        return not (self.rust is None or self.empty or slashed or self.looped & set(tokens))
 
 
 @lru_cache(maxsize=4096)
@@ -84,26 +82,46 @@ def plan_of(find: str) -> Plan:
     Raises:
         PatternError: Neither engine accepts it; with the words of both.
     """
+    compiled = _compiled(find)
+    if compiled is None:
+        return Plan(find, None, frozenset(), False, frozenset())
+    with _LOCK, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        told = translate(compiled)
+    exact = told.exact if told.exact is not None and refusal(told.exact) is None else None
+    loose = told.loose if told.loose is not None and refusal(told.loose) is None else None
+    odd = told.odd if exact is not None else frozenset[Odd]()
+    return Plan(exact, loose, odd, told.empty, told.looped)
+
+
+@lru_cache(maxsize=4096)
+def _compiled(find: str) -> re.Pattern[str] | None:
+    """The pattern as Python compiles it; None where only Rust's engine accepts it.
+
+    Raises:
+        PatternError: Neither engine accepts it; with the words of both.
+    """
     try:
         with _LOCK, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a syntax that may come; this one holds
-            compiled = re.compile(find)
-            told = translate(compiled)
+            return re.compile(find)
     except (re.error, OverflowError, RecursionError) as error:
         reason = refusal(find)
         if reason is None:
-            groups = [found[1] for found in _OPENING.finditer(find) if found[0].startswith("(")]
-            numbers = {name: at for at, name in enumerate(groups, 1) if name}
-            return Plan(find, None, frozenset(), False, frozenset(), len(groups), numbers)
+            return None
         raise PatternError(
             f"the pattern {find!r} does not compile: {error} (Python); {reason} (Rust)",
             hint="a character that means something in patterns stands for itself after a \\",
         ) from error
-    exact = told.exact if told.exact is not None and refusal(told.exact) is None else None
-    loose = told.loose if told.loose is not None and refusal(told.loose) is None else None
-    odd = told.odd if exact is not None else frozenset[Odd]()
-    names = dict(compiled.groupindex)
-    return Plan(exact, loose, odd, told.empty, told.looped, compiled.groups, names)
+
+
+def _groups(find: str) -> tuple[int, Mapping[str, int]]:
+    """How many groups a pattern has, and number by name."""
+    compiled = _compiled(find)
+    if compiled is not None:
+        return compiled.groups, compiled.groupindex
+    names = [found[1] for found in _OPENING.finditer(find) if found[0].startswith("(")]
+    return len(names), {name: at for at, name in enumerate(names, 1) if name}
 
 
 @cache
@@ -113,7 +131,7 @@ def tokens_of(text: str, find: str) -> tuple[Token, ...]:
     Raises:
         PatternError: It names a group that the pattern does not have.
     """
-    plan = plan_of(find)
+    groups, names = _groups(find)
     tokens: list[Token] = []
     literal, at = "", 0
     for mark in _GROUP.finditer(text):
@@ -122,8 +140,9 @@ def tokens_of(text: str, find: str) -> tuple[Token, ...]:
         if mark[1]:
             literal += "$"
             continue
-        number = int(mark[2]) if mark[2] else _number(mark[3], plan)
-        if number is None or number > plan.groups:
+        name = mark[2] or mark[3]
+        number = int(name) if name.isdecimal() else names.get(name)
+        if number is None or number > groups:
             raise PatternError(
                 f"the replacement {text!r} names the group {mark[0]}, which the pattern lacks",
                 hint=f"for the text itself write ${mark[0]}; for a group before a digit ${{1}}",
@@ -134,17 +153,13 @@ def tokens_of(text: str, find: str) -> tuple[Token, ...]:
     return tuple([*tokens, literal] if literal else tokens)
 
 
-def _number(name: str, plan: Plan) -> int | None:
-    return int(name) if name.isdecimal() else plan.names.get(name)
-
-
 def read_pattern(declared: Declared, value: Any, *path: str) -> Pattern | None:
     """A pattern from a file's value; one that no engine accepts is a fault."""
     text = declared.text(value, *path)
     if text is None or not _whole(declared, text, *path):
         return None
     try:
-        plan_of(text)
+        _compiled(text)
     except PatternError as error:
         declared.fault(error.what, *path, hint=error.hint, kind=PatternError)
         return None

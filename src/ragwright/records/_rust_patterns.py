@@ -22,6 +22,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 Odd: TypeAlias = Literal["word", "line"]
 """Kinds of rows on which the exact pattern would not be exact."""
 
@@ -151,7 +153,10 @@ class _Writer:
     def _subpattern(self, value: Any) -> str:
         group, added, taken, nodes = value
         before = self.flags
-        kept = before & ~_TYPE_FLAGS if added & _TYPE_FLAGS else before
+        kept = before
+        if added & _TYPE_FLAGS:
+            kept &= ~_TYPE_FLAGS
+            self._inexact()  # (?a:…) means one thing to re.match and another to re.search
         self.flags = (kept | added) & ~taken
         if group is not None and not self.loose:
             self._groups += 1
@@ -297,7 +302,8 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
 @cache
 def every_character() -> str:
     """All characters that a UTF-8 text can hold, rising."""
-    return "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))
+    codes = np.arange(0x110000, dtype="<u4")
+    return codes[(codes < 0xD800) | (codes > 0xDFFF)].tobytes().decode("utf-32-le")
 
 
 @cache
