@@ -52,6 +52,7 @@ class AdbcServer(Server):
     @contextmanager
     def opened(self) -> Iterator[Reading]:
         """A connection on which nothing is ever committed."""
+        arrow = require("pyarrow", "records", "reading records")
         what = "cannot be opened"
         try:
             with closing(self._driver.connect(self._uri)) as connection:
@@ -60,7 +61,7 @@ class AdbcServer(Server):
                     with closing(connection.cursor()) as cursor:
                         cursor.execute("SET TRANSACTION READ ONLY")
                 yield _AdbcReading(connection, self._name, self._spec)
-        except self._driver.Error as error:
+        except (self._driver.Error, arrow.ArrowException, OSError) as error:
             said = str(error).strip().splitlines()
             told = without_secret(said[0] if said else type(error).__name__, self._address)
             raise DatabaseError(

@@ -65,7 +65,7 @@ class AlchemyServer(Server):
             address = "postgresql:" + address.removeprefix("postgres:")
         try:
             url = self._alchemy.engine.make_url(address)
-        except errors.ArgumentError as error:
+        except (errors.ArgumentError, ValueError) as error:
             raise ConfigError(
                 "the address of the database is none that SQLAlchemy reads",
                 where=self._spec.place("source"),
