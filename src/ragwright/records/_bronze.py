@@ -80,6 +80,7 @@ class BronzeRows:
             self._names = renamed(self._spec, batch)
             self._there = batch.schema.names
         rows = batch.rename_columns(self._names)
+        _check_text(self._spec, rows)
         wanted = np.ones(rows.num_rows, np.bool_)
         for name in self._spec.require:
             empty = wanted & _empty(rows.column(name))
@@ -244,6 +245,20 @@ def renamed(spec: SourceSpec, batch: ArrowTable) -> list[str]:
         if name and name not in names:
             raise _missing(spec, key, name, names)
     return names
+
+
+def _check_text(spec: SourceSpec, rows: ArrowTable) -> None:
+    """Refuse a text column of lists, records or bytes.
+
+    Raises:
+        RecordsError: It is one.
+    """
+    types = require("pyarrow", "records", "reading records").types
+    kind = rows.schema.field(spec.text).type
+    if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
+        raise RecordsError(
+            f"the column {spec.text!r} holds {kind} and no text", where=spec.place("text")
+        )
 
 
 def _missing(spec: SourceSpec, key: str, name: str, there: Sequence[str]) -> RecordsError:
