@@ -50,12 +50,15 @@ def load_spec(folder: Path, format: str = _SHIPPED) -> RecordsSpec:  # noqa: A00
     return spec
 
 
-def spec_faults(folder: Path, format: str = _SHIPPED) -> list[RagwrightError]:
+def spec_faults(folder: Path, format: str = _SHIPPED) -> list[RagwrightError]:  # noqa: A002
     """Every fault of a folder, file by file; of all its text formats, not only the chosen one."""
     return read_spec(folder, format)[1]
 
 
-def read_spec(folder: Path, format: str = _SHIPPED) -> tuple[RecordsSpec, list[RagwrightError]]:
+def read_spec(
+    folder: Path,
+    format: str = _SHIPPED,  # noqa: A002 - the key
+) -> tuple[RecordsSpec, list[RagwrightError]]:
     """What of the declarations can be used, and every fault (see :func:`spec_faults`)."""
     faults: list[RagwrightError] = []
     spec = _read(folder, format, faults)

@@ -94,19 +94,18 @@ class TextFormat:
         compute = require("pyarrow.compute", "records", "assembling records")
         parts: list[Any] = []
         before: list[Any] = []
+        no_text: Any = False
         empty = _literal("")
         for piece in self.pieces:
             value = _shown_column(batch.column(piece.variable))
             gone = compute.equal(value, empty)
             around = _literal(piece.before), value, _literal(piece.after), empty
             if piece.variable == TEXT:
-                before = [*parts, compute.if_else(gone, empty, around[0])]
+                before, no_text = [*parts, around[0]], gone
             parts.append(compute.if_else(gone, empty, compute.binary_join_element_wise(*around)))
         joined = compute.binary_join_element_wise(*parts, empty)
-        lengths = [compute.utf8_length(part) for part in before]
-        at = lengths[0]
-        for length in lengths[1:]:
-            at = compute.add(at, length)
+        at = compute.utf8_length(compute.binary_join_element_wise(*before, empty, empty))
+        at = compute.if_else(no_text, compute.utf8_length(joined), at)
         return joined, compute.cast(at, pa.int64())
 
 

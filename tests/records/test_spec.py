@@ -1,0 +1,246 @@
+"""What a folder declares: read whole, and every fault told with its file and line."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from ragwright.core import PatternError, RagwrightError, RecordsError
+from ragwright.records._spec import RecordsSpec, load_spec, spec_faults
+
+FILES = {
+    "source.yaml": """\
+source: rows.csv
+key: id
+text: body
+keep: [party]
+rename: {Body: body}
+on_duplicate: last
+""",
+    "cleaning.yaml": """\
+max_characters: 600
+steps:
+  - odd unicode:
+      - "[‘’]": "'"
+      - '\\u200b'
+  - links: ['https?://\\S+', {'(\\w+)@\\S+': '$1 at …'}]
+  - max_repeat: 3
+  - unescape_html
+  - strip
+""",
+    "tags.yaml": """\
+tags:
+  fundraising ask: '(?i)chip in|donate'
+  petition_ask_online: petition
+  health_care_hook: {pattern: '(?i)health', definition: Doctors and what they cost}
+  very-urgent-tone: {pattern: 'now!', display: urgent}
+""",
+    "rollups.yaml": """\
+client:
+  column: sender
+  names: {Jane Doe: ["DOE, JANE", "Jane Doe for Congress"], Sam Roe: [Roe]}
+biographies: biographies.csv
+""",
+    "biographies.csv": 'name,biography\nJane Doe,"A nurse, and a mother."\n',
+    "rules.yaml": """\
+length_groups: {brief: 100, full: null}
+refine:
+  - if: {ask_type: fundraising, text: '(?i)match'}
+    set: {fundraising_type: match}
+  - if: {fundraising_type: match, party: D}
+    set: {ask_type: matched gift}
+contradictions:
+  - {name: calm urgency, tags: [petition_ask_online, very-urgent-tone]}
+duplicates_by: [sender]
+""",
+    "text_formats/plain.yaml": """\
+prompt_variables: [fundraising_type, party, text]
+prompt_structure: "%s, %s: %s"
+""",
+}
+
+
+def written(folder: Path, **changed: str) -> Path:
+    """A records folder with the files above, some of them replaced (``tags="…"``)."""
+    for name, text in FILES.items():
+        file = folder / "records" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(changed.pop(file.stem, text), "utf-8")
+    assert not changed
+    return folder / "records"
+
+
+def only_fault(folder: Path, **changed: str) -> RagwrightError:
+    faults = spec_faults(written(folder, **changed))
+    assert len(faults) == 1, faults
+    with pytest.raises(RecordsError) as caught:
+        load_spec(folder / "records", "plain")
+    assert str(caught.value) == str(faults[0])
+    return faults[0]
+
+
+def test_a_whole_folder(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    assert spec_faults(folder) == []
+    spec = load_spec(folder, "plain")
+    assert (spec.source.key, spec.source.text, spec.source.keep) == ("id", "body", ("party",))
+    assert len(spec.cleaning.steps) == 7
+    assert spec.cleaning.max_characters == 600
+    assert [(tag.kind, tag.display) for tag in spec.tags.tags] == [
+        ("ask_type", "fundraising"),
+        ("ask_type", "petition online"),
+        ("topic", "health care"),
+        ("tone", "urgent"),
+    ]
+    assert spec.tags.definitions() == {"health care": "Doctors and what they cost"}
+    assert spec.rollups.canonical("  doe, JANE. ") == "Jane Doe"
+    assert spec.rollups.biography("Jane Doe for Congress") == "A nurse, and a mother."
+    assert spec.rules.fields == ("fundraising_type",)
+    assert spec.rules.length_of(99) == "brief"
+    assert spec.format.variables == ("fundraising_type", "party", "text")
+
+
+def test_an_empty_folder_means_defaults(tmp_path: Path) -> None:
+    spec = load_spec(tmp_path)
+    assert spec.cleaning.max_characters == 1100
+    assert [g.name for g in spec.rules.length_groups] == ["short", "medium", "long"]
+    assert spec.tags.tags == ()
+    assert spec.format.variables[-1] == "text"
+    with pytest.raises(RecordsError, match="source"):
+        spec.source.complete()
+
+
+def test_specs_are_values_and_cross_process_borders(tmp_path: Path) -> None:
+    spec = load_spec(written(tmp_path), "plain")
+    again = pickle.loads(pickle.dumps(spec))
+    assert again == spec
+    assert prints(again) == prints(spec)
+
+
+def prints(spec: RecordsSpec) -> list[str]:
+    parts = (spec.source, spec.cleaning, spec.tags, spec.rollups, spec.rules, spec.format)
+    return [part.fingerprint for part in parts]
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "part"),
+    [
+        ("source", "rows.csv", "other.csv", 0),
+        ("cleaning", "max_repeat: 3", "max_repeat: 4", 1),
+        ("tags", "donate", "donation", 2),
+        ("rollups", "DOE, JANE", "JANE D", 3),
+        ("rules", "brief: 100", "brief: 99", 4),
+        ("plain", "%s, %s: %s", "%s, %s; %s", 5),
+    ],
+)
+def test_a_change_shows_in_the_fingerprint_of_its_part_alone(
+    tmp_path: Path, name: str, old: str, new: str, part: int
+) -> None:
+    before = prints(load_spec(written(tmp_path / "a"), "plain"))
+    text = next(text for file, text in FILES.items() if Path(file).stem == name)
+    changed = {name: f"# moved down a line\n{text.replace(old, new)}"}
+    after = prints(load_spec(written(tmp_path / "b", **changed), "plain"))
+    assert [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b] == [part]
+
+
+def test_each_tag_has_a_fingerprint_of_its_own(tmp_path: Path) -> None:
+    before = load_spec(written(tmp_path / "a")).tags.fingerprints
+    text = FILES["tags.yaml"].replace("petition\n", "petitions?\n")
+    after = load_spec(written(tmp_path / "b", tags=text)).tags.fingerprints
+    assert {name for name in before if before[name] != after[name]} == {"petition_ask_online"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "where", "told"),
+    [
+        ({"source": "sourc: x\n"}, "source.yaml:1", "unknown key 'sourc'"),
+        ({"source": "keep: [party]\non_duplicate: frist\n"}, "source.yaml:2", "on_duplicate"),
+        ({"source": "keep: [party, topic]\n"}, "source.yaml:1", "'topic'"),
+        ({"cleaning": "steps:\n- strip\n- strap\n"}, "cleaning.yaml:3", "'strap'"),
+        ({"cleaning": "steps:\n- x: ['a', '(b']\n"}, "cleaning.yaml:2", "unterminated"),
+        ({"cleaning": "steps:\n- x:\n  - a: '$2'\n"}, "cleaning.yaml:3", r"\$2"),
+        ({"cleaning": "steps:\n- max_repeat: no\n"}, "cleaning.yaml:2", "max_repeat"),
+        ({"cleaning": "steps:\n- x: [12]\n"}, "cleaning.yaml:2", "must be a text, not 12"),
+        ({"cleaning": 'steps:\n- x: ["\\ud83d"]\n'}, "cleaning.yaml:2", "half a character"),
+        ({"cleaning": "max_characters: -1\n"}, "cleaning.yaml:1", "max_characters"),
+        ({"rules": "length_groups: {a: 9, b: 9}\n"}, "rules.yaml:1", "must rise"),
+        ({"rules": "length_groups: {a: null, b: 9}\n"}, "rules.yaml:1", "without a bound"),
+        ({"rollups": "client: {names: {A: [x, y], B: [' X.']}}\n"}, "rollups.yaml:1", "' X.'"),
+        ({"rollups": "biographies: none.csv\n"}, "rollups.yaml:1", "none.csv"),
+        ({"biographies": "name,bio\n"}, "biographies.csv:1", "'biography'"),
+        ({"biographies": "name,biography\na,b\nA.,c\n"}, "biographies.csv:3", "already"),
+        ({"biographies": "name,biography\na,b\nc,\n"}, "biographies.csv:3", "no biography"),
+    ],
+)
+def test_a_fault_is_told_with_file_and_line(
+    tmp_path: Path, changed: dict[str, str], where: str, told: str
+) -> None:
+    changed = {"plain": "prompt_variables: [text]\nprompt_structure: '%s'\n", **changed}
+    fault = only_fault(tmp_path, **changed)
+    assert fault.where == f"records/{where}"
+    assert told.replace("\\", "") in fault.what
+
+
+@pytest.mark.parametrize(
+    ("rules", "line", "told"),
+    [
+        ("contradictions:\n- {name: x, tags: [petition_ask_online, nope]}\n", 2, "'nope'"),
+        ("contradictions:\n- {name: x, tags: [petition_ask_online]}\n", 2, "two tags"),
+        ("refine:\n- {if: {topic: helth care}, set: {topic: x}}\n", 2, "'helth care'"),
+        ("refine:\n- {if: {text: a}, set: {client: x}}\n", 2, "'client'"),
+        (
+            "refine:\n- {if: {kind: a}, set: {tone: x}}\n- {if: {text: a}, set: {kind: b}}\n",
+            2,
+            "kind",
+        ),
+        ("refine:\n- {if: {text: '(a'}, set: {tone: x}}\n", 2, "does not compile"),
+        ("refine:\n- {if: {text: a}}\n", 2, "both if: and set:"),
+    ],
+)
+def test_rules_name_only_what_there_is(tmp_path: Path, rules: str, line: int, told: str) -> None:
+    plain = "prompt_variables: [text]\nprompt_structure: '%s'\n"
+    fault = only_fault(tmp_path, rules=rules, plain=plain)
+    assert fault.where == f"records/rules.yaml:{line}"
+    assert told in fault.what
+
+
+@pytest.mark.parametrize("name", ["fundraising", "ask", "gift basket", "asks for", "limestone"])
+def test_a_tag_of_no_known_kind_says_so(tmp_path: Path, name: str) -> None:
+    text = f"{FILES['tags.yaml']}  {name}: x\n"
+    fault = only_fault(tmp_path, tags=text)
+    assert fault.where == "records/tags.yaml:6"
+    assert fault.what == f"the tag {name!r} is of no known kind"
+    assert "second word is ask" in str(fault.hint)
+
+
+def test_every_fault_of_a_folder_is_told(tmp_path: Path) -> None:
+    folder = written(
+        tmp_path,
+        source="keys: id\n",
+        cleaning="steps: [strap, {x: ['(a', '[b']}]\n",
+        tags="tags: {nothing: x, a tone: '(', b hook: x}\n",
+        rules="length_group: {}\ncontradictions: [{name: x, tags: [a, b]}]\n",
+        plain="prompt_variables: [txt]\nprompt_structure: '%s %s'\n",
+    )
+    (folder / "rollups.yaml").write_text("client:\n\tcolumn: x\n", "utf-8")
+    faults = spec_faults(folder)
+    files = [str(fault.where).split("/")[-1].split(":")[0] for fault in faults]
+    counts = {name: files.count(name) for name in dict.fromkeys(files)}
+    assert counts == {
+        "source.yaml": 1,
+        "cleaning.yaml": 3,
+        "tags.yaml": 2,
+        "rollups.yaml": 1,
+        "rules.yaml": 3,
+        "plain.yaml": 3,
+    }
+    assert sum(isinstance(fault, PatternError) for fault in faults) == 3
+    assert all(fault.where and ":" in fault.where for fault in faults)
+
+
+def test_an_unknown_format_names_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(RecordsError, match="'plane'") as caught:
+        load_spec(written(tmp_path), "plane")
+    assert "plain" in str(caught.value.hint)
