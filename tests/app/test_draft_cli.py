@@ -1,0 +1,112 @@
+"""`ragwright draft`, as a user types it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import ragwright
+
+from ragwright.core import Chunk, Document, Span
+from ragwright.index import IndexedDocument
+from ragwright.testing import ScriptedServer
+from ragwright.workbench import Workbench
+
+ASKED = ("draft", "--client", "Jane Doe", "--ask", "donation", "--topic", "schools", "-n", "2")
+FEW = ("--examples", "3", "--pool", "6")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "ragwright.yaml").write_text("budget: {timeout: 5}\n", "utf-8")
+    (folder / "records").mkdir()
+    with Workbench.open(folder) as bench:
+        batch = []
+        for number in range(8):
+            head = "A short donation text message from Jane Doe about schools:\n\n"
+            text = f"{head}Message number {number}."
+            meta: dict[str, Any] = {
+                "kind": "record",
+                "client": "Jane Doe",
+                "ask_type": "donation",
+                "topic": ("schools",),
+                "length": "short",
+                "message_at": len(head),
+            }
+            document = Document(f"record:{number}", f"records:{number}", text, metadata=meta)
+            chunk = Chunk(f"{document.id}:0", document.id, 0, Span(0, len(text)), text)
+            batch.append(IndexedDocument(document, (chunk,)))
+        bench.store.upsert(bench.pair, batch)
+    return folder
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer("1. Chip in now.\n2. " + "x" * 213) as running:
+        yield running
+
+
+def test_one_json_document(project: Path, server: ScriptedServer) -> None:
+    model = f"{server.url}#scripted"
+    done = ragwright(project, *ASKED, *FEW, "--model", model, "--json")
+    found = json.loads(done.stdout)
+    assert found["batch"] >= 1
+    assert found["request"]["topics"] == ["schools"]
+    assert found["models"] == [model]
+    assert len(found["hits"]) == 6
+    assert found["hits"][0]["rung"]["weight"] == 8 + 5 + 3 + 2
+    assert [prompt["purpose"] for prompt in found["prompts"]] == ["first", "length"]
+    assert found["prompts"][0]["messages"][0]["role"] == "system"
+    first, second = found["texts"]
+    assert first["text"] == "Chip in now."
+    assert (first["model"], first["marks"], first["characters"]) == (model, [], 12)
+    assert second["marks"] == ["too long: 213 of 160"]
+    assert first["usage"]["calls"] == 1
+    assert first["cost"] == 0.0
+    assert found["notes"]
+
+
+def test_texts_for_a_person_and_a_file(project: Path, server: ScriptedServer) -> None:
+    model = f"{server.url}#scripted"
+    done = ragwright(project, *ASKED, *FEW, "-m", model, "-o", "out/drafts.txt", "--no-save")
+    assert done.stdout == ""
+    text = (project / "out/drafts.txt").read_text("utf-8")
+    assert "1. (12 characters)" in text
+    assert "too long: 213 of 160" in text
+    assert "6 x 18: client=Jane Doe, ask_type=donation, length=short, topic=schools" in text
+    assert "not stored: 2 texts" in text
+
+
+def test_prompts_and_forecasts_need_no_model(project: Path, server: ScriptedServer) -> None:
+    shown = ragwright(project, *ASKED, *FEW, "--show-prompt").stdout
+    assert "no model configured, chat" in shown
+    assert "Write 2 such texts" in shown
+    raw = ragwright(project, *ASKED, *FEW, "--show-prompt", "--set", "answer.draft.format=llama3")
+    assert "<|start_header_id|>assistant<|end_header_id|>" in raw.stdout
+    told = json.loads(ragwright(project, *ASKED, *FEW, "--dry-run", "--json").stdout)
+    assert told["calls"]["high"] == 0
+    model = f"{server.url}#other"
+    told = json.loads(ragwright(project, *ASKED, *FEW, "-m", model, "--dry-run", "--json").stdout)
+    assert (told["calls"]["low"], told["calls"]["high"]) == (1, 2)
+    assert server.count == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "no chat model is configured"),
+        (("--client", "Jane Dow", "--show-prompt"), "nearest: Jane Doe"),
+        (("--pool", "2", "--show-prompt"), "a pool of 2 records cannot give 3 examples"),
+        (("--examples", "20", "--pool", "30", "--show-prompt"), "8 records found"),
+        (("--bio", "--show-prompt"), "no biography of 'Jane Doe'"),
+        (("--length", "tiny", "--show-prompt"), "no length group 'tiny'"),
+    ],
+)
+def test_what_is_wrong_is_said(project: Path, words: tuple[str, ...], said: str) -> None:
+    done = ragwright(project, *ASKED, *FEW, *words, code=1)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
