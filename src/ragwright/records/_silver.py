@@ -49,7 +49,7 @@ class SilverStep(Step):
         keys = batch.column(KEY)
         texts = clean_texts(_text_column(batch, self.text_column), keys, self.cleaning)
         reasons = _reasons(texts, self.cleaning.max_characters)
-        kept = pa.array([reason is None for reason in reasons])
+        kept = pa.array([reason is None for reason in reasons], pa.bool_())
         rows = pa.table({KEY: keys, TEXT: texts}).filter(kept)
         found = np.zeros((batch.num_rows, len(self.tags.tags)), np.bool_)
         found[np.asarray(kept)] = _found(self.tags.tags, rows, self.tags.pattern_seconds)
