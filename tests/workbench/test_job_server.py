@@ -272,6 +272,16 @@ def test_settings_are_read_again_and_wrong_ones_change_nothing(tmp_path: Path) -
     assert served.lines[0].startswith("2026-11-19T12:00:00+01:00 a: next run")
 
 
+def test_a_job_that_was_taken_out_of_the_file_runs_no_more(tmp_path: Path) -> None:
+    project, clock = project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-19T12:00"))
+    served = Served(project, clock)
+    served.server.tick()
+    served.jobs = {}
+    served.until("2026-11-20T12:00")
+    assert served.started == []
+    assert any("no job has a schedule now" in line for line in served.lines)
+
+
 def test_a_schedule_that_was_changed_back_has_missed_nothing(tmp_path: Path) -> None:
     clock = FakeClock(at("2026-11-19T12:00"))
     Served(project_with(tmp_path, WEEKDAYS), clock).until("2026-11-19T13:00")

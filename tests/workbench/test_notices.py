@@ -18,7 +18,9 @@ import pytest
 from job_project import FakeClock, jobs_of, project_with, runner_in
 
 from ragwright.workbench import JobRun
+from ragwright.workbench._job_history import RunStart
 from ragwright.workbench._job_runs import Hearing, Order
+from ragwright.workbench._job_server import JobServer
 from ragwright.workbench._jobs import job_faults, job_findings
 from ragwright.workbench._notices import (
     Notices,
@@ -273,3 +275,23 @@ def test_doctor_tells_next_runs_and_addresses_that_cannot_be_reached(
     assert "UNSET is not set" in found[3][1]
     assert found[4][1] == "b: 2 steps, by hand only"
     assert hook.posted == []
+
+
+def test_a_run_that_nobody_was_there_for_is_told_of(tmp_path: Path, hook: Hook) -> None:
+    project = project_with(
+        tmp_path,
+        "  a:\n    steps: [say]\n    schedule: '@hourly'\n    catch_up_within: 600\n"
+        f"    notify: {{failure: ['{hook.address}']}}\n",
+    )
+    jobs, clock = jobs_of(project), FakeClock(1_800_000_000.0 + 1800)  # half past eight
+    runner = runner_in(project, clock, Notices())
+    runner.history.since("a", "@hourly UTC", clock.at - 7200)
+    runner.history.begin(RunStart("a", "schedule", clock.at - 5400, clock.at - 5400))
+    given: list[Any] = [jobs]
+    server = JobServer(runner, lambda: given.pop() if given else None, lambda _: None)
+    server.tick()
+    server.signal()
+    server.serve()  # which ends after the notices
+    assert {post["title"].split()[2] for post in hook.posted} == {"cut", "missed"}
+    assert [run.state for run in runner.runs()] == ["missed", "cut off"]
+    assert [len(run.notices) for run in runner.runs()] == [1, 1]

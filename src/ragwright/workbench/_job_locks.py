@@ -6,7 +6,6 @@ killed and a step lives on, the job is still taken.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -14,6 +13,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from ..core import JobError
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - not a POSIX system
+    fcntl = None  # type: ignore[assignment]
 
 _TRIES = 5
 """Who only asks whether a lock is held holds it for an instant: try again before giving up."""
@@ -38,7 +44,13 @@ class JobLock:
         return self._file
 
     def acquire(self) -> bool:
-        """Take the lock; False where somebody else holds it."""
+        """Take the lock; False where somebody else holds it.
+
+        Raises:
+            JobError: The system has no such locks.
+        """
+        if fcntl is None:  # pragma: no cover - not a POSIX system
+            raise JobError("jobs need a system with flock", where=str(self._path))
         self._path.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600)
         for _ in range(_TRIES):
@@ -80,6 +92,8 @@ class JobLock:
 
 def lock_holder(path: Path) -> dict[str, Any] | None:
     """Who holds a lock, as it told; None where nobody does."""
+    if fcntl is None:  # pragma: no cover - not a POSIX system
+        return None
     try:
         file = os.open(path, os.O_RDONLY)
     except FileNotFoundError:

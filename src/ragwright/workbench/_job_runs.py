@@ -119,11 +119,9 @@ class JobRunner:
         """The history, newest first; a run without an end whose lock is free was cut off."""
         return [self._seen(run) for run in self.history.runs(job, limit)]
 
-    def settle(self, job: ProjectJob, hearing: Hearing) -> None:
-        """Close runs that were cut off, and tell who is told of failures; holds the lock."""
-        for number in self.history.cut_off(job.name):
-            hearing.event(f"run {number} was cut off")
-            self._tell(job, self.history.run(number), hearing)
+    def settle(self, job: ProjectJob) -> list[JobRun]:
+        """Close the runs of a job that were cut off; only for who holds its lock."""
+        return [self.history.run(number) for number in self.history.cut_off(job.name)]
 
     def run(
         self, job: ProjectJob, lock: JobLock, order: Order, hearing: Hearing, stop: threading.Event
@@ -138,7 +136,9 @@ class JobRunner:
             stop: Set from elsewhere, it ends the step that runs, at once.
         """
         with lock:
-            self.settle(job, hearing)
+            for cut in self.settle(job):
+                hearing.event(f"run {cut.id} was cut off")
+                self.tell(job, cut, hearing)
             flags = order.flags or job.options.flags
             start = RunStart(
                 job.name,
@@ -171,7 +171,7 @@ class JobRunner:
         run = self.history.run(number)
         hearing.event(f"{_ended(run)} after {_seconds(run)}")
         if state != "stopped":
-            self._tell(job, run, hearing)
+            self.tell(job, run, hearing)
         self.history.prune(job.name, job.options.keep)
         return self.history.run(number)
 
@@ -239,7 +239,7 @@ class JobRunner:
             lambda text: self.notices.clean(text, addresses),
         )
 
-    def _tell(self, job: ProjectJob, run: JobRun, hearing: Hearing) -> None:
+    def tell(self, job: ProjectJob, run: JobRun, hearing: Hearing) -> None:
         """Send the notices of a run; what cannot be sent is written down like what was."""
         notify = job.options.notify
         addresses = notify.success if run.state == "succeeded" else notify.failure

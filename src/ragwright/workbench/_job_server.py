@@ -7,6 +7,7 @@ last one without an answer, and how long ago is it?
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -26,6 +27,9 @@ IN_TIME = 60.0
 
 _AHEAD = 3600.0
 """A history that is further ahead than this was written under a wrong clock."""
+
+_LEAVE = 10.0
+"""Seconds for what is ended at once; a notice that hangs is left behind."""
 
 _LOOK = 0.5
 """Seconds between two looks at clock, signals and settings; a suspended machine wakes to one."""
@@ -96,10 +100,12 @@ class JobServer:
             clock.sleep(self.tick())
         names = ", ".join(sorted(self._alive()))
         self._say(f"ending{f' after {names}; again to end at once' if names else ''}")
-        while self._alive():
+        leave = math.inf
+        while self._alive() and clock.now() < leave:
             if self._signals > 1 and not self._stop.is_set():
                 self._stop.set()
                 self._say("ending at once")
+                leave = clock.now() + _LEAVE
             clock.sleep(self._look)
 
     def tick(self) -> float:
@@ -122,7 +128,8 @@ class JobServer:
 
     def _reload(self) -> None:
         try:
-            self._read = self._load() or self._read
+            loaded = self._load()
+            self._read = self._read if loaded is None else loaded
         except RagwrightError as error:
             told = " - ".join(part.strip() for part in str(error).splitlines())
             self._said(f"the project file is wrong, what was known stays: {told}")
@@ -159,7 +166,10 @@ class JobServer:
         lock = self._runner.take(job, "schedule")
         if lock is not None:
             with lock:
-                self._runner.settle(job, self._hearing(job))
+                cut = self._runner.settle(job)
+            for run in cut:
+                self._event(job, f"run {run.id} was cut off")
+                self._tell(job, run)
 
     def _answer(self, timer: _Timer, now: float) -> None:
         """Answer the last moment that is due: a run, a late run, or a row that says why not."""
@@ -173,7 +183,8 @@ class JobServer:
         elif trigger == "catch-up" and not job.options.catch_up:
             self._not_run(job, trigger, due, ("missed", "nothing was serving then"))
         elif trigger == "catch-up" and late > job.options.catch_up_within:
-            self._not_run(job, trigger, due, ("missed", f"{late / 3600:.1f} hours are too late"))
+            why: tuple[State, str] = ("missed", f"{late / 3600:.1f} hours are too late")
+            self._tell(job, self._not_run(job, trigger, due, why))
         else:
             lock = self._runner.take(job, trigger)
             if lock is None:
@@ -183,12 +194,21 @@ class JobServer:
 
     def _not_run(
         self, job: ProjectJob, trigger: Trigger, due: float, why: tuple[State, str]
-    ) -> None:
+    ) -> JobRun:
         state, reason = why
         start = RunStart(job.name, trigger, self._runner.clock.now(), due)
         start = replace(start, timezone=job.options.timezone)
-        self._runner.history.not_run(start, state, reason)
+        number = self._runner.history.not_run(start, state, reason)
         self._event(job, f"{state} {told_time(due, job.options.timezone)}: {reason}")
+        return self._runner.history.run(number)
+
+    def _tell(self, job: ProjectJob, run: JobRun) -> None:
+        """Send the notices of a run that did not end by itself; nothing waits for them."""
+        thread = threading.Thread(
+            target=self._runner.tell, args=(job, run, self._hearing(job)), daemon=True
+        )
+        self._running[f"notices of {job.name}, run {run.id}"] = thread
+        thread.start()
 
     def _start(self, job: ProjectJob, lock: JobLock, order: Order) -> None:
         def work() -> None:
