@@ -11,20 +11,21 @@ import sys
 from pathlib import Path
 
 import pytest
+from postgres_server import running_server
 
 from ragwright.testing import ScriptedServer, ServerRequest
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
-def run(script: str, *arguments: str) -> str:
+def run(script: str, *arguments: str, **environment: str) -> str:
     """Standard output of an example's script."""
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / script), *arguments],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -198,3 +199,37 @@ def test_baseline_lets_a_named_model_write_pairs_and_answers() -> None:
     assert re.search(r"pairs \(\d+ fact, .*12 cloze", printed)
     [count] = re.findall(r"# Baseline: (\d+) pairs", printed)
     assert int(count) > 24
+
+
+def test_records_from_a_table_to_messages_and_a_notice(tmp_path: Path) -> None:
+    for name in ("daft", "sqlalchemy", "psycopg", "apprise", "croniter"):
+        pytest.importorskip(name)
+    with running_server() as socket:
+        address = f"postgresql+psycopg://admin@/postgres?host={socket}"
+        folder = tmp_path / "project"
+        asked = ("--rows", "600", "--folder", str(folder))
+        printed = run("records/records.py", *asked, RECORDS_DATABASE=address)
+    assert "SCRIPTED REPLIES" in printed
+    assert "no faults" in printed
+    counts = re.findall(
+        r"^(\w+): (?:(\d+) inserted, (\d+) updated, )?.*?(\d+) unchanged", printed, re.MULTILINE
+    )
+    refreshes = [counts[at : at + 4] for at in range(0, 16, 4)]
+    first, again, row, tag = ({name: tuple(rest) for name, *rest in one} for one in refreshes)
+    assert first["bronze"] == ("600", "0", "0")
+    assert again["bronze"] == ("0", "0", "600")
+    assert {again[table][:2] for table in ("bronze", "silver", "gold")} == {("0", "0")}
+    assert again["index"][2] == again["gold"][2] == first["gold"][0]
+    assert row["bronze"] == ("0", "1", "599")
+    assert row["silver"][:2] == ("0", "1")
+    assert tag["bronze"] == ("0", "0", "600")
+    assert 0 < int(tag["silver"][1]) < 60, "only rows that say so are tagged anew"
+    assert 0 < int(tag["gold"][1]) <= int(tag["silver"][1])
+    assert printed.count("1 of 3 texts were asked for again: 1 of a wrong length") == 2
+    assert re.search(r"near copy of record:\d+ \(1\.00\)", printed)
+    assert "batch 2: 4 texts, 4 calls" in printed
+    stored = (folder / "outputs.jsonl").read_text("utf-8").splitlines()
+    assert len(stored) == 10
+    assert json.loads(stored[0])["retrieved_context_ids"][0].startswith("record:")
+    assert "notice: ragwright: refresh succeeded" in printed
+    assert "next run" in printed

@@ -1,0 +1,253 @@
+"""From a table in PostgreSQL to drafted messages, and a job that says so; see README.md."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import random
+import re
+import shlex
+import shutil
+import sys
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager, redirect_stdout
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy
+from make_table import make_table
+
+from ragwright.app import main as command_line
+from ragwright.testing import ScriptedServer, ServerRequest
+from ragwright.workbench import init_project
+
+HERE = Path(__file__).parent
+DATABASE, NOTICES = "RECORDS_DATABASE", "RECORDS_NOTICES"
+BANNER = (
+    "*" * 79 + "\n"
+    "SCRIPTED REPLIES: no model was named, so a server on this machine stands for two of\n"
+    "them. What it writes means nothing. Tables, searches, prompts, checks and outputs are\n"
+    "real, and the same commands ask real models: --model openai:gpt-4o-mini\n" + "*" * 79
+)
+
+
+SENTENCES = (
+    "The kettle in our office has heard more plans than the town hall.",
+    "Ask the woman at the corner shop what a month costs; she keeps the receipts.",
+    "We counted the lit windows on Canal Street, and there are fewer than last year.",
+    "My grandfather laid the bricks of a house that his grandchildren cannot pay for.",
+    "Nobody ever moved away because the neighbours were too kind.",
+    "A roof is where homework gets done, and where soup gets cold while people argue.",
+    "On Tuesday it rained into three kitchens that I know of, and I know few kitchens.",
+    "The map on our wall has pins in it, one for every door that opened.",
+    "Some letters come with a window in the envelope, and everybody knows what they say.",
+    "You cannot put a street into a speech, but you can walk it with us.",
+    "There is a bench by the river where two of our volunteers met, and now there are three.",
+    "Promises are cheap in spring; we are asking what they cost in winter.",
+    "The last bus leaves before the last shift ends, so people learn to walk in the dark.",
+    "I keep a list of first names, and it is longer than the list of our donors.",
+    "It was quiet at the meeting until somebody said the number out loud.",
+    "What we have is an old van, a good lawyer, and the habit of turning up.",
+)
+"""What the scripted models have to say; they know of nothing else."""
+
+
+def scripted(request: ServerRequest) -> str:
+    """A reply in the right form: as many texts as asked for, one too long, one a copy."""
+    turns = request.body["messages"]
+    asked = str(turns[-1]["content"])
+    drawn = random.Random(zlib.crc32(json.dumps(request.body, sort_keys=True).encode()))
+    count = re.search(r"Write (\d+) such texts", asked)
+    if count is None and "must be long" in asked:
+        return " ".join(drawn.sample(SENTENCES, 7))
+    texts = drawn.sample(SENTENCES, int(count[1]) if count else 1)
+    if "Mind the length" in asked or count is None:
+        return texts[0]
+    texts[0] = " ".join(drawn.sample(SENTENCES, 4))
+    if "careless" in request.body["model"]:
+        shown = [str(turn["content"]) for turn in turns if turn["role"] == "assistant"]
+        texts[-1] = min(shown, key=len)
+    return "Here you are:\n\n" + "\n".join(f"{at}. {text}" for at, text in enumerate(texts, 1))
+
+
+class Story:
+    """Commands as a person would type them, in one project.
+
+    Args:
+        folder: The project's.
+        settings: Overrides that its models need.
+    """
+
+    def __init__(self, folder: Path, settings: tuple[str, ...]) -> None:
+        self._folder = folder
+        self._settings = [word for one in settings for word in ("--set", one)]
+
+    def run(self, line: str, *, models: bool = False, shown: bool = True) -> str:
+        """What a command prints; it must succeed (in this process, to save its start)."""
+        print(f"\n$ ragwright {line}")
+        sys.argv = ["ragwright", *shlex.split(line), *(self._settings if models else [])]
+        printed = io.StringIO()
+        with chdir(self._folder), redirect_stdout(printed):
+            try:
+                command_line()
+            except SystemExit as end:
+                if end.code:
+                    sys.exit(f"that failed: {line}")
+        text = printed.getvalue()
+        if shown:
+            print(text.rstrip())
+        return text
+
+    def refresh(self) -> dict[str, Any]:
+        """Counts of a refresh, table by table."""
+        report: dict[str, Any] = json.loads(self.run("records refresh --json", shown=False))
+        for table in ("bronze", "silver", "gold", "index"):
+            counts = ", ".join(
+                f"{count:,} {name}" for name, count in report[table].items() if name != "failures"
+            )
+            print(f"{table}: {counts}")
+        return report
+
+
+@contextmanager
+def casting(models: list[str]) -> Iterator[tuple[list[str], tuple[str, ...]]]:
+    """Models of the command line, or scripted ones, said loudly; and the settings they need."""
+    if models:
+        yield models, ()
+        return
+    print(BANNER)
+    with ScriptedServer(scripted, record=False) as server:
+        names = ["scripted:careful", "scripted:careless"]
+        yield names, (f"models.scripted.base={server.url}",)
+
+
+@contextmanager
+def noticeboard() -> Iterator[list[dict[str, Any]]]:
+    """Notices that come to a web hook on this machine; empty where an own address is set."""
+    told: list[dict[str, Any]] = []
+    if os.environ.get(NOTICES):
+        yield told
+        return
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing on the screen."""
+
+    server = HTTPServer(("127.0.0.1", 0), Hook)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    os.environ[NOTICES] = f"json://127.0.0.1:{server.server_port}/"
+    try:
+        yield told
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+        del os.environ[NOTICES]
+
+
+def project(folder: Path) -> None:
+    """The template's files, and over them the two that know of the database and of the jobs."""
+    init_project(folder, template="records")
+    shutil.copytree(HERE / "project", folder, dirs_exist_ok=True)
+    (folder / "records" / "messages.csv").unlink()
+
+
+def change_a_row(address: str) -> None:
+    """Somebody corrects a message in the database."""
+    engine = sqlalchemy.create_engine(address)
+    text = "Rent is up again on Canal Street. Please give $12 before midnight."
+    with engine.begin() as connection:
+        statement = "update messages set body = :text where message_id = 7"
+        connection.execute(sqlalchemy.text(statement), {"text": text})
+    engine.dispose()
+
+
+def change_a_tag(folder: Path) -> None:
+    """Somebody adds one word to one line of tags.yaml."""
+    file = folder / "records" / "tags.yaml"
+    before = file.read_text("utf-8")
+    after = before.replace("schools hook: '(?i)", "schools hook: '(?i)children|")
+    assert after != before
+    file.write_text(after, "utf-8")
+
+
+def tables(story: Story, folder: Path, address: str) -> None:
+    """Rows to bronze, silver and gold: once, again, and after two changes."""
+    print("\n# What the declarations do to the rows")
+    checked = story.run("records check --rows 2000", shown=False)
+    print("\n".join(checked.splitlines()[:1]))
+    print("\n# Refresh, and refresh again")
+    story.refresh()
+    story.refresh()
+    print("\n# One row changes in the database")
+    change_a_row(address)
+    story.refresh()
+    print("\n# One tag changes: cleaning does not run again, nor do the other tags")
+    change_a_tag(folder)
+    story.refresh()
+    story.run("records history")
+    story.run("records show gold --key 7")
+
+
+def texts(story: Story, models: list[str]) -> None:
+    """Drafts of several models, kept as outputs."""
+    named = " ".join(f"--model {shlex.quote(model)}" for model in models)
+    print("\n# Short texts: one call for all of them, a random choice of examples")
+    story.run(
+        'draft --client "maya delgado" --ask donation --topic housing --topic "health care" '
+        f"--tone hopeful --length short -n 3 {named}",
+        models=True,
+    )
+    print("\n# Long texts: a call for each, from examples that are as unlike as can be")
+    story.run(
+        'draft --client "Okafor for Council" --ask donation --topic housing --length long -n 2 '
+        f'--bio --headline "Rents rise for the third year" {named}',
+        models=True,
+    )
+    print("\n# What was written, and what was asked for it, is kept")
+    story.run("outputs list --limit 4")
+    story.run("outputs export -o outputs.jsonl")
+
+
+def jobs(story: Story, told: list[dict[str, Any]]) -> None:
+    """The job that runs on weekdays, by hand this time."""
+    print("\n# The job, and the notice of it")
+    story.run("job run refresh")
+    story.run("job history")
+    for notice in told:
+        print(f"\nnotice: {notice['title']}\n{notice['message'].rstrip()}")
+
+
+def main() -> None:
+    """The whole way, by one command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", action="append", default=[], help="writes; repeat for more")
+    parser.add_argument("--folder", type=Path, default=Path("records-example"))
+    parser.add_argument("--rows", type=int, default=3000, help="rows of the invented table")
+    asked = parser.parse_args()
+    address = os.environ.get(DATABASE, "")
+    if not address:
+        sys.exit(f"export {DATABASE}=postgresql+psycopg://…   (an empty database of yours)")
+    make_table(address, asked.rows)
+    project(asked.folder)
+    with casting(asked.model) as (models, settings), noticeboard() as told:
+        story = Story(asked.folder, settings)
+        tables(story, asked.folder, address)
+        texts(story, models)
+        jobs(story, told)
+
+
+if __name__ == "__main__":
+    main()
