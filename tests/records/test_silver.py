@@ -72,7 +72,7 @@ WORDS = st.sampled_from(SNIPPETS.split(" ")) | st.text("ab!😀\u0301 \n", max_s
 TEXTS = st.lists(st.none() | st.lists(WORDS, max_size=9).map(" ".join), max_size=8)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(TEXTS)
 def test_rows_are_those_of_plain_python(texts: list[str | None]) -> None:
     assert_equal(texts, cleaning_of(CLEANING), tags_of(TAGS))

@@ -159,10 +159,14 @@ class _Pool:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self) -> _Worker:
-        with self.lock:
-            if self.idle:
-                return self.idle.pop()
-        return _Worker.started()
+        while True:
+            with self.lock:
+                worker = self.idle.pop() if self.idle else None
+            if worker is None:
+                return _Worker.started()
+            if worker.process.poll() is None:
+                return worker
+            worker.close()
 
     def give(self, worker: _Worker) -> None:
         with self.lock:
