@@ -93,7 +93,7 @@ class JobLock:
 def lock_holder(path: Path) -> dict[str, Any] | None:
     """Who holds a lock, as it told; None where nobody does."""
     if fcntl is None:  # pragma: no cover - not a POSIX system
-        return None
+        raise JobError("jobs need a system with flock", where=str(path))
     try:
         file = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
