@@ -66,6 +66,13 @@ PAGES = {
         "beside the page. The judges are scripted: the page says what the program does with a "
         "judge's replies and how fast, not how well any judge judges.",
     ),
+    "records": Page(
+        "Records, measured",
+        "Time and memory of a refresh of records, beside PySpark and a plain loop.",
+        "Every figure on this page was computed by the commands named with it and is kept as JSON "
+        "beside the page. Rows and patterns are synthetic; the page says how fast they go through, "
+        "not how good any text is.",
+    ),
     "tuning": Page(
         "Tuning, measured",
         "What sweeps and reports cost in calls and time, with scripted models.",
