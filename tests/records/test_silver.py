@@ -37,6 +37,7 @@ steps:
 - normalise_unicode
 - quotes: {"[‘’]": "'", "[“”]": '"'}
 - links: ['https?://\S+', '(?i)\bre:\s*']
+- by hand: [{'\s+': ' '}]
 - {money: [{'\$(\d+)\b': '$1 dollars$$'}]}
 - max_repeat: 3
 - squeeze_spaces

@@ -21,9 +21,13 @@ from ._seams import ArrowTable
 
 _BY_PATTERN = {
     "strip": Replace("strip", Pattern(r"\A\s+|\s+\Z"), Replacement("")),
-    "squeeze_spaces": Replace("squeeze_spaces", Pattern(r"\s+"), Replacement(" ")),
+    # a single blank stays as it is: most of them do, and replacing each by itself takes time
+    "squeeze_spaces": Replace("squeeze_spaces", Pattern(r"\s{2,}|[^\S ]"), Replacement(" ")),
 }
 """Named steps that are replacements."""
+
+_SQUEEZED = (Pattern(r"\s+"), Replacement(" "))
+"""How the step is mostly written by hand."""
 
 
 def clean_texts(texts: ArrowTable, keys: ArrowTable, cleaning: Cleaning) -> ArrowTable:
@@ -55,6 +59,8 @@ def repeated_at_most(text: str, times: int) -> str:
 
 
 def _by_pattern(step: CleaningStep) -> CleaningStep:
+    if isinstance(step, Replace) and (step.pattern, step.replacement) == _SQUEEZED:
+        return _BY_PATTERN["squeeze_spaces"]
     return _BY_PATTERN.get(step.name, step) if isinstance(step, NamedStep) else step
 
 
