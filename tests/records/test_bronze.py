@@ -151,10 +151,10 @@ def test_rows_that_lack_what_is_required_are_left_out() -> None:
         ([1, None, -(2**60)], ["1", None, str(-(2**60))]),
         ([1.0, float("nan"), 2.5, 1e6, 1e20], ["1", None, "2.5", "1000000", "1e+20"]),
         (["007", " a "], ["007", " a "]),
-        ([True], ["True"]),
+        ([True], ["true"]),
         ([Decimal("1.50")], ["1.50"]),
         ([date(2026, 1, 2)], ["2026-01-02"]),
-        ([datetime(2026, 1, 2, tzinfo=UTC)], ["2026-01-02 00:00:00+00:00"]),
+        ([datetime(2026, 1, 2, tzinfo=UTC)], ["2026-01-02T00:00:00+00:00"]),
         ([b"\x00\xff"], ["00ff"]),
     ],
 )

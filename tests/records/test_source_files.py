@@ -23,6 +23,7 @@ from ragwright.core import ConfigError, RecordsError  # noqa: E402
 from ragwright.records._seams import RowSource  # noqa: E402
 from ragwright.records._source import open_source  # noqa: E402
 from ragwright.records._source_batches import place  # noqa: E402
+from ragwright.records._source_csv import well_quoted  # noqa: E402
 from ragwright.records._source_spec import SourceSpec  # noqa: E402
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -307,6 +308,63 @@ def test_what_python_writes_is_read_back(
     assert found == rows
 
 
+@settings(max_examples=300, deadline=None)
+@given(text=st.text('",\nab ', max_size=14), delimiter=st.sampled_from(",\t"))
+def test_any_text_is_read_as_python_does_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, text: str, delimiter: str
+) -> None:
+    folder = tmp_path_factory.mktemp("csv")
+    text = f"id,text\n{text}".replace(",", delimiter)
+    source = written(folder, "a.csv", text)
+    try:
+        records = [r for r in csv.reader(io.StringIO(text), delimiter=delimiter, strict=True) if r]
+    except csv.Error:
+        records = []
+    raw = [line.split(delimiter) for line in text.split("\n") if line]
+    try:
+        found = [list(row.values()) for row in rows_of(folder, source, 4, delimiter=delimiter)]
+    except RecordsError:
+        assert not records or any(len(record) != 2 for record in records)
+        if delimiter == "\t":
+            assert any(len(record) != 2 for record in raw)
+        return
+    assert found == records[1:] or (delimiter == "\t" and found == raw[1:])
+
+
+@pytest.mark.parametrize(
+    "row", ['2,"open', '2,"abc"def', '2,"abc" ', '2,"a\\"b"', '2,"open\n3,"b"']
+)
+def test_a_quote_that_does_not_close_is_named(tmp_path: Path, row: str) -> None:
+    source = written(tmp_path, "a.csv", f"id,text\n1,a\n{row}\n4,d\n")
+    with pytest.raises(RecordsError, match="does not end as it should") as raised:
+        rows_of(tmp_path, source)
+    assert str(raised.value.where).startswith("a.csv:")
+    inner = written(tmp_path, "b.csv", 'id,text\n1,5" nail\n2,"a ""b"""\n')
+    assert [row["text"] for row in rows_of(tmp_path, inner)] == ['5" nail', 'a "b"']
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_quotes_at_the_borders_of_chunks(size: int) -> None:
+    for text, good in (
+        ('"a","b""c"\n"d"\n', True),
+        ('"a","b"', True),
+        ('""', True),
+        ('"a""', False),
+        ('a"b"', False),
+        ('"a"b', False),
+        ("", True),
+    ):
+        data = text.encode()
+        chunks = [data[at : at + size] for at in range(0, len(data), size)]
+        assert well_quoted(chunks, ",") is good, text
+
+
+@pytest.mark.parametrize("delimiter", ["::", "é", '"'])
+def test_delimiters_that_are_none(tmp_path: Path, delimiter: str) -> None:
+    with pytest.raises(RecordsError, match="is no delimiter"):
+        rows_of(tmp_path, written(tmp_path, "a.csv", "id\n1\n"), delimiter=delimiter)
+
+
 # -- Parquet -----------------------------------------------------------------------------------
 
 
@@ -405,23 +463,19 @@ def test_files_without_a_suffix_are_told_by_how_they_begin(tmp_path: Path) -> No
         assert rows_of(tmp_path, source) == [{"id": "1", "text": "a, b"}]
 
 
-def test_the_stamp_follows_the_files(tmp_path: Path) -> None:
+def test_the_stamp_follows_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = written(tmp_path, "a.csv", "id,text\n1,a\n")
     assert opened(tmp_path, source).stamp() == ""  # it may change again in this moment
-    wait_until_settled(tmp_path / "a.csv")
+    monkeypatch.setattr("ragwright.records._source_files._RACY_NS", 0)
     stamp = opened(tmp_path, source).stamp()
     assert stamp
     assert opened(tmp_path, source).stamp() == stamp
+    status = (tmp_path / "a.csv").stat()
+    time.sleep(0.05)  # past the steps in which a file system counts
     (tmp_path / "a.csv").write_text("id,text\n1,b\n")
-    os.utime(tmp_path / "a.csv", ns=(0, 0))  # times that lie; the change of the inode does not
-    wait_until_settled(tmp_path / "a.csv")
+    # Times that lie; the change of the inode does not.
+    os.utime(tmp_path / "a.csv", ns=(status.st_atime_ns, status.st_mtime_ns))
     assert opened(tmp_path, source).stamp() not in {"", stamp}
-
-
-def wait_until_settled(path: Path) -> None:
-    """Past the time in which a file may change without its times telling."""
-    while time.time_ns() - path.stat().st_ctime_ns < 2_050_000_000:
-        time.sleep(0.05)
 
 
 # -- watermarks --------------------------------------------------------------------------------

@@ -17,8 +17,7 @@ from ._known import HashedKeys, KeyIndex, Words, hashed_keys, packed_hashes
 from ._seams import HASH, KEY, REASON, ArrowTable, RowSource
 from ._source_batches import Runs, place, place_in, runs_of
 from ._source_spec import SourceSpec
-
-_EXACT = 2**53
+from ._source_values import EXACT, text_of
 
 
 class BronzeRows:
@@ -288,9 +287,9 @@ def key_texts(column: ArrowTable) -> ArrowTable:
 def _key_text(value: Any) -> str | None:
     if value is None or value != value:  # the latter: not a number
         return None
-    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+    if isinstance(value, float) and value.is_integer() and abs(value) < EXACT:
         return str(int(value))
-    return value.hex() if isinstance(value, bytes) else str(value)
+    return text_of(value)
 
 
 def _empty(column: ArrowTable) -> NDArray[np.bool_]:

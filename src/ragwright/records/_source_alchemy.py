@@ -115,7 +115,9 @@ class AlchemyServer(Server):
             raise DatabaseError(
                 f"the database {what}: {told}",
                 where=self._spec.place("source" if what == "cannot be opened" else "query"),
-                hint="nothing was written; run it again when the database answers",
+                hint="nothing was written; run it again when the database answers"
+                if isinstance(error, errors.OperationalError)
+                else "nothing was written; try the query in a client of the database",
             ) from error
 
 

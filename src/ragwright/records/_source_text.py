@@ -44,10 +44,12 @@ def encoding_of(path: Path, named: str) -> str:
             start = file.read(4)
     except OSError as error:
         raise unreadable(path, error) from error
+    told = codecs.lookup(named or "utf-8").name
     for mark, name in _MARKS:
-        if start.startswith(mark):
+        # Two bytes prove little against an encoding of single bytes that somebody named.
+        if start.startswith(mark) and (told.startswith("utf") or name == "utf-8-sig"):
             return name
-    return codecs.lookup(named or "utf-8").name
+    return told
 
 
 def unreadable(path: Path, error: OSError) -> RecordsError:
