@@ -274,3 +274,11 @@ def test_half_characters_of_json_come_no_further_than_arrow() -> None:
     text = json.loads('"\\ud83d!"')
     with pytest.raises(UnicodeEncodeError):
         pa.array([text])
+
+
+def test_a_column_of_lists_is_no_text() -> None:
+    step = SilverStep(cleaning_of("steps: []"), tags_of("tags: {}"), "body")
+    for kind in (pa.array([["a"]]), pa.array([b"\xff"])):
+        batch = bronze_of(["x"]).drop_columns(["body"]).append_column("body", kind)
+        with pytest.raises(RecordsError, match="'body' holds no text but"):
+            step(batch)

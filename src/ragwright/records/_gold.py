@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..core import RecordsError, near, require
 from ._hashes import row_hashes
+from ._kernels import as_texts, whole
 from ._matching import matches
 from ._python_patterns import workers
 from ._rollups import Rollups
@@ -57,10 +58,10 @@ class GoldStep(Step):
         lengths = np.asarray(compute.utf8_length(batch.column(TEXT)))
         fields["length"] = self._groups(lengths)
         self._refine(batch, fields)
-        fields[TEXT] = _whole(batch.column(TEXT))
+        fields[TEXT] = whole(batch.column(TEXT))
         for name in self.keep:
             if name not in fields:
-                fields[name] = _whole(_column(batch, name, "source.yaml: keep"))
+                fields[name] = whole(_column(batch, name, "source.yaml: keep"))
         made = pa.table(fields)
         document, at = self.format.fill_batch(made)
         made = made.append_column("document", document).append_column("message_at", at)
@@ -73,13 +74,11 @@ class GoldStep(Step):
 
     def _clients(self, batch: ArrowTable) -> ArrowTable:
         pa = require("pyarrow", "records", "making records")
-        compute = require("pyarrow.compute", "records", "making records")
         column = self.rollups.column or "client"
         if not self.rollups.column and column not in batch.column_names:
             return pa.nulls(batch.num_rows, pa.string())
         place = f"{self.rollups.place}: client.column"
-        given = compute.cast(_whole(_column(batch, column, place)), pa.string())
-        coded = given.dictionary_encode()
+        coded = as_texts(_column(batch, column, place), column, place).dictionary_encode()
         names = [self.rollups.canonical(name) for name in coded.dictionary.to_pylist()]
         return pa.array(names, pa.string()).take(coded.indices)
 
@@ -148,8 +147,8 @@ class GoldStep(Step):
                 return np.asarray(carried.any(axis=1), np.bool_)
             wanted = pa.array(list(condition.values), pa.string())
             return np.asarray(compute.is_in(fields[condition.field], wanted), np.bool_)
-        column = _whole(_column(batch, condition.field, condition.place))
-        texts = compute.fill_null(compute.cast(column, pa.large_string()), "")
+        column = _column(batch, condition.field, condition.place)
+        texts = compute.fill_null(as_texts(column, condition.field, condition.place), "")
         seconds = self.rules.pattern_seconds
         found = matches(texts, batch.column(KEY), [condition.pattern], seconds)
         return np.asarray(found[:, 0], np.bool_)
@@ -161,11 +160,3 @@ def _column(batch: ArrowTable, name: str, place: str) -> ArrowTable:
             f"the rows have no column {name!r}", where=place, hint=near(name, batch.column_names)
         )
     return batch.column(name)
-
-
-def _whole(column: ArrowTable) -> ArrowTable:
-    pa = require("pyarrow", "records", "making records")
-    found = column.combine_chunks()
-    if isinstance(found, pa.ChunkedArray):
-        return found.chunk(0) if found.num_chunks else pa.array([], column.type)
-    return found

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import require
+from ..core import RecordsError, require
 from ._daft import daft_module
 from ._rust_patterns import (
     Ranges,
@@ -75,6 +75,29 @@ def whole(column: ArrowTable) -> ArrowTable:
     if isinstance(found, pa.ChunkedArray):
         return found.chunk(0) if found.num_chunks else pa.array([], column.type)
     return found
+
+
+def as_texts(column: ArrowTable, name: str, place: str) -> ArrowTable:
+    """A column as one array of large strings.
+
+    Args:
+        column: Of texts, numbers, dates or bytes that are UTF-8.
+        name: What it is called, for messages.
+        place: Where it is named, for messages.
+
+    Raises:
+        RecordsError: It holds lists, records, or bytes that are no text.
+    """
+    pa = require("pyarrow", "records", "reading records")
+    compute = require("pyarrow.compute", "records", "reading records")
+    try:
+        return compute.cast(whole(column), pa.large_string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise RecordsError(
+            f"the column {name!r} holds no text but {column.type}",
+            where=place,
+            hint="name another column, or make texts of it in the source",
+        ) from error
 
 
 def disputed_words(texts: ArrowTable) -> NDArray[np.bool_]:

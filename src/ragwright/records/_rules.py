@@ -10,7 +10,7 @@ from typing import Any
 from ..core import near, value_hash
 from ._declared import Declared
 from ._patterns import Pattern, read_pattern
-from ._tags import TAG_KINDS, Tags
+from ._tags import TAG_KINDS, Tags, read_seconds
 
 FIELDS = ("client", *TAG_KINDS, "length")
 """Fields of a record that conditions may name; rules add their own."""
@@ -128,13 +128,7 @@ def read_rules(declared: Declared, tags: Tags) -> Rules:
         if (found := _contradiction(declared, item, tags, "contradictions", str(at)))
     ]
     same = declared.texts(given.get("duplicates_by"), "duplicates_by")
-    seconds = given.get("pattern_seconds", 1.0)
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds <= 0:
-        declared.fault(
-            f"pattern_seconds must be a number above 0, not {seconds!r}", "pattern_seconds"
-        )
-        seconds = 1.0
-    return Rules(groups, tuple(refinements), tuple(against), same, float(seconds))
+    return Rules(groups, tuple(refinements), tuple(against), same, read_seconds(declared, given))
 
 
 def _list(declared: Declared, value: Any, *path: str) -> list[Any]:

@@ -12,6 +12,7 @@ from ..core import RecordsError, near, require
 from ._clean_texts import clean_texts
 from ._cleaning import Cleaning
 from ._hashes import row_hashes
+from ._kernels import as_texts
 from ._matching import matches
 from ._python_patterns import workers
 from ._seams import HASH, KEY, REASON, ArrowTable, Step
@@ -147,8 +148,6 @@ def _found(tags: tuple[Tag, ...] | list[Tag], rows: ArrowTable, seconds: float) 
 
 def _text_column(batch: ArrowTable, name: str) -> ArrowTable:
     """The text column as one array of large strings."""
-    pa = require("pyarrow", "records", "cleaning records")
-    compute = require("pyarrow.compute", "records", "cleaning records")
     for column, hint in ((name, None), *((n, "rename") for n in (TEXT, TEXT_HASH, TAGS))):
         there = column in batch.column_names
         if hint is None and not there:
@@ -163,10 +162,7 @@ def _text_column(batch: ArrowTable, name: str) -> ArrowTable:
                 where="source.yaml: rename",
                 hint=f"write rename: {{{column}: source_{column}}}",
             )
-    texts = batch.column(name).combine_chunks()
-    if isinstance(texts, pa.ChunkedArray):
-        texts = pa.concat_arrays(texts.chunks)
-    return compute.cast(texts, pa.large_string())
+    return as_texts(batch.column(name), name, "source.yaml: text")
 
 
 def _reasons(texts: ArrowTable, limit: int) -> list[str | None]:
