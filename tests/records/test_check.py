@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,12 @@ import pytest
 pytest.importorskip("daft")
 
 from ragwright.app._show_check import check_text
-from ragwright.records import Checking, CheckReport, PatternFacts, check_records
+from ragwright.core import DatabaseError
+from ragwright.records import Checking, CheckReport, PatternFacts, RowSource, check_records
 from ragwright.records._check import overlaps
+from ragwright.records._check_rows import sample_rows
+from ragwright.records._source import open_source
+from ragwright.records._spec import load_spec
 from ragwright.workbench import init_project
 
 ROWS = [
@@ -137,7 +142,7 @@ def test_examples_show_the_rows_where_most_steps_acted(tmp_path: Path) -> None:
 
 
 def test_every_fault_is_told_with_its_line_and_the_rest_is_tried(tmp_path: Path) -> None:
-    broken = {
+    broken: dict[str, Any] = {
         "tags": """\
             tags:
               money ask: '(?i)give \\$'
@@ -159,7 +164,9 @@ def test_every_fault_is_told_with_its_line_and_the_rest_is_tried(tmp_path: Path)
         "records/rules.yaml:2",
         "records/source.yaml:4",
         "records/source.yaml:5",
+        "records/rollups.yaml:1",
     }
+    assert len(report.faults) == 7, "none is told twice"
     assert "'sender'" in told["records/source.yaml:5"].hint
     assert "'strip'" in told["records/cleaning.yaml:3"].hint
     assert tags(report) == {"money ask": 2, "grateful tone": 3}
@@ -217,12 +224,8 @@ def test_a_sample_is_drawn_evenly_and_again_the_same(tmp_path: Path) -> None:
     assert first.assembled == second.assembled
     other = check_records(*folders, Checking(rows=500, examples=0, seed=1))
     assert other.assembled != first.assembled
-    from ragwright.records._check_rows import sample_rows
-    from ragwright.records._source import open_source
-    from ragwright.records._spec import load_spec
-
     spec = load_spec(folders[0]).source
-    drawn = sample_rows(spec, open_source(spec, tmp_path), {}, 500).rows
+    drawn: Any = sample_rows(spec, open_source(spec, tmp_path), (), 500).rows
     numbers = np.array([int(key) for key in drawn.column("record_key").to_pylist()])
     assert (np.diff(numbers) > 0).all()
     counts = np.histogram(numbers, bins=10, range=(0, 10_000))[0]
@@ -242,7 +245,7 @@ def test_a_pattern_that_hangs_is_a_fault_and_the_others_are_tried(tmp_path: Path
     named = (
         "pattern_seconds: 0.2\ntags:\n  evil hook: '(?=(x+x+)+y)x'\n  money ask: '(?i)give \\$'\n"
     )
-    files = {"tags": named, "rules": "{}\n", "cleaning": "max_characters: 500\n"}
+    files: dict[str, Any] = {"tags": named, "rules": "{}\n", "cleaning": "max_characters: 500\n"}
     report = check_records(*project(tmp_path, **files))
     [fault] = report.faults
     assert "'6'" in fault.what
@@ -286,3 +289,43 @@ def test_an_empty_source_is_no_fault(tmp_path: Path) -> None:
     report = check_records(*project(tmp_path, []))
     assert (report.faults, report.rows) == ((), 0)
     assert "gave no rows" in check_text(report)
+
+
+@pytest.mark.parametrize(
+    ("rename", "told"),
+    [
+        ("{body2: text2}", "rename names 'body2'"),
+        ("{sender: body}", "two columns are called 'body'"),
+        ("{sender: record_key}", "'record_key'"),
+    ],
+)
+def test_names_that_do_not_fit_are_faults(tmp_path: Path, rename: str, told: str) -> None:
+    source = f"source: rows.csv\nkey: id\ntext: body\nrename: {rename}\n"
+    report = check_records(*project(tmp_path, source=source, rollups="{}\n"))
+    assert told in report.faults[0].what
+    assert report.faults[0].where == "records/source.yaml:4"
+
+
+class HalfWay(RowSource):
+    """Rows, and then no more."""
+
+    def stamp(self) -> str:
+        return ""
+
+    def batches(self, rows: int, since: str = "") -> Iterator[Any]:
+        pa = pytest.importorskip("pyarrow")
+        yield pa.table({"id": ["1"], "sender": ["Ann"], "body": ["Please give $5"]})
+        raise DatabaseError("the server closed the connection", where="db.example")
+
+
+def test_rows_that_came_before_the_source_failed_are_tried(tmp_path: Path) -> None:
+    report = check_records(*project(tmp_path), source=HalfWay())
+    assert [fault.what for fault in report.faults] == ["the server closed the connection"]
+    assert tags(report)["money ask"] == 1
+
+
+def test_nothing_is_written(tmp_path: Path) -> None:
+    folders = project(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    check_records(*folders)
+    assert sorted(tmp_path.rglob("*")) == before

@@ -35,8 +35,9 @@ def _head(report: CheckReport) -> str:
     if not report.scanned:
         return f"{verdict}; {report.source} gave no rows"
     read = f"{report.scanned:,} rows" + ("" if report.whole else ", there are more")
-    tried = "all of them" if report.rows == report.scanned else f"a sample of {report.rows:,}"
-    return f"{verdict}; read {report.source}: {read}; tried on {tried}"
+    usable = "" if report.usable == report.scanned else f", {report.usable:,} of them usable"
+    tried = "all" if report.rows == report.usable else f"a sample of {report.rows:,}"
+    return f"{verdict}; read {report.source}: {read}{usable}; tried on {tried}"
 
 
 def _faults(report: CheckReport) -> Iterator[str]:
@@ -120,7 +121,7 @@ def _acts(kind: str) -> str:
 def _left_out(report: CheckReport) -> Iterator[str]:
     rows = [[f"{name} is empty", f"{count:,}", ""] for name, count in report.lacking.items()]
     rows += [
-        [why, f"{count:,}", ", ".join(report.left_out_keys.get(why, ()))]
+        [why, f"{count:,}", _cut(", ".join(report.left_out_keys.get(why, ())), 60)]
         for why, count in report.left_out.items()
     ]
     if rows:
@@ -148,7 +149,7 @@ def _examples(report: CheckReport) -> Iterator[str]:
     for one in report.examples:
         tags = ", ".join(one.tags) or "none"
         lines = [
-            f"row {one.key}, changed by {', '.join(one.steps)}",
+            f"row {_cut(one.key, 40)}, changed by {', '.join(one.steps)}",
             _indented("before", repr(one.before)),
             _indented("after ", repr(one.after)),
             f"  tags    {tags}",

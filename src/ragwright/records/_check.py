@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ _FIRED = "refinement "
 _SOME = 3
 _OVERLAPS = 20
 _UNKNOWN = 10
+_COLUMNS = ("key", "text", "watermark", "hash", "keep", "require")
 _NO_FIELDS = {KEY, HASH, REASON, TEXT, "document", "message_at"}
 
 
@@ -92,11 +93,13 @@ class _Trial:
         self._folder = folder
         self._faults = faults
         self._found: dict[str, Any] = {}
+        self._columns: tuple[str, ...] = ()
         self._left_out: Counter[str] = Counter()
         self._left_out_keys: dict[str, list[str]] = {}
 
     def run(self, batch: ArrowTable, examples: int) -> None:
         """Try everything on the rows of a batch."""
+        self._columns = tuple(batch.column_names)
         try:
             self._silver(batch, examples)
         except RagwrightError as error:
@@ -108,6 +111,7 @@ class _Trial:
         return CheckReport(
             source=source,
             scanned=sample.scanned,
+            usable=sample.usable,
             rows=rows,
             whole=sample.whole,
             faults=tuple(dict.fromkeys(self._faults)),
@@ -155,7 +159,10 @@ class _Trial:
     def _gold(self, silver: ArrowTable, tags: Tags, carried: Mask) -> None:
         pa = require("pyarrow", "records", "checking records")
         spec = self._spec
-        rules = _usable(spec.rules, tags)
+        rules = _usable(spec.rules, tags, self._columns)
+        rollups = spec.rollups
+        if rollups.column not in self._columns:
+            rollups = replace(rollups, column="")
         same = [name for name in rules.duplicates_by if name in silver.column_names]
         twice = duplicates([silver], [TEXT_HASH, *same])
         self._left_out[DUPLICATE] += twice.num_rows
@@ -166,7 +173,7 @@ class _Trial:
         kept = np.array([key not in losers for key in silver.column(KEY).to_pylist()], np.bool_)
         silver, carried = silver.filter(pa.array(kept)), carried[kept]
         step = GoldStep(
-            tags, spec.rollups, _with_marks(rules), spec.format, _there(spec.source.keep, silver)
+            tags, rollups, _with_marks(rules), spec.format, _there(spec.source.keep, silver)
         )
         made, step = self._made(step, silver)
         if made is None:
@@ -264,35 +271,40 @@ def overlaps(names: tuple[str, ...], carried: Mask) -> tuple[TagOverlap, ...]:
     return tuple(sorted(found, key=lambda o: (-o.jaccard, -o.contained, o.tags))[:_OVERLAPS])
 
 
-def _named(spec: RecordsSpec, folder: Path) -> dict[str, str]:
-    """Column that something names -> where."""
+def _named(spec: RecordsSpec, folder: Path) -> list[tuple[str, str]]:
+    """Columns that something names, and where."""
     source = spec.source
-    found: dict[str, str] = {}
-    for key in ("key", "text", "watermark", "hash", "keep", "require"):
-        value = getattr(source, key)
-        for name in (value,) if isinstance(value, str) else value:
-            if name:
-                found.setdefault(name, source.place(key))
+    found = [(name, source.place(key)) for key in _COLUMNS for name in _texts(getattr(source, key))]
     if spec.rollups.column:
         try:
-            placed = read_yaml(folder / "rollups.yaml", spec.rollups.place)
-            found.setdefault(spec.rollups.column, placed.where("client", "column"))
+            where = read_yaml(folder / "rollups.yaml", spec.rollups.place).where("client", "column")
         except ConfigError:
-            found.setdefault(spec.rollups.column, spec.rollups.place)
+            where = spec.rollups.place
+        found.append((spec.rollups.column, where))
     for rule in spec.rules.refinements:
         for condition in rule.conditions:
             if condition.pattern is not None and condition.field != TEXT:
-                found.setdefault(condition.field, condition.place)
-    for name in spec.rules.duplicates_by:
-        found.setdefault(name, f"{folder.name}/rules.yaml")
-    return found
+                found.append((condition.field, condition.place))
+    found += [(name, f"{folder.name}/rules.yaml") for name in spec.rules.duplicates_by]
+    return list(dict.fromkeys(found))
 
 
-def _usable(rules: Rules, tags: Tags) -> Rules:
-    """The rules without contradictions whose tags could not be tried."""
+def _texts(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,) if value else ()
+    return value
+
+
+def _usable(rules: Rules, tags: Tags, columns: Sequence[str]) -> Rules:
+    """The rules without those whose tags or columns are at fault already."""
     known = set(tags.names)
-    kept = tuple(rule for rule in rules.contradictions if known.issuperset(rule.tags))
-    return replace(rules, contradictions=kept)
+    against = tuple(rule for rule in rules.contradictions if known.issuperset(rule.tags))
+    refine = tuple(
+        rule
+        for rule in rules.refinements
+        if all(c.pattern is None or c.field in (TEXT, *columns) for c in rule.conditions)
+    )
+    return replace(rules, contradictions=against, refinements=refine)
 
 
 def _with_marks(rules: Rules) -> Rules:

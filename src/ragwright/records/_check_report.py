@@ -95,6 +95,7 @@ class CheckReport:
     Attributes:
         source: What was read, empty where nothing could be.
         scanned: Rows that were read.
+        usable: Those that have what is required, and a key of their own.
         rows: Rows that the declarations were tried on: all of those, or a sample of them.
         whole: The source has no more rows than were read.
         faults: What would stop a refresh.
@@ -111,6 +112,7 @@ class CheckReport:
 
     source: str = ""
     scanned: int = 0
+    usable: int = 0
     rows: int = 0
     whole: bool = True
     faults: tuple[Fault, ...] = ()

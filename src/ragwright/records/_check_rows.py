@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core import DuplicateKeyError, RagwrightError, RecordsError, near, require
+from ._bronze import key_texts, renamed
 from ._check_report import Fault
 from ._hashes import row_hashes
 from ._seams import KEY, ArrowTable, RowSource
@@ -20,6 +21,9 @@ _BATCH = 4096
 
 _SCANNED = 20
 """Times as many rows are read as are tried, and 200,000 at least: reading costs little."""
+
+_KEY = 60
+"""Characters of a key that a fault repeats."""
 
 _SHOWN = 5
 """Duplicate keys that are faults of their own; the others are counted."""
@@ -33,6 +37,7 @@ class Sample:
         rows: Columns as they are called after ``rename``, and ``record_key``; None where no row
             could be read.
         scanned: Rows that were read.
+        usable: Those among them that have what is required, and a key of their own.
         whole: The source has no more.
         lacking: Column that source.yaml requires -> rows where it is empty.
         faults: What is wrong with columns and keys.
@@ -40,20 +45,21 @@ class Sample:
 
     rows: ArrowTable | None = None
     scanned: int = 0
+    usable: int = 0
     whole: bool = True
     lacking: Counter[str] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
 
 
 def sample_rows(
-    spec: SourceSpec, source: RowSource, named: Mapping[str, str], rows: int, seed: int = 0
+    spec: SourceSpec, source: RowSource, named: Sequence[tuple[str, str]], rows: int, seed: int = 0
 ) -> Sample:
     """So many rows of a source, every one that is read as likely as any other.
 
     Args:
         spec: What source.yaml says.
         source: Where rows come from.
-        named: Column -> place (``file:line``) of what names it; one that is not there is a fault.
+        named: Columns and the places (``file:line``) that name them; those not there are faults.
         rows: Most rows of the sample.
         seed: Of the draw.
     """
@@ -62,16 +68,18 @@ def sample_rows(
     keys = _Keys(spec)
     most = max(_SCANNED * rows, 200_000)
     try:
-        for batch in _renamed(spec, source):
-            if not found.scanned and not _columns_there(batch, spec, named, found.faults):
-                found.scanned = batch.num_rows
+        for read in source.batches(_BATCH):
+            if not found.scanned and not _columns_there(read, spec, named, found.faults):
+                found.scanned = read.num_rows
                 return found
             if found.scanned >= most:
                 found.whole = False
                 break
-            found.scanned += batch.num_rows
-            kept = _required(batch, spec, found.lacking)
-            draw.take(keys.look_at(kept))
+            found.scanned += read.num_rows
+            kept = _required(read.rename_columns(_names(spec, read)), spec, found.lacking)
+            keyed = keys.look_at(kept)
+            found.usable += keyed.num_rows
+            draw.take(keyed)
     except RagwrightError as error:
         found.faults.append(Fault.of(error))
     found.faults += keys.faults()
@@ -80,36 +88,35 @@ def sample_rows(
 
 
 def empty(column: ArrowTable) -> NDArray[np.bool_]:
-    """Which values are null, or blank texts."""
+    """Which values are null, not a number, or texts of nothing but blanks."""
+    values: list[object] = column.to_pylist()
     return np.array(
-        [value is None or (isinstance(value, str) and not value.strip()) for value in _list(column)]
+        [v is None or v != v or (isinstance(v, str) and not v.strip()) for v in values], np.bool_
     )
 
 
-def _list(column: ArrowTable) -> list[object]:
-    values: list[object] = column.to_pylist()
-    return values
-
-
-def _renamed(spec: SourceSpec, source: RowSource) -> Iterator[ArrowTable]:
-    for batch in source.batches(_BATCH):
-        names = [spec.rename.get(name, name) for name in batch.column_names]
-        yield batch.rename_columns(names).replace_schema_metadata(batch.schema.metadata)
+def _names(spec: SourceSpec, batch: ArrowTable) -> list[str]:
+    return [spec.rename.get(name, name) for name in batch.schema.names]
 
 
 def _columns_there(
-    batch: ArrowTable, spec: SourceSpec, named: Mapping[str, str], faults: list[Fault]
+    batch: ArrowTable, spec: SourceSpec, named: Sequence[tuple[str, str]], faults: list[Fault]
 ) -> bool:
-    """Note columns that are named and not there; False where key or text is one of them."""
-    there = batch.column_names
-    for name, where in named.items():
-        if name not in there:
+    """Note columns that are named and not there; False where rows cannot be tried without."""
+    there = _names(spec, batch)
+    missing = [name for name, _ in named if name not in there]
+    for name, where in named:
+        if name in missing:
             told = f"the source has no column {name!r}"
             faults.append(Fault(told, where, near(name, there)))
-    old = set(spec.rename) - {n for n in spec.rename if spec.rename[n] in there}
-    for name in sorted(old):
-        told = f"rename names {name!r}, which is no column of the source"
-        faults.append(Fault(told, spec.place("rename"), near(name, there)))
+    for name in spec.rename:
+        if name not in batch.schema.names:
+            told = f"rename names {name!r}, which is no column of the source"
+            hint = near(name, batch.schema.names)
+            faults.append(Fault(told, spec.place("rename"), hint))
+            missing.append(name)
+    if not missing:
+        renamed(spec, batch)  # refuses what is wrong with names that are there
     return spec.key in there and spec.text in there
 
 
@@ -169,7 +176,8 @@ class _Keys:
         pa = require("pyarrow", "records", "reading records")
         columns = [n for n in self._spec.hash if n in batch.column_names] or batch.column_names
         hashes = row_hashes(batch, columns).to_pylist()
-        keys = [_key(value) for value in _list(batch.column(self._spec.key))]
+        texts = key_texts(batch.column(self._spec.key)).to_pylist()
+        keys = [text if text and text.strip() else None for text in texts]
         wanted = [
             self._new(key, hash_, batch, at)
             for at, (key, hash_) in enumerate(zip(keys, hashes, strict=True))
@@ -200,8 +208,9 @@ class _Keys:
             )
             found.append(Fault.of(error))
         for key, where in list(self._twice.items())[:_SHOWN]:
+            shown = key if len(key) <= _KEY else f"{key[:_KEY]}…"
             twice = DuplicateKeyError(
-                f"the key {key!r} names two different rows",
+                f"the key {shown!r} names two different rows",
                 where=where,
                 hint="name another key, or say on_duplicate: first or last in source.yaml",
             )
@@ -210,8 +219,3 @@ class _Keys:
             told = f"and {len(self._twice) - _SHOWN} other keys name two different rows"
             found.append(Fault(told, self._spec.place("key")))
         return found
-
-
-def _key(value: object) -> str | None:
-    text = "" if value is None else str(value).strip()
-    return text or None

@@ -1,0 +1,223 @@
+"""Messages that people wrote, by path: the files of a team's own shape, from rows to a prompt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("daft")
+
+from ragwright import Session, Workbench
+from ragwright.answer import DraftRequest
+from ragwright.workbench import Drafting
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+MAILS = {
+    "source": """
+        source: {file}
+        key: subject
+        text: body
+        keep: [party, domain, date]
+        on_duplicate: first
+        """,
+    "cleaning": """
+        max_characters: 6000
+        steps:
+          - normalise_unicode
+          - preview padding: ['[\\u00ad\\u034f\\u200b-\\u200f\\u2007\\ufeff]']
+          - links: ['\\[https?://[^\\]]*\\]', 'https?://\\S+']
+          - max_repeat: 3
+          - squeeze_spaces
+          - strip
+        """,
+    "tags": """
+        tags:
+          donation ask: '(?i)\\bdonat(?:e|ion)|\\bchip in\\b|\\bcontribut(?:e|ion)\\b'
+          event ask: '(?i)\\brsvp\\b|\\bjoin (?:me|us) (?:in|at)\\b'
+          volunteer ask: '(?i)\\bphone bank|\\bdoor knock|\\bvolunteer\\b|\\bknock on doors\\b'
+          endorse ask: '(?i)\\bendorse (?:my|our)\\b'
+          grateful tone: '(?i)\\bgrateful\\b|\\bgratitude\\b'
+          urgent tone: '(?i)\\bmidnight\\b|\\bdays left\\b|\\brush\\b|\\burgent\\b|\\basap\\b'
+          get out the vote hook: '(?i)\\bget out the vote\\b|\\bgotv\\b'
+          poll hook: '(?i)\\bpolls?\\b|\\bpolling\\b'
+        """,
+    "rollups": """
+        client:
+          column: name
+          names:
+            Ted Cruz: [This is Ted Cruz]
+            Hung Cao: [CAPT Hung Cao]
+            Sherrod Brown: [SB, Sherrod (personal)]
+        """,
+    "rules": """
+        refine:
+          - if: {ask_type: donation, text: '(?i)\\b\\d+x\\b|\\bmatch'}
+            set: {fundraising_type: match}
+          - {if: {ask_type: donation}, set: {fundraising_type: plain}}
+        """,
+}
+
+TEXTS = {
+    "source": """
+        source: {file}
+        key: SMS
+        text: SMS
+        keep: [Label]
+        on_duplicate: first
+        """,
+    "cleaning": """
+        steps:
+          - unescape_html
+          - normalise_unicode
+          - max_repeat: 3
+          - squeeze_spaces
+          - strip
+        """,
+    "tags": """
+        tags:
+          call ask: '(?i)\\bcall\\b.{0,20}\\b0\\d{9,}'
+          text ask: '(?i)\\b(?:text|txt|send)\\b.{0,25}\\bto\\b ?\\d{4,}'
+          excited tone: '!{2,}'
+          prize hook: '(?i)\\b(?:won|winner|prize|awarded|cash)\\b'
+          ringtone hook: '(?i)\\b(?:ring ?tones?|polys?|tones)\\b'
+          food hook: '(?i)\\b(?:dinner|lunch|pizza|food)\\b'
+        """,
+}
+
+
+def project(folder: Path, files: dict[str, str], data: Path) -> Path:
+    """A project whose records are read where the data set lies."""
+    if not data.is_file():
+        pytest.skip(f"the data set {data.parent.name} is not beside the checkout")
+    declared = folder / "records"
+    declared.mkdir()
+    for name, text in files.items():
+        lines = text.strip("\n").splitlines()
+        margin = len(lines[0]) - len(lines[0].lstrip())
+        plain = "\n".join(line[margin:] for line in lines) + "\n"
+        (declared / f"{name}.yaml").write_text(plain.replace("{file}", str(data)), "utf-8")
+    (folder / "ragwright.yaml").write_text("records: {folder: records}\n", "utf-8")
+    return folder
+
+
+def gold(bench: Workbench) -> dict[str, dict[str, Any]]:
+    """Key -> gold row."""
+    return {row["record_key"]: row for row in bench.records.rows("gold", 10_000)}
+
+
+@pytest.mark.needs_data
+def test_fundraising_mails(tmp_path: Path) -> None:
+    folder = project(tmp_path, MAILS, DATA / "political_emails" / "tests.csv")
+    with Workbench.open(folder) as bench:
+        checked = bench.records.check()
+        assert not checked.faults
+        assert (checked.scanned, checked.usable) == (100, 99)
+        assert not checked.never
+        done = bench.records.refresh()
+        counts = {name: count.inserted for name, count in done.tables.counts.items()}
+        assert counts["bronze"] == counts["silver"] == 99
+        # two subjects differ in nothing but the subject: one mail stays
+        assert counts["gold"] + done.tables.left_out.get("duplicate", 0) == 99
+        again = bench.records.refresh()
+        assert {name: c.as_dict() for name, c in again.tables.counts.items()} == {
+            name: {"inserted": 0, "updated": 0, "unchanged": count}
+            for name, count in counts.items()
+        }
+        assert again.index is not None
+        assert again.index.as_dict()["embedded"] == again.index.as_dict()["written"] == 0
+        rows = gold(bench)
+
+    # read by hand, before a pattern was tried on them
+    assert "donation" in rows["Will you rush a $10 donation?"]["ask_type"]
+    assert "urgent" in rows["Will you rush a $10 donation?"]["tone"]
+    assert "get out the vote" in rows["Will you rush a $10 donation?"]["topic"]
+    socorro = rows["TOMORROW: Join us in Socorro to help get out the vote!"]
+    assert {"event", "volunteer"} <= set(socorro["ask_type"])
+    assert "event" in rows["REMINDER! INGOP Election Night Party!"]["ask_type"]
+    assert "grateful" in rows["I’m so grateful for you"]["tone"]
+    assert rows["I’m so grateful for you"]["client"] == "Hung Cao"
+    assert "endorse" in rows["Can I count on your endorsement, Peter?"]["ask_type"]
+    assert rows["Anything you can do…"]["length"] == "long"
+    assert rows["I just reviewed our latest report..."]["length"] == "short"
+    assert Counter(row["client"] for row in rows.values())["Ted Cruz"] == 4
+    assert not any("http" in row["text"] for row in rows.values())
+    assert not any("\u034f" in row["text"] for row in rows.values())
+
+
+@pytest.mark.needs_data
+def test_mails_of_the_asked_party_come_first_and_go_into_a_prompt(tmp_path: Path) -> None:
+    folder = project(tmp_path, MAILS, DATA / "political_emails" / "tests.csv")
+    with Workbench.open(folder) as bench:
+        bench.records.refresh()
+    for party, others in (("R", "D"), ("D", "R")):
+        soft = Session(soft=(f"party={party}^5", "ask_type=event^2"))
+        with Workbench.open(folder, soft) as bench:
+            hits = bench.retrieve("join us to get out the vote", k=60).hits
+        parties = [str(hit.metadata.get("party", "")) for hit in hits]
+        own = parties.count(party)
+        assert own > 20
+        assert set(parties[:own]) == {party}, "the asked party first, then the others"
+        assert others in parties[own:]
+        rungs = [hit.rung.weight for hit in hits if hit.rung is not None]
+        assert rungs == sorted(rungs, reverse=True)
+    with Workbench.open(folder) as bench:
+        request = DraftRequest("this is ted cruz", "donation", ("poll",), ("urgent",), "short", 2)
+        batch = bench.draft(request, Drafting(models=("openai:none",), preview=True))
+    assert batch.request.client == "Ted Cruz"
+    assert batch.hits[0].metadata["client"] == "Ted Cruz"
+    [prompt] = batch.prompts
+    assert len(prompt.examples) == 15
+    asked = prompt.messages[-1][1]
+    wanted = (
+        "A short donation text message from Ted Cruz about poll written with an emphasis on urgent"
+    )
+    assert asked.startswith(wanted)
+    assert [role for role, _ in prompt.messages[1:3]] == ["user", "assistant"]
+
+
+@pytest.mark.needs_data
+def test_short_messages_with_labels(tmp_path: Path) -> None:
+    folder = project(tmp_path, TEXTS, DATA / "sms_spam" / "SMSSpamCollection")
+    with Workbench.open(folder) as bench:
+        assert not bench.records.check().faults
+        done = bench.records.refresh().tables
+        assert done.read == 5574
+        assert done.counts["bronze"].inserted == 5171
+        assert done.counts["gold"].inserted + done.left_out["duplicate"] == 5171
+        rows = gold(bench)
+    labels = Counter(row["Label"] for row in rows.values())
+    assert set(labels) == {"ham", "spam"}
+    spam = [row for row in rows.values() if row["Label"] == "spam"]
+    ham = [row for row in rows.values() if row["Label"] == "ham"]
+
+    def share(of: list[dict[str, Any]], field: str, value: str) -> float:
+        return sum(value in row[field] for row in of) / len(of)
+
+    # what anybody who has read a few of them expects: who wins prizes, and who eats
+    assert share(spam, "topic", "prize") > 10 * share(ham, "topic", "prize")
+    assert share(spam, "ask_type", "call") > 0.2 > 0.001 > share(ham, "ask_type", "call")
+    assert share(ham, "topic", "food") > share(spam, "topic", "food")
+
+    soft = Session(soft=("Label=spam^5", "topic=prize^2"))
+    with Workbench.open(folder, soft) as bench:
+        hits = bench.retrieve("you have won a holiday", k=40).hits
+    assert {hit.metadata["Label"] for hit in hits} == {"spam"}
+    assert all("prize" in _listed(hit.metadata["topic"]) for hit in hits[:20])
+    with Workbench.open(folder) as bench:
+        request = DraftRequest("", "call", ("prize",), ("excited",), "short", 3)
+        batch = bench.draft(request, Drafting(models=("openai:none",), preview=True))
+    first = batch.hits[0].metadata
+    assert (first["ask_type"], first["topic"], first["tone"]) == (
+        ("call",),
+        ("prize",),
+        ("excited",),
+    )
+    assert "about prize written with an emphasis on excited" in batch.prompts[0].messages[-1][1]
+
+
+def _listed(value: object) -> tuple[object, ...]:
+    return value if isinstance(value, tuple) else (value,)
