@@ -389,6 +389,16 @@ def test_parquet_keeps_types_and_unpacks_dictionaries(tmp_path: Path) -> None:
         rows_of(tmp_path, "b.parquet")
 
 
+def test_parquet_texts_that_are_no_utf8_are_refused(tmp_path: Path) -> None:
+    bad = pa.StringArray.from_buffers(
+        1, pa.py_buffer(b"\x00\x00\x00\x00\x01\x00\x00\x00"), pa.py_buffer(b"\xe9")
+    )
+    parquet.write_table(pa.table({"id": [1], "text": bad}), tmp_path / "a.parquet")
+    with pytest.raises(RecordsError, match="damaged") as raised:
+        rows_of(tmp_path, "a.parquet")
+    assert raised.value.where == "a.parquet, row 1"
+
+
 def test_a_damaged_page_is_an_error_with_its_row(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     table = pa.table({"id": list(range(50_000)), "text": [f"text {n}" for n in range(50_000)]})

@@ -220,6 +220,27 @@ def test_secrets_stay_in_the_environment(server: str, monkeypatch: pytest.Monkey
     assert rows_of(opened(Path(), "${WHOLE}", "SELECT 1 AS id")) == [{"id": 1}]
 
 
+@pytest.mark.parametrize("scheme", ["postgresql+psycopg", "adbc+postgresql"])
+def test_texts_of_no_encoding_are_utf8_or_refused(server: str, scheme: str) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    if scheme.startswith("adbc"):
+        pytest.importorskip("adbc_driver_postgresql")
+    name = "mixed_" + scheme[:4]
+    with psycopg.connect(f"host={server} user=admin dbname=postgres", autocommit=True) as made:
+        made.execute(f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' TEMPLATE template0")
+    with psycopg.connect(f"host={server} user=admin dbname={name}", autocommit=True) as made:
+        made.execute(
+            "CREATE TABLE t AS SELECT 1 AS id, convert_from('\\xc3a9', 'SQL_ASCII') AS text "
+            "UNION ALL SELECT 2, convert_from('\\xe9', 'SQL_ASCII')"
+        )
+    address = f"{scheme}://admin@/{name}?host={server}"
+    assert rows_of(opened(Path(), address, "SELECT * FROM t WHERE id = 1")) == [
+        {"id": 1, "text": "é"}
+    ]
+    with pytest.raises(DatabaseError):
+        rows_of(opened(Path(), address, "SELECT * FROM t"))
+
+
 # -- SQLite ------------------------------------------------------------------------------------
 
 

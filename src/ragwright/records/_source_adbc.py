@@ -125,5 +125,6 @@ class _AdbcReading(Reading):
         elif types.is_float32(kind):  # by its text: 1.1 stays 1.1
             return column.cast(pa.string()).cast(pa.float64())
         elif not (types.is_nested(kind) or types.is_time(kind) or types.is_interval(kind)):
+            column.validate(full=True)  # texts may hold bytes that are no UTF-8
             return column
         return pa.array([text_of(value) for value in column.to_pylist()], pa.string())

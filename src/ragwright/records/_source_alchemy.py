@@ -43,6 +43,17 @@ _POSTGRES: Mapping[str, tuple[int, ...]] = {
 """Kind of a column -> numbers of PostgreSQL's types; all others are texts."""
 
 
+_CONNECTING: Mapping[str, Any] = {
+    "client_encoding": "utf8",
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+}
+"""How PostgreSQL is connected to where the address says nothing else: a host that is gone is
+noticed within a minute, and texts of a database without an encoding are UTF-8 or refused."""
+
+
 class AlchemyServer(Server):
     """What a SQLAlchemy URL leads to; nothing is opened before :meth:`opened`.
 
@@ -77,6 +88,8 @@ class AlchemyServer(Server):
             url = url.set(database=str(sqlite_file(url.database or "", root, self._spec)))
         if dialect == "postgresql":
             more["json_deserializer"] = _as_written
+            given = _CONNECTING if "+" not in url.drivername or "psycopg" in url.drivername else {}
+            more["connect_args"] = {k: v for k, v in given.items() if k not in url.query}
         try:
             return self._alchemy.create_engine(url, **more)
         except errors.NoSuchModuleError as error:
@@ -109,6 +122,12 @@ class AlchemyServer(Server):
                 if dialect in _READ_ONLY:
                     connection.exec_driver_sql(_READ_ONLY[dialect])
                 yield _AlchemyReading(connection, self._spec)
+        except UnicodeError as error:
+            raise DatabaseError(
+                f"the database holds texts of another encoding: {error}",
+                where=self._spec.place("source"),
+                hint="say which: add client_encoding=latin1 to the address",
+            ) from error
         except errors.SQLAlchemyError as error:
             said = str(getattr(error, "orig", None) or error).strip().splitlines()
             told = without_secret(said[0] if said else type(error).__name__, self._address)

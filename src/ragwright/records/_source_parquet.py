@@ -37,6 +37,8 @@ class ParquetFile(RowFile):
             while True:
                 try:
                     batch = next(batches, None)
+                    if batch is not None:
+                        batch.validate(full=True)  # texts may hold bytes that are no UTF-8
                 except (pa.ArrowException, OSError) as error:
                     raise RecordsError(
                         f"the file is damaged: {error}", where=f"{self.name}, row {row}"
