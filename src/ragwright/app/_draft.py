@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +13,7 @@ from ..answer import DraftBatch, DraftPrompt, DraftRequest
 from ..core import Hit, Usage
 from ..workbench import Drafting, Session, Workbench
 from ._console import Console, reported
+from ._flags import with_flags
 from ._options import (
     HERE,
     DryRun,
@@ -42,78 +43,91 @@ ModelNames = Annotated[
 ]
 
 
-@reported
-def command(
-    project: Project = HERE,
-    overrides: Overrides = None,
-    client: Annotated[str, typer.Option("--client", help="Whom the texts are from.")] = "",
-    ask: Annotated[str, typer.Option("--ask", help="What they ask for.")] = "",
-    topics: Topics = None,
-    tones: Tones = None,
+@dataclass(frozen=True, slots=True)
+class DraftFlags:
+    """The flags of `draft`; each is an option of the command line."""
+
+    project: Project = HERE
+    overrides: Overrides = None
+    client: Annotated[str, typer.Option("--client", help="Whom the texts are from.")] = ""
+    ask: Annotated[str, typer.Option("--ask", help="What they ask for.")] = ""
+    topics: Topics = None
+    tones: Tones = None
     length: Annotated[
         str, typer.Option("--length", help="Group of lengths: short, medium, long.")
-    ] = "short",
-    count: Annotated[int, typer.Option("-n", "--count", min=1, help="Texts of each model.")] = 5,
-    bio: Annotated[bool, typer.Option("--bio", help="Show models the client's biography.")] = False,
-    headlines: Headlines = None,
-    models: ModelNames = None,
+    ] = "short"
+    count: Annotated[int, typer.Option("-n", "--count", min=1, help="Texts of each model.")] = 5
+    bio: Annotated[bool, typer.Option("--bio", help="Show models the client's biography.")] = False
+    headlines: Headlines = None
+    models: ModelNames = None
     examples: Annotated[
         int | None, typer.Option("--examples", min=1, help="Examples in a prompt.")
-    ] = None,
+    ] = None
     pool: Annotated[
         int | None, typer.Option("--pool", min=1, help="Records that examples are taken from.")
-    ] = None,
-    filters: Filters = None,
+    ] = None
+    filters: Filters = None
     show_prompt: Annotated[
         bool, typer.Option("--show-prompt", help="Show the prompts; ask no model.")
-    ] = False,
+    ] = False
     save: Annotated[
         bool, typer.Option("--save/--no-save", help="Keep prompts and texts as outputs.")
-    ] = True,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    output: Output = None,
-    no_cache: NoCache = False,
-    jobs: Jobs = None,
-    max_cost: MaxCost = None,
-    seed: Seed = 0,
-    served: Served = False,
-    dry_run: DryRun = False,
-) -> None:
+    ] = True
+    as_json: Json = False
+    quiet: Quiet = False
+    output: Output = None
+    no_cache: NoCache = False
+    jobs: Jobs = None
+    max_cost: MaxCost = None
+    seed: Seed = 0
+    dry_run: DryRun = False
+
+    @property
+    def session(self) -> Session:
+        """What the flags ask of the project."""
+        given = {"examples": self.examples, "pool": self.pool}
+        own = tuple(f"answer.draft.{key}={n}" for key, n in given.items() if n is not None)
+        return Session(
+            (*(self.overrides or ()), *own),
+            jobs=self.jobs,
+            reuse=not self.no_cache,
+            max_cost=self.max_cost,
+            seed=self.seed,
+            filters=tuple(self.filters or ()),
+        )
+
+    @property
+    def request(self) -> DraftRequest:
+        """What texts are wanted."""
+        return DraftRequest(
+            self.client,
+            self.ask,
+            tuple(self.topics or ()),
+            tuple(self.tones or ()),
+            self.length,
+            self.count,
+            tuple(self.headlines or ()),
+            self.bio,
+        )
+
+
+@reported
+@with_flags
+def command(flags: DraftFlags) -> int:
     """Write texts from records, as a client would: lengths checked, near copies marked."""
-    console = Console(quiet, output)
-    given = {"examples": examples, "pool": pool}
-    own = tuple(f"answer.draft.{key}={value}" for key, value in given.items() if value is not None)
-    session = Session(
-        (*(overrides or ()), *own),
-        jobs=jobs,
-        reuse=not no_cache,
-        max_cost=max_cost,
-        seed=seed,
-        filters=tuple(filters or ()),
-        served=served,
-    )
-    request = DraftRequest(
-        client,
-        ask,
-        tuple(topics or ()),
-        tuple(tones or ()),
-        length,
-        count,
-        tuple(headlines or ()),
-        bio,
-    )
-    how = Drafting(tuple(models or ()), preview=show_prompt, save=save)
-    with Workbench.open(project, session) as bench:
-        if dry_run:
-            show_forecast(console, bench.forecast_draft(request, how), as_json)
-            return
+    console = Console(flags.quiet, flags.output)
+    how = Drafting(tuple(flags.models or ()), preview=flags.show_prompt, save=flags.save)
+    with Workbench.open(flags.project, flags.session) as bench:
+        if flags.dry_run:
+            show_forecast(console, bench.forecast_draft(flags.request, how), flags.as_json)
+            return 0
         with console.progress(lambda: runner_line(bench.runner.progress)):
-            batch = bench.draft(request, how)
-    if as_json:
+            batch = bench.draft(flags.request, how)
+    if flags.as_json:
         console.json(batch_json(batch))
     else:
-        console.result(prompts_text(batch) if show_prompt else batch_text(batch))
+        console.result(prompts_text(batch) if flags.show_prompt else batch_text(batch))
+    return 0
 
 
 def batch_json(batch: DraftBatch) -> dict[str, Any]:
