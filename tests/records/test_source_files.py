@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import os
@@ -471,6 +472,15 @@ def test_files_without_a_suffix_are_told_by_how_they_begin(tmp_path: Path) -> No
     parquet.write_table(pa.table({"id": ["1"], "text": ["a, b"]}), tmp_path / "table")
     for source in ("tabs", "lines", "table"):
         assert rows_of(tmp_path, source) == [{"id": "1", "text": "a, b"}]
+
+
+def test_what_is_compressed_or_one_large_array_says_so(tmp_path: Path) -> None:
+    with pytest.raises(RecordsError, match="compressed"):
+        rows_of(tmp_path, written(tmp_path, "a.csv.gz", gzip.compress(b"id,text\n1,a\n")))
+    with pytest.raises(RecordsError, match="no JSON object") as raised:
+        rows_of(tmp_path, written(tmp_path, "a.json", '[{"id": 1}, {"id": 2}]'))
+    assert "a line" in str(raised.value.hint)
+    assert rows_of(tmp_path, written(tmp_path, "b.json", '{"id": 1}\n')) == [{"id": 1}]
 
 
 def test_the_stamp_follows_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

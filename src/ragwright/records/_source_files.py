@@ -31,6 +31,9 @@ _KINDS = {
     ".pq": "parquet",
 }
 
+_PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zX")
+"""What gzip, zip (and spreadsheets), zstandard, bzip2 and xz files begin with."""
+
 _RACY_NS = 2_000_000_000
 """A file changed within this time of being looked at may change again under the same times."""
 
@@ -174,10 +177,18 @@ def _sniffed(path: Path, encoding: str) -> str:
     """What a file without a known suffix holds, by how it begins."""
     try:
         with path.open("rb") as file:
-            if file.read(4) == b"PAR1":
-                return "parquet"
+            start_bytes = file.read(4)
+        if start_bytes == b"PAR1":
+            return "parquet"
+        if start_bytes.startswith(_PACKED):
+            raise RecordsError(
+                "the file is compressed, or an archive",
+                where=str(path),
+                hint="unpack it first; CSV, TSV, JSONL and Parquet files are read",
+            )
         with path.open(encoding=encoding_of(path, encoding), errors="replace") as text:
             start = next((line for line in text if line.strip()), "")
     except OSError as error:
         raise unreadable(path, error) from error
-    return "jsonl" if start.lstrip().startswith("{") else "delimited"
+    json_text = path.suffix.lower() == ".json" or start.lstrip().startswith("{")
+    return "jsonl" if json_text else "delimited"
