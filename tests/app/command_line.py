@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
+
+from typer.testing import CliRunner, Result
+
+from ragwright.app._main import command_line
 
 
 def ragwright(
@@ -30,4 +35,12 @@ def ragwright(
         env={**os.environ, "COLUMNS": "120", **environment},
     )
     assert done.returncode == code, done.stderr + done.stdout
+    return done
+
+
+def called(folder: Path, *words: str, code: int = 0) -> Result:
+    """A command as :func:`ragwright` runs it, within this process: for tests of many commands."""
+    with chdir(folder):
+        done = CliRunner().invoke(command_line([words[0]]), list(words))
+    assert done.exit_code == code, f"{done.stderr}{done.stdout}{done.exception!r}"
     return done

@@ -1,0 +1,157 @@
+"""`ragwright outputs` from the command line, from drafts of a scripted server to a calibration."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import called
+
+from ragwright import Workbench
+from ragwright.testing import ScriptedServer, ServerRequest
+
+MESSAGES = [
+    {
+        "key": str(at),
+        "sender": "Jane Doe" if at % 2 else "John Roe",
+        "body": f"Give {at} dollars for health care before midnight, every cent counts number {at}",
+    }
+    for at in range(40)
+]
+SOURCE = "source: messages.jsonl\nkey: key\ntext: body\n"
+TAGS = "tags:\n  donate_ask: '(?i)give'\n  health_care_hook: '(?i)health care'\n"
+ROLLUPS = "client: {column: sender}\n"
+
+
+def said(request: ServerRequest) -> str:
+    """Texts where they are asked for, a judgment where that is."""
+    asked = json.dumps(request.body["messages"])
+    if request.body["model"] == "judge":
+        return json.dumps({"reasoning": "Seen.", "score": 5 if "Quartz" in asked else 2})
+    wanted = re.search(r"Write (\d+) such texts", asked)
+    names = ("One", "Quartz", "Three", "Four")[: int(wanted[1]) if wanted else 1]
+    lines = [f"{n}. {name}: your gift keeps clinics open." for n, name in enumerate(names, 1)]
+    return "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer(said) as scripted:
+        yield scripted
+
+
+@pytest.fixture
+def project(tmp_path: Path, server: ScriptedServer) -> Path:
+    pytest.importorskip("daft")
+    (tmp_path / "ragwright.yaml").write_text(
+        f"answer:\n  model: '{server.url}#writer'\n  draft: {{examples: 3, pool: 8}}\n"
+        f"judge: {{model: '{server.url}#judge'}}\n"
+    )
+    (tmp_path / "messages.jsonl").write_text("\n".join(map(json.dumps, MESSAGES)))
+    records = tmp_path / "records"
+    records.mkdir()
+    for name, text in (("source", SOURCE), ("tags", TAGS), ("rollups", ROLLUPS)):
+        (records / f"{name}.yaml").write_text(text)
+    called(tmp_path, "records", "refresh")
+    return tmp_path
+
+
+def told(folder: Path, *words: str, code: int = 0) -> Any:
+    return json.loads(called(folder, *words, "--json", code=code).stdout)
+
+
+def draft(folder: Path, *words: str) -> Any:
+    asked = ("--client", "Jane Doe", "--ask", "donate", "--topic", "health care", "-n", "2")
+    return told(folder, "draft", *asked, *words)
+
+
+def test_drafts_are_listed_judged_measured_and_forgotten(project: Path) -> None:
+    assert [draft(project)["batch"], draft(project, "--headline", "Rain")["batch"]] == [1, 2]
+    listed = told(project, "outputs", "list")
+    assert listed["total"] == 4
+    assert [o["id"] for o in listed["outputs"]] == ["2.1", "2.2", "1.1", "1.2"]
+    assert listed["outputs"][0]["source"].endswith("#writer")
+    assert told(project, "outputs", "list", "--kind", "prompt")["outputs"][0]["id"] == "2.p1"
+    assert told(project, "outputs", "list", "--since", "1h", "--limit", "1")["total"] == 4
+    assert told(project, "outputs", "list", "--until", "1h")["total"] == 0
+    shown = called(project, "outputs", "list").stdout
+    assert "One: your gift" in shown
+
+    batch = told(project, "outputs", "show", "2")
+    assert batch["request"]["headlines"] == ["Rain"]
+    assert len(batch["hits"]) == 8
+    assert batch["hits"][0]["met"]
+    prompt = batch["outputs"][0]
+    assert (prompt["kind"], prompt["source"]) == ("prompt", "prompt")
+    assert json.loads(prompt["text"])[0]["role"] == "system"
+    assert "configuration" in called(project, "outputs", "show", "2").stdout
+    assert "Write 2 such texts" in called(project, "outputs", "show", "2", "--prompts").stdout
+
+    called(project, "outputs", "feedback", "1.1", "--reject", "--by", "ann", "--score", "2")
+    called(project, "outputs", "feedback", "1.2", "--reject", "--by", "ann")
+    called(project, "outputs", "feedback", "1.2", "--accept", "--score", "5", "--note", "good")
+    history = told(project, "outputs", "feedback", "1.2", "--history")["feedback"]
+    assert [(one["verdict"], one["note"]) for one in history] == [
+        ("rejected", ""),
+        ("accepted", "good"),
+    ]
+    assert told(project, "outputs", "list", "--verdict", "accepted")["total"] == 1
+
+    measured = ("outputs", "evaluate", "--measures", "AnswerRelevance")
+    done = called(project, *measured, "--name", "served", "--labels", "labels.jsonl")
+    assert "4 of 4 stored texts" in done.stdout
+    assert "people judged 2 of them: 1 accepted, 1 rejected" in done.stdout
+    words = ("calibrate", "served", "--labels", "labels.jsonl", "--column", "feedback_score")
+    found = told(project, *words)
+    assert found["n"] == 2
+    assert found["agreement"]["value"] == 1.0
+    called(project, "gate", "served", "--rule", "AnswerRelevance>=3", "--least", "4")
+    called(project, "compare", "served", "served")
+    called(project, "report", "served", "-o", "report.html")
+    few = told(project, *measured, "--sample", "2", "--seed", "7")
+    assert few["measures"]["AnswerRelevance"]["n"] == 2
+
+    with Workbench.open(project) as bench:
+        example = bench.outputs.used("2.1")[0].document_id
+    gone = told(project, "forget", example)
+    assert gone["outputs"] >= 3
+    called(project, "cache", "clear")
+    assert told(project, "outputs", "list")["total"] <= 4
+
+
+def test_outputs_are_exported_for_others(project: Path) -> None:
+    draft(project)
+    called(project, "outputs", "feedback", "1.2", "--accept")
+    for name, lines in (("rows.jsonl", 2), ("all.csv", 4), ("fit.chat.jsonl", 1)):
+        called(project, "outputs", "export", "-o", name)
+        assert len((project / name).read_text().splitlines()) == lines
+    turns = json.loads((project / "fit.chat.jsonl").read_text())["messages"]
+    assert [turn["role"] for turn in turns] == ["system", "user", "assistant"]
+    assert "health care" in turns[1]["content"]
+    called(project, "score", "rows.jsonl", "--measures", "KPrecision")
+    done = called(project, "outputs", "export", "-o", "all.doc", code=1)
+    assert "no form for the name" in done.stderr
+
+
+def test_what_cannot_be_is_told(project: Path) -> None:
+    done = called(project, "outputs", "evaluate", "--measures", "KPrecision", code=1)
+    assert "no stored text" in done.stderr
+    draft(project)
+    for words, message in (
+        (("show", "9"), "there is no batch 9"),
+        (("feedback", "1.9", "--accept"), "no output '1.9'"),
+        (("feedback", "1.1"), "says nothing"),
+        (("feedback", "1.1", "--accept", "--history"), "--history goes with no feedback"),
+        (("list", "--kind", "texts"), "unknown kind"),
+        (("list", "--verdict", "fine"), "unknown verdict"),
+        (("list", "--since", "yesterday"), "is no time"),
+        (("evaluate", "--measures", "Nonsense"), "Nonsense"),
+    ):
+        done = called(project, "outputs", *words, code=1)
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
+    assert "no outputs" in called(project, "outputs", "list", "--client", "X").stdout
