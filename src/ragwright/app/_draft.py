@@ -67,6 +67,7 @@ class DraftFlags:
         int | None, typer.Option("--pool", min=1, help="Records that examples are taken from.")
     ] = None
     filters: Filters = None
+    served: Served = False
     show_prompt: Annotated[
         bool, typer.Option("--show-prompt", help="Show the prompts; ask no model.")
     ] = False
@@ -94,6 +95,7 @@ class DraftFlags:
             max_cost=self.max_cost,
             seed=self.seed,
             filters=tuple(self.filters or ()),
+            served=self.served,
         )
 
     @property
