@@ -387,6 +387,23 @@ def test_a_file_mostly_dead_is_written_anew_in_its_place(tmp_path: Path) -> None
     assert content(tables, "bronze", version=1)[:10] == list(rows.items())
 
 
+def test_rows_die_one_after_the_other(tmp_path: Path) -> None:
+    tables = Tables(tmp_path / "tables")
+    keys = [f"{letter}{n}" for letter in "kl" for n in range(20)]
+    with tables.writing("test", 5) as writing:
+        adopt(writing, "bronze", dict.fromkeys(keys[:20], "1"))
+        adopt(writing, "bronze", dict.fromkeys(keys[20:], "1"))
+        writing.commit({}, "")
+    for gone in ("k3", "l0", "k2", "k19"):
+        commit(tables, {}, gone=(gone,))
+        keys.remove(gone)
+        assert [key for key, _ in content(tables, "bronze")] == keys
+    parts = tables.manifest().tables["bronze"].parts
+    assert [part.dead for part in parts] == [3, 1]
+    assert parts[0].dead_file > parts[1].dead_file  # what did not change was not written again
+    assert len(content(tables, "bronze", version=3)) == 38
+
+
 def test_many_small_files_become_one_and_order_stays(tmp_path: Path) -> None:
     tables = Tables(tmp_path / "tables", keep=3)
     for number in range(40):
@@ -560,23 +577,25 @@ def test_an_error_of_the_source_stays_what_it_is(tmp_path: Path) -> None:
 
 Step = tuple[str, Any]
 
-KEYS = st.sampled_from([f"k{n}" for n in range(12)])
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("adopt"), st.dictionaries(KEYS, st.sampled_from("xyz"), max_size=8)),
-        st.tuples(st.just("remove"), st.lists(KEYS, max_size=6)),
-        st.tuples(st.just("commit"), st.none()),
-        st.tuples(st.just("leave"), st.none()),
-        st.tuples(st.just("restore"), st.integers(0, 3)),
-    ),
-    max_size=25,
+KEYS = st.sampled_from([f"k{n}" for n in range(16)])
+CHANGES = st.one_of(
+    st.tuples(st.just("adopt"), st.dictionaries(KEYS, st.sampled_from("xy"), max_size=14)),
+    st.tuples(st.just("remove"), st.lists(KEYS, min_size=1, max_size=3)),
+)
+WRITINGS = st.tuples(
+    st.lists(CHANGES, min_size=1, max_size=4), st.sampled_from(["commit"] * 5 + ["leave"])
+)
+TURNS = st.lists(
+    st.one_of(WRITINGS, WRITINGS, WRITINGS, st.tuples(st.just("restore"), st.integers(0, 3))),
+    min_size=3,
+    max_size=10,
 )
 
 
 @contextlib.contextmanager
 def small_files() -> Iterator[None]:
     """Compaction at sizes that a test reaches."""
-    sizes = {"TARGET_ROWS": 8, "_SMALL_ROWS": 3, "_MANY": 2, "_MOST_ROWS": 10}
+    sizes = {"TARGET_ROWS": 6, "_SMALL_ROWS": 3, "_MANY": 3, "_MOST_ROWS": 8}
     with pytest.MonkeyPatch.context() as patch:
         for name, size in sizes.items():
             patch.setattr(_compact, name, size)
@@ -614,31 +633,26 @@ class Model:
         self.now, self.fresh = dict(self.versions[-1]), set()
 
 
-def play(tables: Tables, model: Model, steps: list[Step]) -> None:
-    """One writing: the steps up to its end, each checked."""
+def play(tables: Tables, model: Model, changes: list[Step], end: str) -> None:
+    """One writing, checked after each change."""
     with tables.writing("play", 5) as writing:
         model.reset()
-        while steps and steps[0][0] != "restore":
-            kind, given = steps.pop(0)
-            if kind == "adopt":
-                expected = model.adopt(given)
-                if expected is None:
-                    with pytest.raises(DuplicateKeyError):
-                        adopt(writing, "gold", given)
-                else:
-                    assert adopt(writing, "gold", given) == expected
-            elif kind == "remove":
+        for kind, given in changes:
+            if kind == "remove":
                 assert writing.remove("gold", given) == model.remove(given)
-            elif kind == "leave":
-                return
+            elif (expected := model.adopt(given)) is None:
+                with pytest.raises(DuplicateKeyError):
+                    adopt(writing, "gold", given)
             else:
-                version = writing.commit({}, "")
-                if version == len(model.versions):
-                    model.versions.append(dict(model.now))
-                assert version == len(model.versions) - 1
-                assert model.now == model.versions[-1]
-                return
+                assert adopt(writing, "gold", given) == expected
             check(writing, model.now)
+        if end == "leave":
+            return
+        version = writing.commit({}, "")
+        if version == len(model.versions):
+            model.versions.append(dict(model.now))
+        assert version == len(model.versions) - 1
+        assert model.now == model.versions[-1]
 
 
 def go_back(tables: Tables, model: Model, back: int) -> None:
@@ -659,18 +673,17 @@ def check(tables: Any, expected: dict[str, str], **how: Any) -> None:
     assert list(dict(found)) == list(expected)  # rows in the order in which they came
 
 
-@settings(max_examples=60, deadline=None)
-@given(STEPS)
-def test_tables_are_what_the_model_says(steps: list[Step]) -> None:
+@settings(max_examples=35, deadline=None)
+@given(TURNS)
+def test_tables_are_what_the_model_says(turns: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder, small_files():
         model = Model()
         tables = Tables(Path(folder) / "tables", keep=4)
-        left = list(steps)
-        while left:
-            if left[0][0] == "restore":
-                go_back(tables, model, left.pop(0)[1])
+        for first, second in turns:
+            if first == "restore":
+                go_back(tables, model, second)
             else:
-                play(tables, model, left)
+                play(tables, model, first, second)
             newest = len(model.versions) - 1
             for version in range(max(1, newest - 3), newest + 1):
                 check(Tables(tables.folder), model.versions[version], version=version)
