@@ -54,10 +54,11 @@ def write_part(rows: ArrowTable, target: Path) -> None:
 
 def _held(made: ArrowTable, known: ArrowTable) -> ArrowTable:
     """Which rows the target holds already, key and hash."""
-    pa = require("pyarrow", "records", "reading records")
-    held = dict(zip(known.column(KEY).to_pylist(), known.column(HASH).to_pylist(), strict=True))
-    pairs = zip(made.column(KEY).to_pylist(), made.column(HASH).to_pylist(), strict=True)
-    return pa.array([held.get(key) == hash_ for key, hash_ in pairs], pa.bool_())
+    compute = require("pyarrow.compute", "records", "reading records")
+    keys, hashes = known.column(KEY).combine_chunks(), known.column(HASH).combine_chunks()
+    place = compute.index_in(made.column(KEY).cast(keys.type), value_set=keys)
+    same = compute.equal(made.column(HASH).cast(hashes.type), hashes.take(place.combine_chunks()))
+    return compute.fill_null(same, False)
 
 
 class LocalEngine(Engine):
