@@ -18,7 +18,7 @@ from ragwright.records._matching import matches, replaced
 from ragwright.records._patterns import Pattern, Replacement, plan_of, tokens_of
 from ragwright.records._python_patterns import workers
 
-ALPHABET = "aAbkKiIsS ıſİµK1_²½\n\r\t\x0b\x1c\x85\u00a0é\u0301\ufe0f\u200d😀٣ǅßΣςσ-.$日\x00"
+ALPHABET = "aAbkKiIsS ıſİµK1_²½\n\r\t\x0b\x1c\x85\u00a0é\u0301\ufe0f\u200d😀٣ǅßΣςσ-.$日\x00\ufffcꀀ"
 
 CLASSES = st.sampled_from(
     [r"\s", r"\S", r"\d", r"\D", r"\w", r"\W", ".", "[a-k]", "[^a-k]", r"[\w.]", r"[^\s]"]

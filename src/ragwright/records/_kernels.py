@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from ._rust_patterns import (
     difference,
     every_character,
     ranges_of,
+    shared,
     word_characters,
 )
 from ._seams import ArrowTable
@@ -109,6 +110,42 @@ def disputed_words(texts: ArrowTable) -> NDArray[np.bool_]:
     if len(rows):
         found[rows] = found_in(texts.take(rows), [_disputed()])[:, 0]
     return found
+
+
+def undisputed(texts: ArrowTable) -> ArrowTable:
+    """Texts in which every disputed character is another one that is not.
+
+    One that only Rust's engine takes for part of a word becomes one that neither does; one that
+    only Python takes for it becomes a letter. A pattern that tells none of them apart is found
+    in these texts exactly where Python finds it in the real ones.
+    """
+    return rewritten(texts, [(class_of(group), stand_in) for group, stand_in in _stand_ins()])
+
+
+@lru_cache(maxsize=4096)
+def tells_apart(classes: frozenset[Ranges]) -> bool:
+    """Whether a pattern with these classes tells a disputed character from its stand-in."""
+    for group, stand_in in _stand_ins():
+        alike = (*group, (ord(stand_in), ord(stand_in)))
+        for characters in classes:
+            several = sum(_count(shared((span,), characters)) for span in alike)
+            if several not in (0, _count(alike)):
+                return True
+    return False
+
+
+def _count(ranges: Ranges) -> int:
+    return sum(high - low + 1 for low, high in ranges)
+
+
+@cache
+def _stand_ins() -> tuple[tuple[Ranges, str], ...]:
+    """Words to Rust alone, and to Python alone, with a stand-in for each."""
+    disputed = difference(word_characters(), _words_of_rust())
+    return (
+        (shared(disputed, _words_of_rust()), "\ufffc"),
+        (shared(disputed, word_characters()), "\ua000"),
+    )
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..core import PatternError, require
 from ._cleaning import Replace
-from ._kernels import disputed_words, found_in, rewritten
+from ._kernels import disputed_words, found_in, rewritten, tells_apart, undisputed
 from ._patterns import Pattern, Plan, plan_of, tokens_of
 from ._python_patterns import RowTooLongError, Token, run_python
 from ._rust_patterns import Odd
@@ -35,25 +35,38 @@ def matches(
     """
     plans = [plan_of(pattern.find) for pattern in patterns]
     found = _searched(texts, [p.loose if p.rust is None else p.rust for p in plans])
-    there = np.asarray(texts.is_valid())
-    for at, plan in enumerate(plans):
-        if plan.rust is None:
-            by = found[:, at] & there
-            found[:, at] = False
-            rows = np.nonzero(by)[0]
-            found[rows, at] = _run(patterns[at], None, texts, keys, (rows, seconds))
-    doubts = [at for at, plan in enumerate(plans) if plan.odd]
-    if not doubts:
-        return found
-    odd = {kind: _odd_rows(texts, kind) for kind in sorted({k for p in plans for k in p.odd})}
-    some = np.nonzero(np.logical_or.reduce(list(odd.values())))[0]
-    loose = _searched(texts.take(some), [plans[at].loose for at in doubts])
-    for column, at in enumerate(doubts):
-        doubtful = np.logical_or.reduce([odd[kind] for kind in plans[at].odd])
-        found[doubtful, at] = False
-        rows = some[loose[:, column] & doubtful[some]]
+    found &= np.asarray(texts.is_valid())[:, np.newaxis]
+    doubtful = {at: found[:, at].copy() for at, plan in enumerate(plans) if plan.rust is None}
+    odd = {kind: _odd_rows(texts, kind) for kind in {k for p in plans for k in p.odd}}
+    for at, kinds in _left_to_python(texts, plans, odd, found).items():
+        theirs = np.logical_or.reduce([odd[kind] for kind in kinds])
+        rows = np.nonzero(theirs)[0]
+        found[rows, at] = _searched(texts.take(rows), [plans[at].loose])[:, 0]
+        doubtful[at] = theirs & found[:, at]
+    for at, maybe in doubtful.items():
+        rows = np.nonzero(maybe)[0]
         found[rows, at] = _run(patterns[at], None, texts, keys, (rows, seconds))
     return found
+
+
+def _left_to_python(
+    texts: ArrowTable, plans: Sequence[Plan], odd: Mapping[Odd, _Rows], found: _Rows
+) -> dict[int, list[Odd]]:
+    """Patterns and kinds of rows that Python must see, after Rust saw to words where it can."""
+    left: dict[int, list[Odd]] = {
+        at: kinds
+        for at, plan in enumerate(plans)
+        if (kinds := [kind for kind in sorted(plan.odd) if odd[kind].any()])
+    }
+    words = [at for at, kinds in left.items() if "word" in kinds]
+    alike = [at for at in words if not tells_apart(plans[at].classes)]
+    if alike:
+        rows = np.nonzero(odd["word"])[0]
+        there = _searched(undisputed(texts.take(rows)), [plans[at].rust for at in alike])
+        found[np.ix_(rows, np.asarray(alike))] = there
+        for at in alike:
+            left[at].remove("word")
+    return {at: kinds for at, kinds in left.items() if kinds}
 
 
 def replaced(

@@ -19,7 +19,7 @@ from ..core import PatternError
 from ._declared import Declared
 from ._kernels import refusal
 from ._python_patterns import Token
-from ._rust_patterns import Odd, translate
+from ._rust_patterns import Odd, Ranges, translate
 
 PatternEngine: TypeAlias = Literal["rust", "python"]
 
@@ -60,6 +60,7 @@ class Plan:
         odd: Rows that Python must see all the same.
         empty: The pattern may match nothing at all: replacements are Python's.
         looped: Groups inside loops: replacements that name them are Python's.
+        classes: The characters that it tells from others.
     """
 
     rust: str | None
@@ -67,6 +68,7 @@ class Plan:
     odd: frozenset[Odd]
     empty: bool
     looped: frozenset[int]
+    classes: frozenset[Ranges] = frozenset()
 
     def replaces_in_rust(self, tokens: tuple[Token, ...]) -> bool:
         """Whether a replacement is the same there."""
@@ -91,7 +93,7 @@ def plan_of(find: str) -> Plan:
     exact = told.exact if told.exact is not None and refusal(told.exact) is None else None
     loose = told.loose if told.loose is not None and refusal(told.loose) is None else None
     odd = told.odd if exact is not None else frozenset[Odd]()
-    return Plan(exact, loose, odd, told.empty, told.looped)
+    return Plan(exact, loose, odd, told.empty, told.looped, told.classes)
 
 
 @lru_cache(maxsize=4096)

@@ -44,6 +44,7 @@ class Translation:
         odd: Rows on which ``exact`` is not to be trusted.
         empty: The pattern may match nothing at all, which the engines go on from differently.
         looped: Numbers of groups inside a loop.
+        classes: The characters that it tells from others.
     """
 
     exact: str | None
@@ -51,6 +52,7 @@ class Translation:
     odd: frozenset[Odd] = frozenset()
     empty: bool = False
     looped: frozenset[int] = frozenset()
+    classes: frozenset[Ranges] = frozenset()
 
 
 def translate(compiled: re.Pattern[str]) -> Translation:
@@ -71,6 +73,7 @@ def translate(compiled: re.Pattern[str]) -> Translation:
         frozenset(writer.odd),
         empty,
         frozenset(writer.looped),
+        frozenset(writer.classes),
     )
 
 
@@ -87,6 +90,7 @@ class _Writer:
     inexact: bool = False
     odd: set[Odd] = field(default_factory=set)
     looped: set[int] = field(default_factory=set)
+    classes: set[Ranges] = field(default_factory=set)
     _loops: int = 0
     _groups: int = 0
 
@@ -100,10 +104,10 @@ class _Writer:
         return write(self, value)
 
     def _literal(self, value: int) -> str:
-        return _class(_letter(value, self._marks()), negated=False)
+        return self._told(_letter(value, self._marks()), negated=False)
 
     def _not_literal(self, value: int) -> str:
-        return _class(_letter(value, self._marks()), negated=True)
+        return self._told(_letter(value, self._marks()), negated=True)
 
     def _any(self, _: Any) -> str:
         return "(?s:.)" if self.flags & re.DOTALL else r"[^\n]"
@@ -122,7 +126,11 @@ class _Writer:
                 found += _category(str(value), self._ascii())
             else:
                 raise _Untold(name)
-        return _class(_merged(found), negated)
+        return self._told(_merged(found), negated)
+
+    def _told(self, ranges: Ranges, negated: bool) -> str:
+        self.classes.add(ranges)
+        return _class(ranges, negated)
 
     def _at(self, value: Any) -> str:
         name = str(value)
@@ -331,6 +339,19 @@ def difference(one: Ranges, other: Ranges) -> Ranges:
 def _holds(ranges: Ranges, code: int) -> bool:
     at = bisect_right(ranges, (code, 0x110000)) - 1
     return at >= 0 and ranges[at][0] <= code <= ranges[at][1]
+
+
+def shared(one: Ranges, other: Ranges) -> Ranges:
+    """Code points in both of two sets."""
+    found = []
+    for low, high in one:
+        at = max(bisect_right(other, (low, 0x110000)) - 1, 0)
+        while at < len(other) and other[at][0] <= high:
+            start, end = max(low, other[at][0]), min(high, other[at][1])
+            if start <= end:
+                found.append((start, end))
+            at += 1
+    return tuple(found)
 
 
 def word_characters() -> Ranges:
