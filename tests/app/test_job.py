@@ -78,11 +78,8 @@ def test_a_job_is_run_listed_and_looked_back_on(tmp_path: Path) -> None:
     assert (run["outcome"], run["trigger"], run["attempts"]) == ("succeeded", "by hand", 1)
     assert [step["exit_code"] for step in run["steps"]] == [0, 0]
     assert "replies" in run["steps"][1]["output"]
-    done = ragwright(folder, "job", "history", "nightly")
-    assert "by hand" in done.stdout
     assert told(folder, "job", "history")["runs"] == [run]
     assert "2. cache show: succeeded" in ragwright(folder, "job", "history", "--run", "1").stdout
-    assert "next run" in ragwright(folder, "doctor").stdout
 
 
 def test_a_failed_step_ends_the_job_with_its_output(tmp_path: Path) -> None:
@@ -96,7 +93,6 @@ def test_a_failed_step_ends_the_job_with_its_output(tmp_path: Path) -> None:
 def test_what_is_wrong_is_said_before_anything_runs(tmp_path: Path) -> None:
     folder = project(tmp_path, "")
     assert "this project has no jobs" in ragwright(folder, "job", "list", code=1).stderr
-    assert ragwright(folder, "job", "history").stdout.startswith("no runs yet")
     project(
         tmp_path,
         "jobs:\n  a:\n    steps:\n      - ingest\n      - ingst -q\n  b: {steps: [ingest]}\n"
@@ -113,6 +109,7 @@ def test_what_is_wrong_is_said_before_anything_runs(tmp_path: Path) -> None:
         jobs.run("bb")
     with pytest.raises(ConfigError, match="has no flag 'x'"):
         jobs.run("b", JobCall(("x",)))
+    assert ragwright(folder, "job", "history").stdout.startswith("no runs yet")
     said = ragwright(folder, "doctor", code=1).stdout
     assert "ragwright.yaml:6" in said
     assert "ragwright.yaml:10" in said

@@ -207,16 +207,16 @@ CHANGES = [
 @example("0 0 1-31 * mon", CHANGES[0], 0)
 @example("0 0 */1 * mon", CHANGES[0], 0)
 @example("30 0-23 * * *", CHANGES[0], 0)
-@settings(max_examples=150, deadline=None)
-@given(expression=EXPRESSIONS, change=st.sampled_from(CHANGES), minutes=st.integers(-3000, 120))
+@settings(max_examples=80, deadline=None)
+@given(expression=EXPRESSIONS, change=st.sampled_from(CHANGES), minutes=st.integers(-1500, 120))
 def test_moments_are_those_of_a_walk_over_every_minute(
     expression: str, change: tuple[str, datetime], minutes: int
 ) -> None:
     zone, at = change
     start = at.timestamp() + minutes * 60
-    until = start + 2 * 86400
+    until = start + 86400
     walker = Walker(expression, zone)
-    expected = [start + 60 * n for n in range(1, 2881) if walker.due(start + 60 * n)]
+    expected = [start + 60 * n for n in range(1, 1441) if walker.due(start + 60 * n)]
     try:
         schedule = Schedule(expression, zone)
     except ConfigError as error:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import typer
 import typer.main
 
 from ..core import near
+from ._main import command_line
 
 
 def line_problem(words: Sequence[str]) -> str:
     """What is wrong with a command line: command, flags, values; empty where nothing is."""
-    main: Any = import_module("._main", __package__)  # which lists the command that asks
-    command: Any = typer.main.get_command(main.command_line(list(words[:1])))
+    command: Any = typer.main.get_command(command_line(list(words[:1])))
     rest = list(words)
     called = "ragwright"
     while (commands := getattr(command, "commands", None)) is not None:

@@ -7,7 +7,6 @@ last one without an answer, and how long ago is it?
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -100,13 +99,13 @@ class JobServer:
             clock.sleep(self.tick())
         names = ", ".join(sorted(self._alive()))
         self._say(f"ending{f' after {names}; again to end at once' if names else ''}")
-        leave = math.inf
-        while self._alive() and clock.now() < leave:
-            if self._signals > 1 and not self._stop.is_set():
-                self._stop.set()
-                self._say("ending at once")
-                leave = clock.now() + _LEAVE
+        while self._alive() and self._signals < 2:
             clock.sleep(self._look)
+        if self._alive():
+            self._say("ending at once")
+            self._stop.set()
+            for thread in self._running.values():
+                thread.join(_LEAVE)
 
     def tick(self) -> float:
         """Start what is due now; seconds until the next look."""
