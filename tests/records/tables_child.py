@@ -50,9 +50,9 @@ def one_version(tables: Tables) -> None:
         version = tables.version + 1
         rows = list(rows_of(version).items())
         for table in TABLES:
-            for start in range(0, len(rows), 5):
+            for start in range(0, len(rows), 9):
                 path = writing.new_part(table)
-                keys, texts = zip(*rows[start : start + 5], strict=True)
+                keys, texts = zip(*rows[start : start + 9], strict=True)
                 write(path, keys, texts)
                 writing.adopt(table, path)
             writing.remove(table, gone_of(version))
