@@ -57,14 +57,13 @@ class JsonlFile(RowFile):
         kinds: dict[str, set[str]] = {}
         size = 0
         for block, line in line_blocks(self.path, self._encoding):
-            rows = _read(block)
-            lines = None if rows is None else _lines(block, line, rows.num_rows)
-            found = None if lines is None else _kinds_by_arrow(rows)
+            read = self._by_arrow(block, line)
+            found = None if read is None else _kinds_by_arrow(read.rows)
             size += len(block)
-            if found is None or size > _KEPT:
+            if read is None or found is None or size > _KEPT:
                 self._kept = None
-            if self._kept is not None:
-                self._kept.append(Piece(rows, self.name, lines))
+            elif self._kept is not None:
+                self._kept.append(read)
             for name, some in (found or self._kinds_by_python(block, line)).items():
                 kinds.setdefault(name, set()).update(some)
         if size and not kinds and any(self._parsed_blocks()):
@@ -91,12 +90,16 @@ class JsonlFile(RowFile):
             yield from (_filled(found, schema) for found in kept)
             return
         for block, line in line_blocks(self.path, self._encoding):
-            rows = _read(block, schema)
-            lines = None if rows is None else _lines(block, line, rows.num_rows)
-            if lines is None:
-                yield self._rows_by_python(block, line, schema)
-            else:
-                yield Piece(rows.select(schema.names), self.name, lines)
+            read = self._by_arrow(block, line, schema)
+            yield self._rows_by_python(block, line, schema) if read is None else read
+
+    def _by_arrow(self, block: bytes, line: int, schema: Any = None) -> Piece | None:
+        """Rows of a block of lines, None where Arrow refuses or there are not one a line."""
+        rows = _read(block, schema)
+        lines = None if rows is None else _lines(block, line, rows.num_rows)
+        if rows is None or lines is None:
+            return None
+        return Piece(rows if schema is None else rows.select(schema.names), self.name, lines)
 
     def _rows_by_python(self, block: bytes, line: int, schema: Any) -> Piece:
         pa = require("pyarrow", "records", "reading records")
