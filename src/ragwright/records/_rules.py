@@ -18,7 +18,7 @@ FIELDS = ("client", *TAG_KINDS, "length")
 SETTABLE = TAG_KINDS
 """Fields among those that a rule may set."""
 
-_TAKEN = ("text", "document", "message_at", "record_key", "record_hash", "left_out")
+_TAKEN = ("kind", "text", "document", "message_at", "record_key", "record_hash", "left_out")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ _RESERVED = {
     "record_key",
     "record_hash",
     "left_out",
+    "kind",
     "stage",
     "document",
     "message_at",

@@ -77,9 +77,24 @@ def _read(folder: Path, chosen: str, faults: list[RagwrightError]) -> RecordsSpe
     tags = read_tags(declared("tags"))
     rollups = read_rollups(declared("rollups"), folder)
     rules = read_rules(declared("rules"), tags)
+    faults += _twice(rules, source)
     spec = RecordsSpec(source, cleaning, tags, rollups, rules, TextFormat(chosen, ()))
     written = _read_format(folder, chosen, _fields(spec), faults)
     return RecordsSpec(source, cleaning, tags, rollups, rules, written)
+
+
+def _twice(rules: Rules, source: SourceSpec) -> list[RagwrightError]:
+    """Fields that a rule sets although they are columns that records carry."""
+    return [
+        RecordsError(
+            f"the rule sets {name!r}, which is a column that source.yaml keeps",
+            where=rule.place,
+            hint="give the field another name, or rename the column in source.yaml",
+        )
+        for rule in rules.refinements
+        for name, _ in rule.values
+        if name in source.keep
+    ]
 
 
 def _fields(spec: RecordsSpec) -> tuple[str, ...]:
