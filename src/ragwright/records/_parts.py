@@ -43,7 +43,7 @@ def _arrow_schema(path: Path) -> ArrowTable:
 
 
 def read_file(path: Path, columns: Sequence[str] | None = None) -> ArrowTable:
-    """Rows of a file, nothing read into its path (``read_table`` takes ``a=b`` for a column).
+    """Rows of a file, some columns or all.
 
     Raises:
         StoreError: It is no Parquet file, or half of one.
