@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 from command_line import ragwright
 
+from ragwright.answer import DraftRequest
 from ragwright.core import ConfigError, read_yaml
-from ragwright.workbench import init_project, load_settings, project_templates
+from ragwright.workbench import (
+    Drafting,
+    Workbench,
+    init_project,
+    load_settings,
+    project_templates,
+)
 
 FILES = [
     ".gitignore",
@@ -80,3 +87,38 @@ def test_a_project_of_documents_gets_the_records_beside_them(tmp_path: Path) -> 
 def test_sources_are_listed_in_the_templates_project_file(tmp_path: Path) -> None:
     init_project(tmp_path, ("docs/",), "records")
     assert read_yaml(tmp_path / "ragwright.yaml").value["sources"] == ["docs/"]
+
+
+def test_the_template_goes_from_rows_to_a_prompt(tmp_path: Path) -> None:
+    pytest.importorskip("daft")
+    init_project(tmp_path, template="records")
+    with Workbench.open(tmp_path) as bench:
+        report = bench.records.refresh()
+        assert {name: counts.inserted for name, counts in report.tables.counts.items()} == {
+            "bronze": 62,
+            "silver": 60,
+            "gold": 58,
+        }
+        again = bench.records.refresh()
+        assert not any(counts.inserted + counts.updated for counts in again.tables.counts.values())
+        assert report.index is not None
+        assert again.index is not None
+        assert (report.index.written, again.index.written) == (58, 0)
+        wanted = DraftRequest("team maya", "donation", ("health care",), (), "short", 3, bio=True)
+        batch = bench.draft(wanted, Drafting(preview=True))
+    first = batch.hits[0].metadata
+    assert batch.request.client == first["client"] == "Maya Delgado"
+    assert "health care" in str(first["topic"])
+    [prompt] = batch.prompts
+    assert "a nurse's daughter" in prompt.messages[0][1]
+    asked = prompt.messages[-1][1]
+    assert asked.startswith("A short donation text message from Maya Delgado about health care")
+    assert "https://" not in str(prompt.messages)
+
+
+def test_jobs_of_the_template_are_ready_to_run(tmp_path: Path) -> None:
+    pytest.importorskip("croniter")
+    init_project(tmp_path, template="records")
+    listed = ragwright(tmp_path, "job", "list").stdout
+    assert "30 7 * * mon-fri" in listed
+    assert "by hand" in listed
