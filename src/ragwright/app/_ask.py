@@ -89,10 +89,7 @@ def command(
         pieces: list[str] = []
         sink = _shown(console, pieces) if plain else None
 
-        def waiting() -> str:
-            return "" if pieces else runner_line(bench.runner.progress)
-
-        with console.progress(waiting):
+        with console.progress(lambda: "" if pieces else runner_line(bench.runner.progress)):
             answers = bench.ask_all(question, names, Asking(sink=sink, trace=entries))
         if pieces:
             console.piece("\n")

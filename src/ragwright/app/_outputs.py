@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -46,7 +46,7 @@ Until = Annotated[str, typer.Option("--until", help="Stored before that.")]
 Client = Annotated[str, typer.Option("--client", help="Made for this client.")]
 Model = Annotated[str, typer.Option("--model", help="Of this model.")]
 OfBatch = Annotated[int | None, typer.Option("--batch", help="Of the batch of this number.")]
-Kind = Annotated[str, typer.Option("--kind", help="text or prompt; both where left out.")]
+Kind = Annotated[str, typer.Option("--kind", help="text or prompt.")]
 Judged = Annotated[str, typer.Option("--verdict", help="accepted or rejected.")]
 OfScope = Annotated[
     str | None, typer.Option("--scope", help="Of this tenant; of all where left out.")
@@ -61,41 +61,53 @@ Under = Annotated[
 _WIDTH = 60
 
 
+@dataclass(frozen=True, slots=True)
+class QueryFlags:
+    """The flags that say which outputs; each is an option of the command line."""
+
+    batch: OfBatch = None
+    since: Since = ""
+    until: Until = ""
+    client: Client = ""
+    model: Model = ""
+    kind: Kind = ""
+    verdict: Judged = ""
+    scope: OfScope = None
+    configuration: Under = ""
+    project: Project = HERE
+
+    def query(self, kind: str = "") -> OutputQuery:
+        """Which outputs they name; of this kind where they name none."""
+        return OutputQuery(
+            self.batch,
+            _time(self.since),
+            _time(self.until),
+            self.client,
+            self.model,
+            _kind(self.kind or kind),
+            _verdict(self.verdict),
+            self.scope,
+            self.configuration,
+        )
+
+
 @group.command("list")
 @reported
+@with_flags
 def outputs_list(
-    batch: OfBatch = None,
-    since: Since = "",
-    until: Until = "",
-    client: Client = "",
-    model: Model = "",
-    kind: Kind = "text",
-    verdict: Judged = "",
-    scope: OfScope = None,
-    configuration: Under = "",
+    flags: QueryFlags,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Most to show, the newest.")] = 20,
-    project: Project = HERE,
     as_json: Json = False,
-) -> None:
-    """List stored texts and prompts, the newest batch first."""
-    query = OutputQuery(
-        batch,
-        _time(since),
-        _time(until),
-        client,
-        model,
-        _kind(kind),
-        _verdict(verdict),
-        scope,
-        configuration,
-    )
-    with Workbench.open(project) as bench:
+) -> int:
+    """List stored texts, or with --kind prompts, the newest batch first."""
+    query = flags.query("text")
+    with Workbench.open(flags.project) as bench:
         found = list(bench.outputs.find(query, limit=limit, newest=True))
         total = bench.outputs.count(query)
     console = Console()
     if as_json:
         console.json({"total": total, "outputs": [asdict(output) for output in found]})
-        return
+        return 0
     rows = [["id", "at", "source", "client", "marks", "said", "text"]]
     rows += [
         [o.id, o.at[:16], o.source, o.client, ", ".join(o.marks), _said(o), _short(o.text)]
@@ -104,6 +116,7 @@ def outputs_list(
     console.result(text_table(rows) if found else "no outputs")
     if total > len(found):
         console.remark(f"{len(found)} of {total}; --limit shows more")
+    return 0
 
 
 @group.command("show")
@@ -128,7 +141,9 @@ def outputs_show(
 
 @group.command("export")
 @reported
+@with_flags
 def outputs_export(
+    flags: QueryFlags,
     output: Annotated[
         Path,
         typer.Option(
@@ -139,33 +154,13 @@ def outputs_export(
             "accepted texts as chats to fine-tune a model on.",
         ),
     ],
-    batch: OfBatch = None,
-    since: Since = "",
-    until: Until = "",
-    client: Client = "",
-    model: Model = "",
-    kind: Kind = "",
-    verdict: Judged = "",
-    scope: OfScope = None,
-    configuration: Under = "",
-    project: Project = HERE,
     quiet: Quiet = False,
-) -> None:
+) -> int:
     """Write stored texts and prompts to a file that others read."""
-    query = OutputQuery(
-        batch,
-        _time(since),
-        _time(until),
-        client,
-        model,
-        _kind(kind),
-        _verdict(verdict),
-        scope,
-        configuration,
-    )
-    with Workbench.open(project) as bench:
-        count = export_outputs(bench.outputs, query, output)
+    with Workbench.open(flags.project) as bench:
+        count = export_outputs(bench.outputs, flags.query(), output)
     Console(quiet).remark(f"{count} written to {output}")
+    return 0
 
 
 @group.command("feedback")
@@ -237,17 +232,8 @@ def outputs_evaluate(
     ] = None,
 ) -> int:
     """Measure a sample of what was served, drawn by --seed, into a run of its own."""
-    query = OutputQuery(
-        None,
-        _time(since),
-        _time(until),
-        client,
-        model,
-        "text",
-        _verdict(verdict),
-        scope,
-        configuration,
-    )
+    chosen = QueryFlags(None, since, until, client, model, "text", verdict, scope, configuration)
+    query = chosen.query()
     sampling, console = Sampling(query, sample, flags.seed), flags.console
     with Workbench.open(flags.project, flags.session()) as bench:
         if flags.dry_run:
