@@ -52,8 +52,8 @@ FILES = {
     "rules": """\
         length_groups: {short: 30, long: null}
         refine:
-          - {if: {ask_type: money}, set: {kind: gift}}
-          - {if: {ask_type: money}, set: {kind: other}}
+          - {if: {ask_type: money}, set: {gift_type: gift}}
+          - {if: {ask_type: money}, set: {gift_type: other}}
           - {if: {ask_type: sign, text: thank}, set: {ask_type: signature}}
         contradictions:
           - {name: angry thanks, tags: [angry tone, grateful tone]}
@@ -108,8 +108,8 @@ def test_what_each_pattern_and_rule_does_is_counted(tmp_path: Path) -> None:
     assert rules == [
         ("contradiction", "angry thanks", 1, "records/rules.yaml:7"),
         ("contradiction", "both asks", 0, "records/rules.yaml:8"),
-        ("refinement", "kind = gift", 2, "records/rules.yaml:3"),
-        ("refinement", "kind = other", 0, "records/rules.yaml:4"),
+        ("refinement", "gift_type = gift", 2, "records/rules.yaml:3"),
+        ("refinement", "gift_type = other", 0, "records/rules.yaml:4"),
         ("refinement", "ask_type = signature", 1, "records/rules.yaml:5"),
     ]
 
@@ -120,9 +120,9 @@ def test_rows_that_fall_out_say_why_and_the_others_are_shared_out(tmp_path: Path
     assert report.left_out_keys["duplicate"] == ("5",)
     assert report.left_out_keys["contradiction"] == ("3",)
     assert report.lengths == {"short": 3, "long": 0}
-    assert report.fields["kind"] == 1
+    assert report.fields["gift_type"] == 1
     assert report.unknown_clients == (("Cy", 1),)
-    assert report.unused_fields == ("kind",)
+    assert report.unused_fields == ("gift_type",)
     assert report.empty_variables == ("topic",)
 
 
@@ -268,7 +268,7 @@ def test_the_text_and_the_document_tell_the_same(tmp_path: Path) -> None:
     assert "never matches (records/tags.yaml:6)" in text
     assert "never hits (records/rules.yaml:8)" in text
     assert "never sets anything (records/rules.yaml:4)" in text
-    assert "not used by the text format: kind" in text
+    assert "not used by the text format: gift_type" in text
     document = json.loads(json.dumps(report.as_dict()))
     assert document["lengths"] == {"short": 3, "long": 0}
     assert {one["name"] for one in document["patterns"]} >= {"links", "dragon hook"}
