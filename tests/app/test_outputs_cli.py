@@ -137,6 +137,20 @@ def test_outputs_are_exported_for_others(project: Path) -> None:
     assert "no form for the name" in done.stderr
 
 
+def test_what_drafts_were_made_under_is_promoted_and_served(project: Path) -> None:
+    draft(project, "--set", "answer.draft.examples=4")
+    called(project, "outputs", "evaluate", "--measures", "AnswerRelevance", "--name", "four")
+    called(project, "promote", "four", "--gate", "AnswerRelevance>=2", "--least", "2")
+    numbers = [draft(project, *words)["batch"] for words in ((), ("--served",))]
+    served = [told(project, "outputs", "show", str(number)) for number in numbers]
+    assert [batch["served"] for batch in served] == [None, 1]
+    shown = told(project, "outputs", "list", "--configuration", "1")["outputs"]
+    assert {output["batch"] for output in shown} == {3}  # the first was not served yet
+    with Workbench.open(project) as bench:
+        used = [len(bench.outputs.used(f"{number}.1")) for number in numbers]
+    assert used == [3, 4]
+
+
 def test_what_cannot_be_is_told(project: Path) -> None:
     done = called(project, "outputs", "evaluate", "--measures", "KPrecision", code=1)
     assert "no stored text" in done.stderr

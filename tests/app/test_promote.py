@@ -57,6 +57,10 @@ def test_what_passes_is_served_and_what_does_not_is_not(project: Path) -> None:
     assert (found["promoted"], found["served"]["number"]) == (True, 2)
     assert found["served"]["gate"]["checks"][0]["rule"] == "HitRate@1>=baseline"
 
+    words = ("--testset", "rows.jsonl", "--measures", "HitRate@1", "--retrieval-only")
+    called(project, "eval", *words, "-o", "scores.jsonl")
+    found = told(project, "promote", "first", "--baseline", "scores.jsonl", "--dry-run")
+    assert (found["outcome"], found["baseline"]) == ("passed", "scores.jsonl")
     served = told(project, "retrieve", "brake changed", "--served")["hits"]
     present = told(project, "retrieve", "brake changed")["hits"]
     assert (len(served), len(present)) == (2, 3)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core import ConfigError, StoreError
-from ..experiment import Evaluation, clusters_of_results, compare_evaluations
+from ..experiment import Evaluation, clusters_of_results, compare_evaluations, read_results
 from ..measure import GateOptions, GateOutcome, gate, parse_measure
 from ..report import gate_json
 from ._calibrations import judge_checks
@@ -48,7 +48,8 @@ class Promoting:
 
     Attributes:
         gating: How the gate reads it.
-        baseline: Run to be held against; that of the configuration served now where empty.
+        baseline: Run, or file of scores, to be held against; where empty the run of the
+            configuration served now.
         rules_alone: Nothing but the rules given counts, also where something is served.
         reason: Why, for the history.
         by: Who; the user of this machine where empty.
@@ -203,6 +204,8 @@ def _baseline(
 ) -> tuple[Evaluation | None, tuple[str, ...]]:
     """What the run is held against: what is named, else the run of what is served."""
     if how.baseline:
+        if Path(how.baseline).is_file():
+            return read_results(how.baseline, seed=how.gating.seed), ()
         return bench.results(how.baseline), ()
     if now is None:
         return None, ("nothing is served yet: the rules alone count",)
