@@ -329,3 +329,33 @@ def test_nothing_is_written(tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     check_records(*folders)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("values", [[b"abc", b"\xff"], [["a"], ["b", "c"]]])
+def test_a_text_column_without_texts_is_a_fault(tmp_path: Path, values: list[object]) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    source = "source: rows.parquet\nkey: id\ntext: body\n"
+    folders = project(tmp_path, source=source, rollups="{}\n")
+    parquet.write_table(pa.table({"id": [1, 2], "body": values}), tmp_path / "rows.parquet")
+    [fault] = check_records(*folders).faults
+    assert "no text" in fault.what
+    assert fault.where == "records/source.yaml:3"
+
+
+def test_texts_of_other_types_and_huge_ones_are_tried(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    source = "source: rows.parquet\nkey: id\ntext: body\n"
+    folders = project(tmp_path, source=source, rollups="{}\n")
+    numbers = pa.table({"id": [1.0, 2.0], "body": [7, None]})
+    parquet.write_table(numbers, tmp_path / "rows.parquet")
+    report = check_records(*folders)
+    assert not report.faults
+    assert report.left_out_keys["no text"] == ("2",)
+    huge = pa.table({"id": [1, 2], "body": ["petition " * 1_200_000, "\U0001f9a6 sign"]})
+    parquet.write_table(huge, tmp_path / "rows.parquet")
+    report = check_records(*folders)
+    assert not report.faults
+    assert report.left_out["too long"] == 1
+    assert len(check_text(report)) < 20_000

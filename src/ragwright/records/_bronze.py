@@ -79,7 +79,7 @@ class BronzeRows:
             self._names = renamed(self._spec, batch)
             self._there = batch.schema.names
         rows = batch.rename_columns(self._names)
-        _check_text(self._spec, rows)
+        check_text(self._spec, rows)
         wanted = np.ones(rows.num_rows, np.bool_)
         for name in self._spec.require:
             empty = wanted & _empty(rows.column(name))
@@ -246,7 +246,7 @@ def renamed(spec: SourceSpec, batch: ArrowTable) -> list[str]:
     return names
 
 
-def _check_text(spec: SourceSpec, rows: ArrowTable) -> None:
+def check_text(spec: SourceSpec, rows: ArrowTable) -> None:
     """Refuse a text column of lists, records or bytes.
 
     Raises:

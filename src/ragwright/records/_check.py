@@ -30,6 +30,9 @@ Mask = NDArray[np.bool_]
 _FIRED = "refinement "
 """Fields that say for one check which rows a refinement holds for."""
 
+_SHOWN = 4000
+"""Characters of a text that is shown as it came."""
+
 _SOME = 3
 _OVERLAPS = 20
 _UNKNOWN = 10
@@ -367,7 +370,9 @@ def _examples(
         shown |= steps.acted[at]
         names = [f.name for f, acted in zip(steps.facts, steps.acted[at], strict=True) if acted]
         clean, tags = after[keys[at]]
-        row = ExampleRow(keys[at], before[at], clean, tuple(dict.fromkeys(names)), tuple(tags))
+        row = ExampleRow(
+            keys[at], str(before[at])[:_SHOWN], clean, tuple(dict.fromkeys(names)), tuple(tags)
+        )
         found.append(row)
     return tuple(found)
 

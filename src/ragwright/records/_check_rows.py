@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import DuplicateKeyError, RagwrightError, RecordsError, near, require
-from ._bronze import key_texts, renamed
+from ._bronze import check_text, key_texts, renamed
 from ._check_report import Fault
 from ._hashes import row_hashes
 from ._seams import KEY, ArrowTable, RowSource
@@ -116,7 +116,8 @@ def _columns_there(
             faults.append(Fault(told, spec.place("rename"), hint))
             missing.append(name)
     if not missing:
-        renamed(spec, batch)  # refuses what is wrong with names that are there
+        # these refuse what is wrong with columns that are there
+        check_text(spec, batch.rename_columns(renamed(spec, batch)))
     return spec.key in there and spec.text in there
 
 
