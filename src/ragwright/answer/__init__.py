@@ -22,7 +22,7 @@ from ._corpus_options import (
 )
 from ._draft import draft, no_model
 from ._draft_copies import containment
-from ._draft_find import DraftPlan
+from ._draft_find import DraftPlan, Pool, find_pool
 from ._draft_records import (
     DraftBatch,
     DraftOptions,
@@ -75,6 +75,7 @@ __all__ = [
     "DraftRequest",
     "DraftText",
     "DraftWeights",
+    "Pool",
     "Prompt",
     "PromptFrame",
     "PromptOptions",
@@ -99,6 +100,7 @@ __all__ = [
     "count_tokens",
     "draft",
     "extract",
+    "find_pool",
     "fit_hits",
     "generator_window",
     "load_persona",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from ..core import ConfigError, RagwrightError, Usage
-from ..flow import Flow, gather
+from ..flow import Flow, aside, gather
 from ..retrieve import Target
 from ._draft_copies import copies_among
 from ._draft_find import DraftPlan, Pool, find_pool, settled_request
@@ -37,13 +38,13 @@ def draft(request: DraftRequest, target: Target, plan: DraftPlan) -> Flow[DraftB
     pool = yield from find_pool(asked, target, plan)
     job = Job(asked, plan, pool)
     if plan.preview:
-        return _batch(job, [previewed(model, job) for model in plan.models or ("",)])
+        return (yield from aside(partial(_previewed, job)))
     outcomes = yield from gather([written_by(model, job) for model in plan.models], settle=True)
     made = [_settled(model, one) for model, one in zip(plan.models, outcomes, strict=True)]
     errors = [one.error for one in made]
     if errors[0] is not None and None not in errors:
         raise errors[0]
-    return _batch(job, made)
+    return (yield from aside(partial(_batch, job, made)))
 
 
 def no_model() -> ConfigError:
@@ -54,6 +55,10 @@ def no_model() -> ConfigError:
         hint="--model provider:name, or answer.model or answer.draft.models in ragwright.yaml "
         "(openai:…, ollama:…, http://host/v1#name); --show-prompt and --dry-run need none",
     )
+
+
+def _previewed(job: Job) -> DraftBatch:
+    return _batch(job, [previewed(model, job) for model in job.plan.models or ("",)])
 
 
 def _settled(model: str, outcome: Written | Exception) -> Written:

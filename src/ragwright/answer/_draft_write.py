@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ..core import ConfigError, ModelError, RagwrightError, Usage
-from ..flow import ChatReply, CompleteReply, Flow, branch, chat, complete, gather
+from ..flow import ChatReply, CompleteReply, Flow, aside, branch, chat, complete, gather
 from ._draft_copies import nearest_copy
 from ._draft_find import DraftPlan, Pool
 from ._draft_prompt import Composed, Form, Frame, Wanted, chosen_examples, form_of
@@ -91,7 +92,7 @@ def written_by(model: str, job: Job) -> Flow[Written]:
         PromptError: The prompt cannot be put together, or fits no window.
     """
     desk = _Desk(model, job)
-    first = yield from desk.ask(desk.first_calls())
+    first = yield from desk.ask((yield from aside(desk.first_calls)))
     wanted = job.request.count
     good = [one for told in first for one in told.texts if not one.fault]
     faulty = [one for told in first for one in told.texts if one.fault]
@@ -104,7 +105,8 @@ def written_by(model: str, job: Job) -> Flow[Written]:
         short = planned
     second: Sequence[_Told] = ()
     if short:
-        second = yield from desk.ask(desk.more_calls(short, faulty))
+        more = partial(desk.more_calls, short, faulty)
+        second = yield from desk.ask((yield from aside(more)))
     texts = _merged(good, faulty, [one for told in second for one in told.texts], job)
     notes = [
         *desk.notes,
