@@ -67,25 +67,10 @@ class RandomEmbedder(Embedder):
 
 def named(field: str, number: int) -> str:
     """A name of its own for each value, as people and topics have."""
-    syllables = [
-        "ba",
-        "de",
-        "fi",
-        "go",
-        "hu",
-        "ka",
-        "le",
-        "mi",
-        "no",
-        "ru",
-        "sa",
-        "te",
-        "vi",
-        "wo",
-        "zu",
-    ]
+    consonants, vowels = "bdfghklmnrstvwz", "aeiou"
     start = {"client": 0, "ask": 1000, "topic": 2000, "tone": 3000}[field] + number
-    return "".join(syllables[start // 15**place % 15] for place in range(4))
+    digits = [start // 15**place % 15 for place in range(4)]
+    return "".join(consonants[digit] + vowels[digit % 5] for digit in digits)
 
 
 def fields_of(records: Records, row: int) -> dict[str, Any]:
