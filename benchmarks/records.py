@@ -100,10 +100,13 @@ def run(command: Sequence[str], folder: Path, **environment: str) -> Taken:
 
         watcher = threading.Thread(target=watch)
         watcher.start()
-        process.wait()
-        seconds = time.perf_counter() - started
-        ended.set()
-        watcher.join()
+        try:
+            process.wait()
+            seconds = time.perf_counter() - started
+        finally:
+            process.kill()
+            ended.set()
+            watcher.join()
         out.seek(0)
         err.seek(0)
         if process.returncode:
