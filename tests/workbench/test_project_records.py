@@ -15,7 +15,7 @@ from ragwright.core import ConfigError, ModelError, RecordsError, StoreBusyError
 from ragwright.models import Embedder
 from ragwright.workbench import Refreshing, doctor
 
-pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("daft")
 
 FILES = {
@@ -240,3 +240,27 @@ def test_doctor_says_how_far_tables_and_index_are(folder: Path) -> None:
     [fault, _] = found()
     assert fault[0] == "fault"
     assert "tags.yaml:1" in fault[1]
+
+
+def test_a_forgotten_record_leaves_no_byte_behind(folder: Path) -> None:
+    secret = "Ziggurat"
+    written(folder, [row(1, f"Give to {secret}"), *ROWS[1:], row(4, f"Give to {secret}")])
+    with opened(folder) as bench:
+        bench.records.refresh()
+        written(folder, [row(1, f"Give all to {secret}"), *ROWS[1:]])
+        bench.records.refresh()
+        written(folder, [row(1, "Give all"), *ROWS[1:]])
+        bench.records.refresh()
+        assert bench.forget("record:1")["records"] == 9  # three texts of three tables
+        assert [one.version for one in bench.records.tables.history()] == [4]
+        assert bench.forget("record:1")["records"] == 0
+    kept = [path for path in (folder / ".ragwright").rglob("*") if path.is_file()]
+    tables = [pq.read_table(path) for path in kept if path.suffix == ".parquet"]
+    assert tables
+    assert not any("Give all" in str(table.to_pydict()) for table in tables)
+    assert not any("1" in table.column("record_key").to_pylist() for table in tables)
+    written(folder, ROWS[1:])
+    with opened(folder) as bench:
+        bench.records.refresh()
+        found = {one.id for one in bench.documents()}
+    assert found == {"record:2", "record:3", "record:4"}  # 4 is nobody's duplicate now

@@ -27,7 +27,7 @@ def command(
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
-    """Purge a document, or a tenant, from store, replies and runs."""
+    """Purge a document, or a tenant, from store, tables, replies, runs and outputs."""
     if (document is None) == (tenant is None):
         raise ConfigError("name a document, or a tenant with --tenant", where="ragwright forget")
     with Workbench.open(project) as bench:
@@ -45,3 +45,5 @@ def command(
         )
     if document is not None and listed:
         console.remark("where its source is still listed, the next ingest brings it back")
+    if gone.get("records"):
+        console.remark("where its row is still in the source, the next refresh brings it back")

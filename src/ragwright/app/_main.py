@@ -43,7 +43,7 @@ COMMANDS = {
     "suite": "Capability suites: noise, rejection, integration, counterfactual, sources.",
     "job": "Jobs of the project: run one, serve their schedules, see what they did.",
     "cache": "The store of replies that were paid for.",
-    "forget": "Purge a document, or a tenant, from store, replies and runs.",
+    "forget": "Purge a document, or a tenant, from store, tables, replies, runs and outputs.",
     "doctor": "Say what is configured, what is missing and what would be paid for.",
     "demo": "Build a workbench over the guide, and ask it three questions as two personas.",
 }

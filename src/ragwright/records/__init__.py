@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ._check import Checking, check_records
 from ._check_report import CheckReport, PatternFacts
-from ._documents import RecordsReader, WholeChunker, record_document_id
+from ._documents import RecordsReader, WholeChunker, record_document_id, record_key
 from ._engine import LocalEngine
 from ._export import export_chats, export_table
 from ._manifest import Manifest
@@ -52,6 +52,7 @@ __all__ = [
     "open_source",
     "parse_text_format",
     "record_document_id",
+    "record_key",
     "refresh",
     "spec_faults",
 ]

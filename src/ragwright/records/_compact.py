@@ -61,6 +61,11 @@ def worth_rewriting(parts: Sequence[Standing]) -> list[tuple[int, int]]:
     return found
 
 
+def with_dead_rows(parts: Sequence[Standing]) -> list[tuple[int, int]]:
+    """Ranges (from, to), of one part each, of those that hold a dead row."""
+    return [(at, at + 1) for at, one in enumerate(parts) if one.dead.any()]
+
+
 def _groups(parts: Sequence[Standing]) -> Iterator[tuple[int, int]]:
     """Ranges of neighbours that are small or decayed and fit into one file."""
     start = rows = 0

@@ -19,7 +19,13 @@ _NOT_METADATA = {KEY, HASH, "text", "document", "text_hash", "left_out"}
 
 def record_document_id(key: str) -> str:
     """Id of the document of a row."""
-    return f"record:{key}"
+    return f"{KIND}:{key}"
+
+
+def record_key(document_id: str) -> str | None:
+    """Key of the row that a document was made of, None for other documents."""
+    head, colon, key = document_id.partition(":")
+    return key if colon and head == KIND else None
 
 
 def gold_documents(batch: ArrowTable) -> Iterator[Document]:

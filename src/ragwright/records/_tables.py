@@ -28,12 +28,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ..core import RecordsError, StoreError
+from ..core import RecordsError, StoreError, require
 from ._lock import WriterLock
 from ._manifest import (
     DEAD,
     MANIFESTS,
     Manifest,
+    Part,
     TableState,
     delete_manifest,
     gone,
@@ -44,7 +45,7 @@ from ._manifest import (
     versions,
 )
 from ._parts import LivePart as LivePart
-from ._parts import live_parts, read_parts
+from ._parts import keys_of, live_parts, read_parts
 from ._seams import TABLES, ArrowTable, TableName
 from ._writing import Writing
 
@@ -223,6 +224,36 @@ class Tables:
         with self.writing(holder, wait) as writing:
             return writing.restore(read_manifest(self._folder, version))
 
+    def forget(self, keys: Sequence[str], *, holder: str = "forget", wait: float = 600.0) -> int:
+        """Delete the rows of some keys from every table and every version; how many there were.
+
+        No earlier version can be gone back to afterwards: all of them are deleted, since they
+        may hold the rows. The next refresh makes gold anew, so that a row that was left out as
+        the duplicate of one of them gets its place. Where a key is nowhere nothing is touched.
+
+        Raises:
+            StoreBusyError: Another writer holds the tables for longer than ``wait`` seconds.
+        """
+        if not self.version:
+            return 0
+        with self.writing(holder, wait) as writing:
+            files = {part.file for part in self._parts_of_all_versions()}
+            found = sum(_holds(self._folder / file, keys) for file in sorted(files))
+            if not found:
+                return 0
+            writing.purge(keys)
+            lineage = {**self.manifest().lineage, "gold": ""}
+            newest = writing.commit(lineage, "forget")
+            for version in versions(self._folder):
+                if version != newest:
+                    delete_manifest(self._folder, version)
+        return found
+
+    def _parts_of_all_versions(self) -> Iterator[Part]:
+        for version in versions(self._folder):
+            for state in self.manifest(version).tables.values():
+                yield from state.parts
+
     def _state(self, table: TableName, version: int | None) -> TableState:
         if table not in TABLES:
             raise RecordsError(f"there is no table {table!r}", hint=f"known: {', '.join(TABLES)}")
@@ -278,3 +309,11 @@ class Tables:
             found[version] = known
         self._named = found
         return set[str]().union(*(files for _, files in found.values()))
+
+
+def _holds(path: Path, keys: Sequence[str]) -> int:
+    """How many rows of a file have one of some keys, dead ones included."""
+    pa = require("pyarrow", "records", "reading records")
+    compute = require("pyarrow.compute", "records", "reading records")
+    there = compute.is_in(keys_of(path).keys, value_set=pa.array(list(keys), pa.string()))
+    return int(compute.sum(there).as_py() or 0)

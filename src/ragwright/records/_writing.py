@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import DuplicateKeyError, RecordsError, StoreError, canonical_json
-from ._compact import Standing, rewrite, worth_rewriting
+from ._compact import Standing, rewrite, with_dead_rows, worth_rewriting
 from ._known import HashedKeys, KeyIndex, Known, Words, hashed_keys, packed_hashes
 from ._manifest import (
     DEAD,
@@ -94,6 +94,7 @@ class Writing:
         self._open: dict[TableName, _OpenTable] = {}
         self._named: set[Path] = set()
         self._numbers = itertools.count(1)
+        self._purging = False
         self.closed = False
 
     def known(self, table: TableName) -> Known:
@@ -172,6 +173,15 @@ class Writing:
         index.kill(found)
         return len(found)
 
+    def purge(self, keys: ArrowTable | Sequence[str]) -> int:
+        """Rows of these keys leave every table; how many did.
+
+        The files of the version that :meth:`commit` makes hold no dead row at all, of these keys
+        or of others. Versions before it keep theirs for as long as they are kept.
+        """
+        self._purging = True
+        return sum(self.remove(table, keys) for table in TABLES)
+
     def live(self, table: TableName) -> tuple[LivePart, ...]:
         """Files of a table and their rows alive, as they are now."""
         return self._table(table).live(self._folder)
@@ -208,7 +218,7 @@ class Writing:
         tables = {table: self._head.tables[table] for table in TABLES}
         changed = False
         for table, open_table in self._open.items():
-            if open_table.changed:
+            if open_table.changed or self._purging:
                 parts = self._kept(table, open_table)
                 tables[table] = table_state(self._folder, parts)
                 changed = True
@@ -242,7 +252,8 @@ class Writing:
         parts: list[Part] = []
         dying: dict[str, NDArray[np.int64]] = {}
         done = 0
-        for start, stop in (*worth_rewriting(standing), (len(standing), len(standing))):
+        ranges = with_dead_rows(standing) if self._purging else worth_rewriting(standing)
+        for start, stop in (*ranges, (len(standing), len(standing))):
             parts += (self._with_dead(one, dying) for one in standing[done:start])
             if stop > start:
                 path = self.new_part(table)

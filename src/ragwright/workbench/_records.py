@@ -26,6 +26,7 @@ from ..records import (
     export_table,
     load_spec,
     open_source,
+    record_key,
     refresh,
 )
 from ._ingest import IngestProgress
@@ -213,6 +214,14 @@ class ProjectRecords:
         if table != "gold":
             raise RecordsError(f"no chats can be made of {table}", hint="export gold")
         return export_chats(self.tables, file, self.spec().format.request, version=version)
+
+    def forget(self, document_id: str) -> int:
+        """Delete the row behind a document from all tables and versions; how many rows there were.
+
+        0 for a document that was made of no row.
+        """
+        key = record_key(document_id)
+        return 0 if key is None else self.tables.forget([key], wait=self._options.wait)
 
     def _engine(self, name: str) -> Engine:
         known = get_args(EngineName)

@@ -384,7 +384,10 @@ class Workbench(Opened):
     # -- forgetting ------------------------------------------------------------------------
 
     def forget(self, document_id: str) -> Mapping[str, int]:
-        """Purge a document from store, replies, runs and outputs; how much went from each."""
+        """Purge a document from store, replies, runs and outputs; how much went from each.
+
+        The document of a record goes from the tables too, with all their earlier versions.
+        """
         document = self.store.document(document_id)
         removed = self.store.remove([document_id], purge=True)
         forget_glossaries(self.folder.cache)  # mined from the document too
@@ -395,6 +398,7 @@ class Workbench(Opened):
             "replies": sum(self.replies.forget(source=name) for name in sorted(names)),
             "rows": self.runs.forget(source=document_id),
             "outputs": self.outputs.forget(document=document_id),
+            "records": self.records.forget(document_id),
         }
 
     def forget_tenant(self, scope: str) -> Mapping[str, int]:
