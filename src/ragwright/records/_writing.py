@@ -20,6 +20,7 @@ from ._manifest import (
     DEAD,
     Manifest,
     Part,
+    TableState,
     now,
     sync_folder,
     write_manifest,
@@ -30,6 +31,7 @@ from ._parts import (
     dead_rows,
     keys_of,
     live_mask,
+    live_parts,
     read_parts,
     table_state,
     write_dead_rows,
@@ -184,6 +186,8 @@ class Writing:
 
     def live(self, table: TableName) -> tuple[LivePart, ...]:
         """Files of a table and their rows alive, as they are now."""
+        if table not in self._open:  # its keys need not be known for that
+            return live_parts(self._folder, self._state(table).parts)
         return self._table(table).live(self._folder)
 
     def adopted(self, table: TableName) -> tuple[LivePart, ...]:
@@ -195,6 +199,8 @@ class Writing:
 
     def rows(self, table: TableName) -> int:
         """Rows alive, as they are now."""
+        if table not in self._open:
+            return self._state(table).rows
         return self._table(table).index.alive
 
     def read(self, table: TableName, columns: Sequence[str] | None = None) -> Iterator[ArrowTable]:
@@ -204,7 +210,8 @@ class Writing:
             RecordsError: No part has such a column.
         """
         live = self.live(table)
-        parts = {self._folder / part.file: part for part in self._table(table).parts}
+        known = self._open[table].parts if table in self._open else self._state(table).parts
+        parts = {self._folder / part.file: part for part in known}
         return read_parts(self._folder, [parts[one.path] for one in live], live, columns)
 
     def commit(self, lineage: Mapping[str, Any], note: str) -> int:
@@ -275,12 +282,17 @@ class Writing:
         return replace(one.part, dead=len(dead))
 
     def _table(self, table: TableName) -> _OpenTable:
+        state = self._state(table)
+        if table not in self._open:
+            self._open[table] = _OpenTable(self._folder, state.parts)
+        return self._open[table]
+
+    def _state(self, table: TableName) -> TableState:
+        """The table as it was when this writing began."""
         self._check()
         if table not in TABLES:
             raise RecordsError(f"there is no table {table!r}", hint=f"known: {', '.join(TABLES)}")
-        if table not in self._open:
-            self._open[table] = _OpenTable(self._folder, self._head.tables[table].parts)
-        return self._open[table]
+        return self._head.tables[table]
 
     def _new(self, folder: str, suffix: str) -> Path:
         number = f"{self._head.version + 1:08d}-{next(self._numbers):05d}"
