@@ -59,6 +59,7 @@ from ._errors import (
 )
 from ._hashing import canonical_json, text_hash, value_hash, values_hash
 from ._headers import retry_after
+from ._locks import FileLock, LockHolder
 from ._mapping import Mapped, near, read_mapping, shipped_mapping
 from ._options import option
 from ._plugins import entry_point, load_object, require
@@ -106,6 +107,7 @@ __all__ = [
     "EmptySourceError",
     "EncryptedSourceError",
     "FetchError",
+    "FileLock",
     "Filter",
     "FilterError",
     "FlowError",
@@ -114,6 +116,7 @@ __all__ = [
     "Hit",
     "Interrupted",
     "JobError",
+    "LockHolder",
     "MalformedSourceError",
     "Mapped",
     "MeasureError",
