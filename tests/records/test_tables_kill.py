@@ -18,7 +18,7 @@ pytest.importorskip("daft")
 from table_rows import content, files
 from tables_child import gone_of, rows_of
 
-from ragwright.records._lock import WriterLock
+from ragwright.core import FileLock
 from ragwright.records._seams import TABLES
 from ragwright.records._tables import Tables
 
@@ -84,7 +84,8 @@ def test_killed_at_any_moment_the_last_whole_version_stands(tmp_path: Path) -> N
                 time.sleep(0.001)
             time.sleep(chance.uniform(0, 0.1))
             os.kill(writer, signal.SIGKILL)
-            with WriterLock(folder / "lock", "test", SECONDS):  # it is free when the writer is gone
+            # it is free when the writer is gone
+            with FileLock(folder / "lock", "test", wait=SECONDS):
                 version = whole(folder)
                 leftovers += len(strangers(folder))
             assert version > reached

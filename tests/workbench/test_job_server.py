@@ -11,10 +11,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from job_project import FakeClock, jobs_of, project_with, runner_in
 
-from ragwright.core import ConfigError
+from ragwright.core import ConfigError, FileLock
 from ragwright.workbench import JobRun, ProjectFolder, ProjectJob
 from ragwright.workbench._job_history import RunStart
-from ragwright.workbench._job_locks import JobLock
 from ragwright.workbench._job_runs import Hearing, Order
 from ragwright.workbench._job_server import JobServer
 
@@ -51,7 +50,7 @@ class Served:
         return jobs
 
     def _run(
-        self, job: ProjectJob, lock: JobLock, order: Order, hearing: Hearing, stop: threading.Event
+        self, job: ProjectJob, lock: FileLock, order: Order, hearing: Hearing, stop: threading.Event
     ) -> JobRun:
         with lock:
             now = self.clock.now()

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from small_project import MakeProject
 
 from ragwright import Session, Workbench
-from ragwright.core import ConfigError, Row, StoreError
+from ragwright.core import ConfigError, Row, StoreBusyError, StoreError
 from ragwright.experiment import Testset
 from ragwright.measure import GateOptions
 from ragwright.testing import ScriptedServer
@@ -33,6 +33,7 @@ from ragwright.workbench import (
     Promoting,
     Sampling,
     Served,
+    _served,
     evaluate_outputs,
     origin_of,
     promote,
@@ -340,6 +341,31 @@ def test_two_at_once_do_not_interleave(make: Make) -> None:
     # each was held against the one promoted before it, whichever that was
     chain = [change.run for change in history]
     assert [found[run][1] for run in chain[1:]] == chain[:-1]
+
+
+def test_who_waits_too_long_is_told_for_whom(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make()
+    run = measured(folder)
+    monkeypatch.setattr(_served, "_WAIT", 0.1)
+    with Workbench.open(folder) as bench:
+        with Served(bench.folder).changing("promote one"):
+            with pytest.raises(StoreBusyError) as caught:
+                promote(bench, run, RULE, OPEN)
+            with pytest.raises(StoreBusyError, match="is being changed by 'promote one'"):
+                promote_back(bench, "why not")
+        said = f"what is served is being changed by 'promote one', process {os.getpid()} on "
+        assert said in str(caught.value)
+        assert Served(bench.folder).history() == ()
+        assert promote(bench, run, RULE, OPEN).changed
+
+
+def test_a_folder_that_cannot_be_written_is_said(make: Make) -> None:
+    with Workbench.open(make()) as bench:
+        lock = Served(bench.folder).file.with_name("lock")
+        lock.mkdir(parents=True)
+        with pytest.raises(StoreError, match="what is served cannot be changed: ") as caught:
+            promote_back(bench, "why not")
+    assert caught.value.where == str(lock.parent)
 
 
 KILLED = """

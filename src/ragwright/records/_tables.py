@@ -28,8 +28,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ..core import RecordsError, StoreError, require
-from ._lock import WriterLock
+from ..core import FileLock, RecordsError, StoreError, require
 from ._manifest import (
     DEAD,
     MANIFESTS,
@@ -51,6 +50,8 @@ from ._writing import Writing
 
 _OURS = re.compile(r"\.?\d{8}-\d{5}-[0-9a-f]{8}\b")
 """Names that a writing gives, also while a file is not whole; nothing else is ever deleted."""
+
+_BUSY = "the tables of records are being written"
 
 _MANIFESTS_HELD = 3
 """Manifests kept in memory: those of large tables are large."""
@@ -204,7 +205,7 @@ class Tables:
         """
         with told(self._folder):
             self._make()
-            with WriterLock(self._folder / "lock", holder, wait):
+            with FileLock(self._folder / "lock", holder, wait=wait, busy=_BUSY):
                 writing = Writing(self._folder, self.manifest())
                 self._sweep()
                 try:

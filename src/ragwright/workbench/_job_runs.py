@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from ..core import StoreError
+from ..core import FileLock, JobError, StoreError
 from ._job_history import JobHistory, JobRun, RunStart, State, StepRun, Trigger
-from ._job_locks import JobLock, lock_holder
 from ._job_options import JobStep, ProjectJob
 from ._job_schedule import Schedule
 from ._job_steps import PROGRAM, StepEnd, StepPlan, run_step
@@ -90,29 +87,27 @@ class JobRunner:
         self.clock = clock or Clock()
         self.history = JobHistory(project.data / "jobs.sqlite")
 
-    def take(self, job: ProjectJob, trigger: Trigger) -> JobLock | None:
+    def take(self, job: ProjectJob, trigger: Trigger) -> FileLock | None:
         """The job's lock, None where it is running already (see :meth:`taken_by`)."""
-        holder = {"pid": os.getpid(), "host": socket.gethostname(), "trigger": trigger}
-        lock = JobLock(self._lock(job.name), {**holder, "since": self.clock.now()})
+        lock = self._lock(job.name, trigger)
         return lock if lock.acquire() else None
 
-    def serve_lock(self, path: Path) -> JobLock | None:
-        """The lock of the scheduler, None where another process has it."""
-        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": self.clock.now()}
-        lock = JobLock(path, holder)
-        return lock if lock.acquire() else None
+    def scheduler_lock(self) -> FileLock:
+        """The lock that makes a scheduler the only one of its project; not taken yet."""
+        return self._lock(".serve", "job serve")
 
     def taken_by(self, job: ProjectJob) -> str:
         """Who runs a job and since when, as a sentence; empty where nobody does."""
-        held = lock_holder(self._lock(job.name))
+        held = self._lock(job.name).holder()
         if held is None:
             return ""
-        if "since" not in held:
+        if not held.pid:
             return f"the job {job.name!r} is running already"
-        since = told_time(held["since"], job.options.timezone)
+        since = told_time(held.since, job.options.timezone)
         return (
-            f"the job {job.name!r} is running already: {held['trigger']}, "
-            f"by process {held['pid']} on {held['host']}, since {since}"
+            f"the job {job.name!r} is running already: {held.what}, "
+            f"by process {held.pid} on {held.host}, since {since}"
+            f"{'' if held.alive else '; that process has ended, and a step of it goes on'}"
         )
 
     def runs(self, job: str = "", limit: int = -1) -> list[JobRun]:
@@ -124,7 +119,7 @@ class JobRunner:
         return [self.history.run(number) for number in self.history.cut_off(job.name)]
 
     def run(
-        self, job: ProjectJob, lock: JobLock, order: Order, hearing: Hearing, stop: threading.Event
+        self, job: ProjectJob, lock: FileLock, order: Order, hearing: Hearing, stop: threading.Event
     ) -> JobRun:
         """Run a job whose lock is held; the lock is free afterwards.
 
@@ -150,15 +145,7 @@ class JobRunner:
                 job.options.timezone,
             )
             number = self.history.begin(start)
-            lock.tell(
-                {
-                    "run": number,
-                    "pid": start.pid,
-                    "host": socket.gethostname(),
-                    "trigger": start.trigger,
-                    "since": start.started,
-                }
-            )
+            lock.at(number)
             hearing.event(f"started ({order.trigger})")
             try:
                 state, reason = self._steps(job, number, lock, start, (hearing, stop))
@@ -179,7 +166,7 @@ class JobRunner:
         self,
         job: ProjectJob,
         number: int,
-        lock: JobLock,
+        lock: FileLock,
         start: RunStart,
         around: tuple[Hearing, threading.Event],
     ) -> tuple[State, str]:
@@ -223,7 +210,7 @@ class JobRunner:
         self,
         job: ProjectJob,
         step: JobStep,
-        lock: JobLock,
+        lock: FileLock,
         deadline: float | None,
         hearing: Hearing,
     ) -> StepPlan:
@@ -234,7 +221,7 @@ class JobRunner:
             (*self._program, *step.words),
             self._project.root,
             min(limits, default=None),
-            lock.file,
+            lock.share(),
             hearing.line,
             lambda text: self.notices.clean(text, addresses),
         )
@@ -258,14 +245,15 @@ class JobRunner:
     def _seen(self, run: JobRun) -> JobRun:
         if run.state != "running":
             return run
-        held = lock_holder(self._lock(run.start.job))
+        held = self._lock(run.start.job).holder()
         # for an instant a holder has not said which run it is
-        if held is not None and held.get("run", run.id) == run.id:
+        if held is not None and held.number in (None, run.id):
             return run
         return JobRun(run.id, run.start, None, "cut off", _CUT, run.steps, run.notices)
 
-    def _lock(self, name: str) -> Path:
-        return self._project.data / "jobs" / f"{name}.lock"
+    def _lock(self, job: str, what: str = "") -> FileLock:
+        path = self._project.data / "jobs" / f"{job}.lock"
+        return FileLock(path, what, error=JobError, clock=self.clock.now)
 
 
 _CUT = "its process ended without a word"

@@ -14,9 +14,8 @@ from datetime import datetime
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
-from ..core import RagwrightError, StoreError
+from ..core import FileLock, RagwrightError, StoreError
 from ._job_history import JobRun, RunStart, State, Trigger
-from ._job_locks import JobLock
 from ._job_options import ProjectJob
 from ._job_runs import Hearing, JobRunner, Order, told_time
 from ._job_schedule import Schedule
@@ -41,7 +40,7 @@ class RunJob(Protocol):
     """Runs a job whose lock is held: :meth:`JobRunner.run`."""
 
     def __call__(
-        self, job: ProjectJob, lock: JobLock, order: Order, hearing: Hearing, stop: threading.Event
+        self, job: ProjectJob, lock: FileLock, order: Order, hearing: Hearing, stop: threading.Event
     ) -> JobRun:
         """Run it to its end, and give the lock back."""
         ...
@@ -209,7 +208,7 @@ class JobServer:
         self._running[f"notices of {job.name}, run {run.id}"] = thread
         thread.start()
 
-    def _start(self, job: ProjectJob, lock: JobLock, order: Order) -> None:
+    def _start(self, job: ProjectJob, lock: FileLock, order: Order) -> None:
         def work() -> None:
             try:
                 self._run(job, lock, order, self._hearing(job), self._stop)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ..core import ConfigError, JobError, MissingExtraError, near
+from ..core import ConfigError, FileLock, JobError, LockHolder, MissingExtraError, near
 from ._job_history import JobRun, NoticeSent
-from ._job_locks import JobLock, lock_holder
 from ._job_options import ProjectJob
 from ._job_runs import Clock, Hearing, JobRunner, Order, next_run, told_time
 from ._job_schedule import Schedule
@@ -177,7 +176,7 @@ class Jobs:
         )
         return [self._notices.send(address, text) for address in addresses]
 
-    def server(self, say: Callable[[str], None]) -> tuple[JobServer, JobLock]:
+    def server(self, say: Callable[[str], None]) -> tuple[JobServer, FileLock]:
         """The scheduler of the project, and the lock that makes it the only one.
 
         Raises:
@@ -194,14 +193,13 @@ class Jobs:
                 hint="write for example:  schedule: '30 7 * * mon-fri'",
             )
         runner = self._runner()
-        path = self._project.data / "jobs" / ".serve.lock"
-        lock = runner.serve_lock(path)
-        if lock is None:
-            held = lock_holder(path) or {}
-            since = f" since {told_time(held['since'], 'UTC')}" if "since" in held else ""
+        lock = runner.scheduler_lock()
+        if not lock.acquire():
+            held = lock.holder() or LockHolder()
+            since = f" since {told_time(held.since, 'UTC')}" if held.pid else ""
             raise JobError(
-                f"the jobs are served already: by process {held.get('pid', '?')} on "
-                f"{held.get('host', '?')}{since}",
+                f"the jobs are served already: by process {held.pid or '?'} on "
+                f"{held.host or '?'}{since}",
                 where=str(self._project.root),
                 hint="end that process, or leave it to it",
             )
@@ -235,7 +233,7 @@ class Jobs:
     def _runner(self) -> JobRunner:
         return JobRunner(self._project, self._notices, self._clock)
 
-    def _taken(self, runner: JobRunner, job: ProjectJob, how: JobCall) -> JobLock:
+    def _taken(self, runner: JobRunner, job: ProjectJob, how: JobCall) -> FileLock:
         told = False
         while (lock := runner.take(job, "by hand")) is None:
             said = runner.taken_by(job)

@@ -131,12 +131,13 @@ def promote(
     Raises:
         ConfigError: The run does not say what it was measured under, a file of it has changed
             since (which ones is said), it did not end, or there is no rule to hold it to.
-        StoreError: There is no such run.
+        StoreError: There is no such run, or what is served cannot be changed.
+        StoreBusyError: Somebody else changes it for longer than half a minute; who, since when.
     """
     chosen = how or Promoting()
     name = find_run(bench.runs, run)
     configuration = _reproducible(bench, name)
-    with Served(bench.folder).changing() as changing:
+    with Served(bench.folder).changing(f"promote {name}") as changing:
         now = changing.served.current()
         baseline, notes = _baseline(bench, chosen, now)
         evaluation = bench.results(name)
@@ -172,12 +173,13 @@ def promote_back(bench: Workbench, reason: str, by: str = "") -> Change:
     Raises:
         ConfigError: No reason is given, or there is none before it.
         StoreError: It is not there any more as it was promoted.
+        StoreBusyError: As :func:`promote`.
     """
     if not reason.strip():
         raise ConfigError(
             "going back needs a reason", where="--reason", hint="it stands in the history"
         )
-    with Served(bench.folder).changing() as changing:
+    with Served(bench.folder).changing("promote --back") as changing:
         return changing.back(reason, by)
 
 

@@ -10,9 +10,8 @@ import getpass
 import json
 import os
 import shutil
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..core import (
     ConfigError,
+    FileLock,
     SchemaVersionError,
     StoreError,
     changed_options,
@@ -27,7 +27,7 @@ from ..core import (
     text_hash,
     value_hash,
 )
-from ..flow import Database, Runs, translate
+from ..flow import Runs
 from ._project import ProjectFolder
 from ._settings import SERVED_SECTIONS, Settings
 
@@ -35,6 +35,11 @@ Action: TypeAlias = Literal["promote", "back"]
 
 _VERSION = 1
 _HEAD = "# A served configuration: not to be edited; `ragwright promote` makes another.\n"
+
+_WAIT = 30.0
+"""Seconds to wait for another who changes what is served."""
+
+_BUSY = "what is served is being changed"
 
 _PERSONAS = ("personas/*.yaml", "personas/*.yml")
 """Files that take part without being named."""
@@ -244,20 +249,26 @@ class Served:
         return (folder / "settings.yaml").read_text("utf-8")
 
     @contextmanager
-    def changing(self) -> Iterator[Changing]:
+    def changing(self, what: str) -> Iterator[Changing]:
         """The right to change what is served; others wait for it.
 
-        It is the write lock of an empty database, which ends with the process that holds it.
+        Args:
+            what: What is being done, told to those who wait.
 
         Raises:
-            StoreBusyError: Somebody else has it for longer than half a minute.
+            StoreBusyError: Somebody else has it for longer than half a minute; who, since when.
+            StoreError: The folder cannot be written.
         """
-        lock = Database(self._root / "lock.sqlite", (), _VERSION, power_safe=False)
-        with closing(lock.connect()) as held:
+        lock = FileLock(self._root / "lock", what, wait=_WAIT, busy=_BUSY)
+        with ExitStack() as held:
             try:
-                held.execute("BEGIN IMMEDIATE")
-            except sqlite3.Error as error:
-                raise translate(error, lock.path) from error
+                held.enter_context(lock)
+            except OSError as error:
+                raise StoreError(
+                    f"what is served cannot be changed: {error.strerror or error}",
+                    where=str(self._root),
+                    hint="let this user write in the folder, and see whether the disk has room",
+                ) from error
             yield Changing(self._folder, self, self._root)
 
 

@@ -1,0 +1,258 @@
+"""One process at a time: a lock of the system, and a word about who holds it.
+
+The lock is the system's (``flock``) and belongs to an open file, so it ends with the processes
+that have it open, however they end. What stands in the file is only there to be told to others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+from ._errors import RagwrightError, StoreBusyError, StoreError
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - not a POSIX system
+    fcntl = None  # type: ignore[assignment]
+
+_EVERY = 0.05
+"""Most seconds between two tries."""
+
+_ASKED = 0.05
+"""Seconds to try at least: who only asks whether a lock is held holds it for an instant."""
+
+_SAID = 0.5
+"""Seconds that a new holder has to say who it is, before the file's word counts as old."""
+
+_YEAR_3000 = 32_503_680_000
+"""No holder says a later moment, and the calendar ends at some."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockHolder:
+    """Who holds a lock, as it says itself.
+
+    Attributes:
+        what: What it is doing; empty where the holder does not say who it is.
+        pid: Its process, 0 where it does not say.
+        host: Its machine.
+        command: Its command line, the first 200 characters.
+        since: Since when, in seconds since 1970.
+        number: Number of what it is at, None where that has none.
+        shared: True where processes that it started may hold the lock as well.
+    """
+
+    what: str = ""
+    pid: int = 0
+    host: str = ""
+    command: str = ""
+    since: float = 0.0
+    number: int | None = None
+    shared: bool = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process may still run; one of another machine always may."""
+        if self.host != socket.gethostname():
+            return True
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except (PermissionError, OverflowError):
+            return True
+        return True
+
+    def __str__(self) -> str:
+        """Who, on which machine, since when and by which command, as part of a sentence."""
+        if not self.pid:
+            return "another process, which does not say who it is"
+        since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.since))
+        return (
+            f"{self.what!r}, process {self.pid} on {self.host}, since {since} ({self.command})"
+            f"{'' if self.alive else '; it has ended, and something that it started goes on'}"
+        )
+
+
+class FileLock:
+    """The right to do something alone among all processes; a context manager.
+
+    Args:
+        path: File of the lock; made with mode 0600, never deleted.
+        what: What the holder is doing, told to those who want it as well.
+        wait: Seconds to wait for it.
+        busy: What is going on where somebody else holds it: ``BUSY by HOLDER`` is the error.
+        error: Kind of error where there are no locks.
+        clock: Seconds since 1970, for the word about since when.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        what: str,
+        *,
+        wait: float = 0.0,
+        busy: str = "the lock is held",
+        error: type[RagwrightError] = StoreError,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._path = path
+        self._wait = wait
+        self._busy = busy
+        self._error = error
+        self._clock = clock
+        self._word = LockHolder(what)
+        self._handle = -1
+
+    def acquire(self) -> bool:
+        """Take it; False where somebody else held it all the time that was to be waited.
+
+        Raises:
+            RagwrightError: The system or the file system has no locks; of the kind asked for.
+            OSError: The file cannot be made.
+        """
+        self._require()
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        taken = False
+        try:
+            taken = self._take(handle)
+        finally:
+            if not taken:
+                os.close(handle)
+        if taken:
+            self._handle = handle
+            self._say(LockHolder(self._word.what, *_process(), since=self._clock()))
+        return taken
+
+    def release(self) -> None:
+        """Give it back, also for processes that share it; safe to call twice."""
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            with suppress(OSError):
+                os.ftruncate(handle, 0)
+            fcntl.flock(handle, fcntl.LOCK_UN)
+            os.close(handle)
+
+    def __enter__(self) -> FileLock:
+        """Take it, unless it is held by this object already.
+
+        Raises:
+            StoreBusyError: Somebody else holds it longer than ``wait``; who and since when.
+            RagwrightError: As :meth:`acquire`.
+            OSError: As :meth:`acquire`.
+        """
+        if self._handle < 0 and not self.acquire():
+            raise StoreBusyError(
+                f"{self._busy} by {self._told()}",
+                where=str(self._path.parent),
+                hint=f"waited {self._wait:g} s; wait for it to end, or stop it, and run again",
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of it."""
+        self.release()
+
+    def at(self, number: int) -> None:
+        """Say which one this holder is at, from now on; only for who holds it."""
+        self._say(replace(self._word, number=number, since=self._clock()))
+
+    def share(self) -> int:
+        """The open file, for a process to inherit: the lock is held until both have ended."""
+        if not self._word.shared:
+            self._say(replace(self._word, shared=True))
+        return self._handle
+
+    def holder(self) -> LockHolder | None:
+        """Who holds it now, None where nobody does.
+
+        A process that has ended is named only if what it started may hold the lock.
+
+        Raises:
+            RagwrightError: The system or the file system has no locks; of the kind asked for.
+        """
+        self._require()
+        try:
+            handle = os.open(self._path, os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        try:
+            free = self._tried(handle, fcntl.LOCK_SH)
+        finally:
+            os.close(handle)
+        return None if free else self._told()
+
+    def _require(self) -> None:
+        if fcntl is None:
+            raise self._error(
+                "this needs a system with locks between processes (flock)",
+                where=str(self._path),
+                hint="run it on Linux or macOS",
+            )
+
+    def _take(self, handle: int) -> bool:
+        until = time.monotonic() + max(self._wait, _ASKED)
+        pause = _ASKED / 8
+        while not self._tried(handle, fcntl.LOCK_EX):
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, _EVERY)
+        return True
+
+    def _tried(self, handle: int, kind: int) -> bool:
+        try:
+            fcntl.flock(handle, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise self._error(
+                f"the file system gives no lock: {error.strerror}",
+                where=str(self._path),
+                hint="keep the project folder on a disk of this machine",
+            ) from error
+        return True
+
+    def _say(self, word: LockHolder) -> None:
+        """Write who holds it; a disk too full for that is no reason not to hold it."""
+        self._word = word
+        with suppress(OSError):
+            os.ftruncate(self._handle, 0)
+            os.pwrite(self._handle, json.dumps(asdict(word)).encode(), 0)
+
+    def _told(self) -> LockHolder:
+        """Who says it holds the lock, as far as that can be true."""
+        until = time.monotonic() + _SAID
+        while True:
+            word = _read(self._path)
+            if word is not None and word.alive:
+                return word
+            if time.monotonic() > until:  # what stands there is of one who went without a word
+                return word if word is not None and word.shared else LockHolder()
+            time.sleep(_EVERY)
+
+
+def _process() -> tuple[int, str, str]:
+    """Number, machine and command line of this process."""
+    return os.getpid(), socket.gethostname(), " ".join(sys.argv)[:200]
+
+
+def _read(path: Path) -> LockHolder | None:
+    """What stands in the file, None where that is no word or is being written."""
+    try:
+        said = json.loads(path.read_text("utf-8"))
+        word = LockHolder(**{one.name: said[one.name] for one in fields(LockHolder)})
+        word = replace(word, pid=int(word.pid), since=float(word.since))
+    except (OSError, ValueError, TypeError, KeyError, OverflowError):
+        return None
+    return word if word.pid > 0 and 0 <= word.since < _YEAR_3000 else None
