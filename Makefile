@@ -26,7 +26,7 @@ demo: .venv/.core
 	$(BIN)/ragwright demo
 
 test: .venv/.all
-	$(BIN)/python -m pytest $(PARALLEL)
+	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
 
 check: .venv/.all
 	$(BIN)/ruff format --check .
