@@ -191,6 +191,18 @@ def test_asking_in_a_loop_keeps_nobody_from_taking_it(path: Path) -> None:
             thread.join()
 
 
+def test_who_asks_in_that_instant_does_not_make_it_taken(path: Path) -> None:
+    path.touch()
+    with path.open() as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        done = threading.Timer(0.01, fcntl.flock, (asking, fcntl.LOCK_UN))
+        done.start()
+        lock = FileLock(path, "first", wait=0)
+        assert lock.acquire()
+        lock.release()
+        done.join()
+
+
 SHARING = """
 import subprocess, sys
 from pathlib import Path
@@ -201,7 +213,7 @@ lock.at(3)
 sleep = [sys.executable, "-c", "import sys; sys.stdin.readline()"]
 subprocess.Popen(sleep, pass_fds=(lock.share(),))
 print("held", flush=True)
-lock_is_open = input()
+input()
 """
 
 
