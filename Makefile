@@ -32,7 +32,7 @@ check: .venv/.all
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest $(PARALLEL) tests/test_house.py tests/test_docs.py
+	$(BIN)/python -m pytest -n auto tests/test_house.py tests/test_docs.py
 	$(BIN)/python docs/reference.py --check
 
 docs: .venv/.all
