@@ -59,7 +59,9 @@ class DraftPrompt:
         sample: Number of the sample; equal prompts of other numbers are other calls.
         reply: What the model said, empty where it failed or was not asked.
         finish: How the reply ended (``stop``, ``length``, …), empty where there is none.
-        usage: Of this call.
+        usage: What this call used and cost in this batch: no calls, tokens or cost where its reply
+            was known already, or was another call's of the same batch.
+        reply_usage: What the reply took when a model wrote it, whoever paid for it.
         error: Why there is no reply, empty where there is one.
         cached: True where the reply was known already.
     """
@@ -77,6 +79,7 @@ class DraftPrompt:
     usage: Usage = Usage()
     error: str = ""
     cached: bool = False
+    reply_usage: Usage = Usage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,8 @@ class DraftText:
         prompt: Position of its call in the batch's ``prompts``.
         marks: What a reader must know of it: ``too long: 213 of 160``,
             ``near copy of record:17 (0.93)``, ``cut: the reply ended at its limit``, …
-        usage: Its share of its call's tokens and cost: even among the texts kept of the call.
+        usage: Its share of its call's ``usage``: even among the texts kept of the call. Prompts
+            carry the whole of it: what adds up is either the one or the other, never both.
     """
 
     text: str
@@ -118,8 +122,12 @@ class DraftBatch:
         models: Models that were asked.
         notes: What the reader must know: a second index that answered, a model that failed, texts
             asked for again, examples left out.
-        usage: Sum over all calls, those of texts that were asked for again among them.
+        usage: Sum of ``usage`` over all prompts, those of texts that were asked for again among
+            them: what this batch used and cost.
         cached: True where every reply was known already.
+        snapshot: State of the index that the examples are from.
+        partial: True where it was stopped (budget, interrupt) before every call was made; a note
+            says by what.
         number: Number in the table of outputs, None where it is not stored there.
     """
 
@@ -134,6 +142,8 @@ class DraftBatch:
     usage: Usage = Usage()
     cached: bool = False
     number: int | None = None
+    snapshot: str = ""
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
