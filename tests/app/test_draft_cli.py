@@ -110,3 +110,9 @@ def test_what_is_wrong_is_said(project: Path, words: tuple[str, ...], said: str)
     done = ragwright(project, *ASKED, *FEW, *words, code=1)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_draft_that_gave_no_text_fails(project: Path) -> None:
+    with ScriptedServer("") as server:
+        done = ragwright(project, *ASKED, *FEW, "--model", f"{server.url}#m", code=1)
+    assert "no texts" in done.stdout

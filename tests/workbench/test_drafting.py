@@ -120,6 +120,14 @@ def test_without_a_model(project: Path) -> None:
         assert bench.forecast_draft(REQUEST).calls.high == 0
 
 
+def test_a_misspelt_model_is_said_before_any_other_is_paid(
+    project: Path, server: ScriptedServer
+) -> None:
+    with Workbench.open(project) as bench, pytest.raises(ConfigError, match="no model name"):
+        bench.draft(REQUEST, Drafting((f"{server.url}#good", "good")))
+    assert server.count == 0
+
+
 def test_forecasts_price_every_call(project: Path, server: ScriptedServer) -> None:
     model = f"{server.url}#a"
     with Workbench.open(project) as bench:

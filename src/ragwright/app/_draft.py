@@ -12,7 +12,7 @@ import typer
 from ..answer import DraftBatch, DraftPrompt, DraftRequest
 from ..core import Hit, Usage
 from ..workbench import Drafting, Session, Workbench
-from ._console import Console, reported
+from ._console import EXIT_ERROR, Console, reported
 from ._flags import with_flags
 from ._options import (
     HERE,
@@ -129,7 +129,7 @@ def command(flags: DraftFlags) -> int:
         console.json(batch_json(batch))
     else:
         console.result(prompts_text(batch) if flags.show_prompt else batch_text(batch))
-    return 0
+    return 0 if batch.texts or flags.show_prompt else EXIT_ERROR
 
 
 def batch_json(batch: DraftBatch) -> dict[str, Any]:

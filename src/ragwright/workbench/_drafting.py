@@ -73,12 +73,14 @@ def drafts(
     """Everything a draft needs, opened here and now; what it gives makes the flow.
 
     Raises:
-        ConfigError: There is no model to write.
+        ConfigError: There is no model to write, or what is named is no model.
         RecordsError: A declaration of the records is wrong, with file and line.
     """
     models = models_of(bench, how)
     if not models and not how.preview:
         raise no_model()
+    for model in models:
+        bench.models.settings_of(model)  # a misspelt name is said before the others are paid
     plan = draft_plan(bench)
     plan = replace(plan, models=models, preview=how.preview)
     return partial(draft, request, bench.target(), plan)
