@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ragwright import Session, Workbench
-from ragwright.core import ConfigError, ModelError, RecordsError, StoreBusyError
+from ragwright.core import ConfigError, ModelError, RecordsError, RetrieveError, StoreBusyError
 from ragwright.models import Embedder
 from ragwright.workbench import Refreshing, doctor
 
@@ -264,3 +264,11 @@ def test_a_forgotten_record_leaves_no_byte_behind(folder: Path) -> None:
         bench.records.refresh()
         found = {one.id for one in bench.documents()}
     assert found == {"record:2", "record:3", "record:4"}  # 4 is nobody's duplicate now
+
+
+def test_what_fills_the_index_is_named(folder: Path) -> None:
+    with opened(folder) as bench, pytest.raises(RetrieveError) as caught:
+        bench.retrieve("water")
+    assert caught.value.hint == "run: ragwright records refresh"
+    with opened(folder, "sources=[docs]") as bench:
+        assert bench.filled_by == "ragwright ingest and ragwright records refresh"

@@ -175,7 +175,7 @@ def _index(bench: Workbench) -> Iterator[Check]:
     documents = len(bench.store.content_hashes(pair))
     if not documents:
         yield Check(
-            "index", "note", "nothing is indexed under the present settings", "ragwright ingest"
+            "index", "note", "nothing is indexed under the present settings", bench.filled_by
         )
     else:
         view = bench.store.view(pair)

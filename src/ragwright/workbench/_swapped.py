@@ -45,7 +45,12 @@ def known_embedders(folder: Path) -> Mapping[str, str]:
 
 
 def nothing_indexed(
-    pair: Pair, built: Sequence[Pair], model: str, names: Mapping[str, str], where: Path
+    pair: Pair,
+    built: Sequence[Pair],
+    model: str,
+    names: Mapping[str, str],
+    where: Path,
+    command: str = "ragwright ingest",
 ) -> RetrieveError:
     """The error for settings under which nothing is indexed.
 
@@ -55,13 +60,14 @@ def nothing_indexed(
         model: The embedding model that is named now, empty for none.
         names: Identity -> name of models used before (:func:`known_embedders`).
         where: The project file.
+        command: What fills the index.
     """
     what = "nothing is indexed under the present chunk, keyword and embed settings"
     if not built:
-        return RetrieveError(what, where=str(where), hint="run: ragwright ingest")
+        return RetrieveError(what, where=str(where), hint=f"run: {command}")
     nearest = max(built, key=lambda other: _likeness(other, pair))
     facts = []
-    ways = ["run: ragwright ingest"]
+    ways = [f"run: {command}"]
     if nearest.embedder != pair.embedder:
         facts.append(_swap(nearest.embedder, pair.embedder, model, names))
         old = names.get(nearest.embedder, "")

@@ -183,6 +183,13 @@ class Workbench(Opened):
         """The rows that the folder ``records`` declares, as tables and documents."""
         return ProjectRecords(self)
 
+    @property
+    def filled_by(self) -> str:
+        """The command or commands that fill the index of this project."""
+        records = self.records.folder.is_dir()
+        commands = ["ragwright ingest"] if self.settings.sources or not records else []
+        return " and ".join([*commands, *(["ragwright records refresh"] if records else [])])
+
     # -- asking ----------------------------------------------------------------------------
 
     def target(self) -> Target:
@@ -200,6 +207,7 @@ class Workbench(Opened):
                 self.settings.embed.model,
                 known_embedders(self.folder.data),
                 self.folder.file,
+                self.filled_by,
             )
         # the view is opened here, so that an ingest in between cannot take it away
         snapshot = self.views.snapshot(pair)
