@@ -239,6 +239,28 @@ def test_both_roads_find_the_same_words_in_random_text() -> None:
         assert WordTokenizer().pieces(text) == words(text), repr(text)
 
 
+def test_many_texts_are_cut_as_each_alone() -> None:
+    pieces = [
+        *"ab Z9.,:/@#+-'’_é中한\n(\"[",
+        "http://",
+        "ftp://x",
+        "::",
+        "C++",
+        "c#",
+        "...",
+        ".net",
+    ]
+    pieces += ["\u0301", "\ud800", "https://a.b/c?d=1."]
+    draw = random.Random(5)
+    analyzer = Analyzer()
+    for _ in range(1000):
+        sizes = [draw.choice([0, 1, 3, 20, 300]) for _ in range(draw.randint(0, 12))]
+        texts = ["".join(draw.choices(pieces, k=size)) for size in sizes]
+        assert analyzer.tokens_of(texts) == [analyzer.tokens(text) for text in texts]
+    long = ["one two.three " * 5000, "four", "five's " * 9000, ""]
+    assert analyzer.tokens_of(long) == [analyzer.tokens(text) for text in long]
+
+
 @pytest.mark.slow
 @pytest.mark.needs_data
 def test_spans_are_faster_than_records_made_one_by_one() -> None:

@@ -37,4 +37,7 @@ def values_hash(values: Iterable[Any]) -> str:
 
 def canonical_json(value: Any) -> str:
     """JSON with sorted keys and no spaces: the one spelling that hashes and logs compare."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return _ENCODER.encode(value)
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -232,15 +232,16 @@ class LanceStore(Store):
         with lance.explained(self._where):
             documents, chunks = self._make_tables(pair)
             known = self._entries(documents, keys)
-            prepared: list[ReadyDocument] = []
+            differs: list[tuple[IndexedDocument, str]] = []
             for key, item in zip(keys, batch, strict=True):
-                old, hash_ = known.get(key), item.document.content_hash()
+                old, hash_ = known.get(key), item.content_hash()
                 source = lance.as_string(item.document.source)
                 if old is None or (old.hash, old.source) != (hash_, source):
-                    prepared.append(ready(pair, item, hash_, analyzer))
-            if not prepared:
+                    differs.append((item, hash_))
+            if not differs:
                 self._move(documents, list(known.values()), root)
                 return WriteCounts(unchanged=len(batch))
+            prepared = ready(pair, differs, analyzer)
             stamps = [secrets.randbits(62) for _ in prepared]
             rows = _chunk_columns(pair, prepared, stamps)
             if rows["id"]:

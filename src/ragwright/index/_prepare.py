@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -64,19 +64,35 @@ def check_batch(batch: Sequence[IndexedDocument]) -> None:
         seen[document.id] = document.source
 
 
-def ready(pair: Pair, item: IndexedDocument, hash_: str, analyzer: TokenSource) -> ReadyDocument:
-    """A document ready to be written; nothing of it is written where this raises.
+def ready(
+    pair: Pair, items: Sequence[tuple[IndexedDocument, str]], analyzer: TokenSource
+) -> list[ReadyDocument]:
+    """Documents, each with its content hash, ready to be written.
 
     Raises:
-        DuplicateIdError: Two of its chunks share an id.
-        StoreError: A chunk is not a piece of the document, or the vectors do not fit the pair.
+        DuplicateIdError: Two chunks of a document share an id.
+        StoreError: A chunk is not a piece of its document, or the vectors do not fit the pair.
     """
+    texts = [chunk.text for item, _ in items for chunk in item.chunks]
+    words = iter(analyzer.tokens_of(texts))
+    return [
+        _ready(pair, item, hash_, ChunkTokens(analyzer, item.document.title), words)
+        for item, hash_ in items
+    ]
+
+
+def _ready(
+    pair: Pair,
+    item: IndexedDocument,
+    hash_: str,
+    tokens: ChunkTokens,
+    words: Iterator[Sequence[str]],
+) -> ReadyDocument:
     document = item.document
     rows = _checked_vectors(pair, item)
-    tokens = ChunkTokens(analyzer, document.title)
     seen: set[str] = set()
     chunks = []
-    for index, chunk in enumerate(item.chunks):
+    for index, (chunk, own) in enumerate(zip(item.chunks, words, strict=False)):
         if chunk.id in seen:
             raise DuplicateIdError(f"two chunks have the id {chunk.id!r}", where=document.source)
         seen.add(chunk.id)
@@ -92,11 +108,11 @@ def ready(pair: Pair, item: IndexedDocument, hash_: str, analyzer: TokenSource) 
                 start=chunk.span.start,
                 end=chunk.span.end,
                 page=chunk.page,
-                pages=json.dumps(chunk.pages),
-                headings=json.dumps(chunk.headings),
-                metadata=json.dumps(dict(chunk.metadata)),
+                pages=json.dumps(chunk.pages) if chunk.pages else "[]",
+                headings=json.dumps(chunk.headings) if chunk.headings else "[]",
+                metadata=json.dumps(dict(chunk.metadata)) if chunk.metadata else "{}",
                 tokens=chunk.tokens,
-                terms=pack_terms(tokens.of(chunk)),
+                terms=pack_terms(tokens.of(chunk, own)),
                 vector_key=key,
                 vector=None if rows is None else rows[index].tobytes(),
             )

@@ -15,7 +15,7 @@ from . import _sqlite_rows as rows
 from ._catalog import Catalog
 from ._connections import Connections
 from ._options import StoreOptions
-from ._prepare import COLUMNS, ReadyDocument, as_text, as_value, check_batch, document_from, ready
+from ._prepare import COLUMNS, as_text, as_value, check_batch, document_from, ready
 from ._store import IndexedDocument, Matrix, Pair, Store, View, WriteCounts
 from ._stored import Reading
 from ._tokens import AnalyzerFactory, Analyzers
@@ -104,15 +104,17 @@ class SqliteStore(Store):
         """
         check_batch(batch)
         analyzer = self._analyzers.of(pair)
-        hashes = [item.document.content_hash() for item in batch]
+        hashes = [item.content_hash() for item in batch]
         names = [item.document.id for item in batch]
         with self._connections.reading() as db:
             known = rows.entries(db, pair, names)
-        prepared: dict[str, ReadyDocument] = {}
-        for item, hash_ in zip(batch, hashes, strict=True):
-            entry = known.get(item.document.id)
-            if entry is None or not entry.holds(item.document, hash_):
-                prepared[item.document.id] = ready(pair, item, hash_, analyzer)
+        differs = [
+            (item, hash_)
+            for item, hash_ in zip(batch, hashes, strict=True)
+            if (entry := known.get(item.document.id)) is None
+            or not entry.holds(item.document, hash_)
+        ]
+        prepared = {one.document.id: one for one in ready(pair, differs, analyzer)}
         with self._connections.writing() as db:
             writer = rows.Writer(db, pair)
             known = rows.entries(db, pair, names)
@@ -124,7 +126,7 @@ class SqliteStore(Store):
                     continue
                 if name not in prepared:
                     # Another process changed it since we looked.
-                    prepared[name] = ready(pair, item, hash_, analyzer)
+                    [prepared[name]] = ready(pair, [(item, hash_)], analyzer)
                 writer.put(prepared[name], entry, root)
             return writer.finish()
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
-from typing import Any
+from itertools import count, islice
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 from ..core import Document
 from ._prepare import (
     DIGEST_MODULUS,
-    ReadyChunk,
     ReadyDocument,
     as_text,
     as_value,
@@ -25,6 +25,8 @@ from ._prepare import (
 )
 from ._store import Pair, WriteCounts
 from ._stored import StoredChunk, StoredDocument, as_metadata, pages_from
+
+Value: TypeAlias = str | bytes
 
 _BLOCK = 400
 """Values bound to one statement."""
@@ -178,7 +180,8 @@ class Writer:
         self._pair, self._digest = int(row[0]), int(row[1], 16)
         self._embedder = embedder_id(db, pair.embedder) if pair.dimensions else 0
         self._orphans: set[int] = set()
-        self.counts = WriteCounts()
+        self._waiting: list[tuple[ReadyDocument, str]] = []
+        self._counts: Counter[str] = Counter()
 
     def keep(self, entry: Entry, root: str) -> None:
         """Count an unchanged document; where it now comes from another root, remember that."""
@@ -186,32 +189,28 @@ class Writer:
             self._db.execute(
                 "UPDATE entries SET root = ? WHERE id = ?", (as_value(root), entry.stamp)
             )
-        self.counts += WriteCounts(unchanged=1)
+        self._counts["unchanged"] += 1
 
     def put(self, item: ReadyDocument, old: Entry | None, root: str) -> None:
-        """Write a new document, or a changed one in the place of the old."""
-        removed = self._delete(old) if old is not None else 0
-        document = self._document(item)
-        name = as_value(item.document.id)
-        made = self._db.execute(
-            "INSERT INTO entries (pair, document, name, root) VALUES (?, ?, ?, ?)",
-            (self._pair, document, name, as_value(root)),
-        )
-        self._put_chunks(int(made.lastrowid or 0), item.chunks)
+        """Have a new document written, or a changed one in the place of the old."""
+        if old is not None:
+            self._delete(old)
+        self._waiting.append((item, root))
         self._digest += entry_digest(item.document.id, item.hash, item.document.source)
-        self.counts += WriteCounts(
-            added=int(old is None),
-            changed=int(old is not None),
-            chunks_added=len(item.chunks),
-            chunks_removed=removed,
-        )
+        self._counts["added" if old is None else "changed"] += 1
 
     def drop(self, entry: Entry) -> None:
         """Remove a document from the pair."""
-        self.counts += WriteCounts(removed=1, chunks_removed=self._delete(entry))
+        self._delete(entry)
+        self._counts["removed"] += 1
 
     def finish(self) -> WriteCounts:
-        """Delete the vectors nobody needs any more, write the digest; what was done."""
+        """Write what was put, a table at a time, and the digest; what was done.
+
+        Vectors that nobody needs any more are deleted.
+        """
+        if self._waiting:
+            self._put_chunks(self._put_entries(self._put_documents()))
         for block in _blocks(sorted(self._orphans)):
             self._db.execute(
                 f"DELETE FROM vectors WHERE id IN ({_marks(block)}) "  # noqa: S608
@@ -222,48 +221,73 @@ class Writer:
             "UPDATE pairs SET digest = ? WHERE id = ?",
             (f"{self._digest % DIGEST_MODULUS:032x}", self._pair),
         )
-        return self.counts
+        return WriteCounts(**self._counts)
 
-    def _document(self, item: ReadyDocument) -> int:
-        """Number of the document's row, which another pair may have written already."""
-        document = item.document
-        found = self._db.execute(
-            "SELECT id FROM documents WHERE name = ? AND hash = ? AND source = ?",
-            (as_value(document.id), item.hash, as_value(document.source)),
-        ).fetchone()
-        if found:
-            return int(found[0])
-        made = self._db.execute(
-            "INSERT INTO documents (name, hash, source, title, language, created, modified, "
-            "media_type, structure, metadata, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    def _put_documents(self) -> list[int]:
+        """Numbers of the documents' rows, which another pair may have written already."""
+        there: dict[tuple[Value, str, Value], int] = {}
+        for block in _blocks(as_value(item.document.id) for item, _ in self._waiting):
+            found = self._db.execute(
+                "SELECT name, hash, source, id FROM documents "  # noqa: S608
+                f"WHERE name IN ({_marks(block)})",
+                block,
+            )
+            there.update((tuple(key), number) for *key, number in found)
+        following = count(self._last("documents") + 1)
+        numbers: list[int] = []
+        missing: list[tuple[int, ReadyDocument]] = []
+        for item, _ in self._waiting:
+            document = item.document
+            number = there.get((as_value(document.id), item.hash, as_value(document.source)))
+            if number is None:
+                number = next(following)
+                missing.append((number, item))
+            numbers.append(number)
+        self._db.executemany(
+            "INSERT INTO documents (id, name, hash, source, title, language, created, modified, "
+            "media_type, structure, metadata, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (_document_row(number, item) for number, item in missing),
+        )
+        return numbers
+
+    def _put_entries(self, documents: Iterable[int]) -> list[int]:
+        """Stamps of new entries for these documents."""
+        first = self._last("entries") + 1
+        stamps = list(range(first, first + len(self._waiting)))
+        self._db.executemany(
+            "INSERT INTO entries (id, pair, document, name, root) VALUES (?, ?, ?, ?, ?)",
             (
-                as_value(document.id),
-                item.hash,
-                as_value(document.source),
-                as_value(document.title),
-                document.language,
-                document.created,
-                document.modified,
-                document.media_type,
-                structure_of(document),
-                json.dumps(dict(document.metadata)),
-                as_value(document.text),
+                (stamp, self._pair, number, as_value(item.document.id), as_value(root))
+                for stamp, number, (item, root) in zip(
+                    stamps, documents, self._waiting, strict=True
+                )
             ),
         )
-        return int(made.lastrowid or 0)
+        return stamps
 
-    def _put_chunks(self, stamp: int, chunks: Sequence[ReadyChunk]) -> None:
-        keys = [chunk.vector_key for chunk in chunks if chunk.vector_key is not None]
-        if keys:
-            self._db.executemany(
-                "INSERT OR IGNORE INTO vectors (embedder, hash, data) VALUES (?, ?, ?)",
-                [(self._embedder, c.vector_key, c.vector) for c in chunks],
-            )
+    def _last(self, table: str) -> int:
+        """The highest number that a row of a table ever had: what SQLite counts on from."""
+        row = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,))
+        return next(row, (0,))[0]
+
+    def _put_chunks(self, stamps: Sequence[int]) -> None:
+        chunks = [
+            (s, c) for s, (item, _) in zip(stamps, self._waiting, strict=True) for c in item.chunks
+        ]
+        self._counts["chunks_added"] += len(chunks)
+        self._db.executemany(
+            "INSERT OR IGNORE INTO vectors (embedder, hash, data) VALUES (?, ?, ?)",
+            (
+                (self._embedder, c.vector_key, c.vector)
+                for _, c in chunks
+                if c.vector_key is not None
+            ),
+        )
         self._db.executemany(
             'INSERT INTO chunks (entry, ordinal, name, start, "end", page, pages, headings, '
             "metadata, tokens, terms, vector) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
             "(SELECT id FROM vectors WHERE embedder = ? AND hash = ?))",
-            [
+            (
                 (
                     stamp,
                     c.ordinal,
@@ -279,11 +303,11 @@ class Writer:
                     self._embedder,
                     c.vector_key,
                 )
-                for c in chunks
-            ],
+                for stamp, c in chunks
+            ),
         )
 
-    def _delete(self, entry: Entry) -> int:
+    def _delete(self, entry: Entry) -> None:
         """Delete an entry, its chunks, and its document where no other pair needs it."""
         db = self._db
         used = db.execute(
@@ -298,4 +322,22 @@ class Writer:
             (entry.document,),
         )
         self._digest -= entry_digest(entry.name, entry.hash, entry.source)
-        return removed
+        self._counts["chunks_removed"] += removed
+
+
+def _document_row(number: int, item: ReadyDocument) -> tuple[int | Value, ...]:
+    document = item.document
+    return (
+        number,
+        as_value(document.id),
+        item.hash,
+        as_value(document.source),
+        as_value(document.title),
+        document.language,
+        document.created,
+        document.modified,
+        document.media_type,
+        structure_of(document),
+        json.dumps(dict(document.metadata)),
+        as_value(document.text),
+    )

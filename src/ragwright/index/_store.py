@@ -48,12 +48,18 @@ class Pair:
 class IndexedDocument:
     """A document ready to be stored under one pair.
 
-    ``vectors`` has shape (chunks, dimensions), or is None for a pair without vectors.
+    ``vectors`` has shape (chunks, dimensions), or is None for a pair without vectors; ``hash`` is
+    the document's content hash where its maker knows it, and is worked out where it is empty.
     """
 
     document: Document
     chunks: tuple[Chunk, ...]
     vectors: Matrix | None = None
+    hash: str = ""
+
+    def content_hash(self) -> str:
+        """Content hash of the document."""
+        return self.hash or self.document.content_hash()
 
 
 @dataclass(frozen=True, slots=True)

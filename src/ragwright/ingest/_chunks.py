@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
+from typing import TypeAlias
 
 from ..core import Chunk, ChunkError, Document, Section, Span
 
@@ -65,8 +67,8 @@ def make_chunks(
     """
     check_spans(document, spans)
     text = document.text
-    anchors = [first_character(text[s.start : s.end], s.start) for s in spans]
-    pages, headings = _pages(document, anchors), _headings(document, spans, anchors)
+    known = document.pages or document.sections
+    places = _places(document, spans) if known else repeat(_NOWHERE)
     return tuple(
         Chunk(
             id=f"{document.id}:{span.start}-{span.end}",
@@ -79,16 +81,25 @@ def make_chunks(
             tokens=count,
             pages=further,
         )
-        for ordinal, (span, page, further, titles, count) in enumerate(
-            zip(
-                spans,
-                pages,
-                _further_pages(document, spans, anchors),
-                headings,
-                tokens,
-                strict=True,
-            )
+        for ordinal, ((span, count), (page, further, titles)) in enumerate(
+            zip(zip(spans, tokens, strict=True), places, strict=False)
         )
+    )
+
+
+_Place: TypeAlias = tuple[int | None, tuple[tuple[int, int], ...], tuple[str, ...]]
+"""Page of a chunk's first character, further pages, headings."""
+
+_NOWHERE: _Place = (None, (), ())
+
+
+def _places(document: Document, spans: Sequence[Span]) -> Iterator[_Place]:
+    anchors = [first_character(document.text[s.start : s.end], s.start) for s in spans]
+    return zip(
+        _pages(document, anchors),
+        _further_pages(document, spans, anchors),
+        _headings(document, spans, anchors),
+        strict=True,
     )
 
 

@@ -18,10 +18,10 @@ import threading
 import unicodedata
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from itertools import repeat
+from itertools import chain, repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +95,9 @@ _LIGATURES = str.maketrans(
 _LONG = 600
 """Characters from which finding words in arrays beats the pattern."""
 
+_BLOCK = 100_000
+"""Characters of texts that are cut as one: enough for speed, and little memory."""
+
 _CACHE_LIMIT = 400_000
 """Words remembered by one analyzer; beyond that the memory starts afresh."""
 
@@ -143,9 +146,27 @@ class TokenSource(ABC):
     def tokens(self, text: str) -> list[str]:
         """Tokens to index, in text order; a code is followed by its pieces."""
 
+    def tokens_of(self, texts: Sequence[str]) -> list[list[str]]:
+        """:meth:`tokens` of each of many texts."""
+        return [self.tokens(text) for text in texts]
+
     def query_tokens(self, text: str) -> list[str]:
         """Tokens to look up; the same as :meth:`tokens` unless a source says otherwise."""
         return self.tokens(text)
+
+
+class _Made(dict[str, tuple[str, ...]]):
+    """Word -> its tokens, remembered up to a limit so that memory stays bounded."""
+
+    def __init__(self, make: Callable[[str], tuple[str, ...]]) -> None:
+        self._make = make
+
+    def __missing__(self, word: str) -> tuple[str, ...]:
+        made = self._make(word)
+        if len(self) >= _CACHE_LIMIT:
+            self.clear()
+        self[word] = made
+        return made
 
 
 class Analyzer(TokenSource):
@@ -164,21 +185,16 @@ class Analyzer(TokenSource):
         self._stops = stops
         self._elide = language in {"fr", "it", "auto"}
         self._local = threading.local()
-        self._known: dict[str, tuple[str, ...]] = {}
+        self._known = _Made(self._make)
 
     def tokens(self, text: str) -> list[str]:
         """Tokens to index, in text order; a code is followed by its pieces."""
-        known = self._known
-        found: list[str] = []
-        for word in words(text):
-            made = known.get(word)
-            if made is None:
-                made = self._make(word)
-                if len(known) >= _CACHE_LIMIT:
-                    known = self._known = {}
-                known[word] = made
-            found += made
-        return found
+        return list(chain.from_iterable(map(self._known.__getitem__, words(text))))
+
+    def tokens_of(self, texts: Sequence[str]) -> list[list[str]]:
+        """:meth:`tokens` of each of many texts, in a third of the time where they are short."""
+        known = self._known.__getitem__
+        return [list(chain.from_iterable(map(known, found))) for found in words_of(texts)]
 
     def normal(self, word: str) -> str:
         """One plain word as the index writes it, stop words included: folded and stemmed."""
@@ -347,6 +363,38 @@ def words(text: str) -> list[str]:
         return _WORD.findall(text)
     starts, ends = WordTokenizer().bounds(text)
     return [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def words_of(texts: Sequence[str]) -> Iterator[list[str]]:
+    """:func:`words` of each text; short ones are cut as one, since no word holds a line end."""
+    block: list[str] = []
+    size = 0
+    for text in texts:
+        if not text.isascii() and _HAS_CJK.search(text):
+            yield from _words_between(block)
+            yield words(text)
+            block, size = [], 0
+            continue
+        block.append(text)
+        size += len(text)
+        if size >= _BLOCK:
+            yield from _words_between(block)
+            block, size = [], 0
+    yield from _words_between(block)
+
+
+def _words_between(texts: Sequence[str]) -> Iterator[list[str]]:
+    joined = "\n".join(texts)
+    if len(joined) < _LONG:
+        yield from map(words, texts)
+        return
+    starts, ends = WordTokenizer().bounds(joined)
+    found = [joined[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+    borders = np.cumsum([len(text) + 1 for text in texts])
+    first = 0
+    for last in np.searchsorted(starts, borders).tolist():
+        yield found[first:last]
+        first = last
 
 
 def fold(text: str) -> str:
