@@ -154,6 +154,31 @@ def test_an_index_that_others_changed_is_looked_at_row_by_row(folder: Path) -> N
         assert index_counts(bench.records.refresh()) == (0, 1, 2, 0)
 
 
+def test_an_index_brought_up_to_date_is_the_one_that_is_made_afresh(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    rows = [row(n, f"Give for cause {n}") for n in range(40)]
+    later = [
+        row(n, f"Health is cause {n}") if n % 7 == 0 else row(n, f"Give for cause {n}")
+        for n in range(50)
+    ]
+    later[5] = row(5, "x" * 1100)
+    afresh = tmp_path_factory.mktemp("afresh")
+    for name, text in FILES.items():
+        (afresh / name).parent.mkdir(exist_ok=True)
+        (afresh / name).write_text(text, "utf-8")
+    written(folder, rows)
+    written(afresh, later)
+    with opened(folder) as bench, opened(afresh) as other:
+        bench.records.refresh()
+        written(folder, later)
+        # 10 new rows, 6 changed ones; one fell out
+        assert index_counts(bench.records.refresh()) == (0, 16, 33, 1)
+        other.records.refresh()
+        assert bench.store.snapshot(bench.pair) == other.store.snapshot(other.pair)
+        assert list(bench.documents()) == list(other.documents())
+
+
 def test_going_back_takes_the_index_along(folder: Path) -> None:
     with opened(folder) as bench:
         bench.records.refresh()

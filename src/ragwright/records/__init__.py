@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._changes import Changes
 from ._check import Checking, check_records
 from ._check_report import CheckReport, PatternFacts
 from ._documents import RecordsReader, WholeChunker, record_document_id, record_key
@@ -16,11 +17,12 @@ from ._rules import LengthGroup, Rules
 from ._seams import Engine, RowSource, TableName, UpsertCounts
 from ._source import open_source
 from ._source_spec import SourceSpec
-from ._spec import RecordsSpec, load_spec, spec_faults
+from ._spec import RecordsSpec, load_draft_spec, load_spec, spec_faults
 from ._tables import Tables
 from ._text_format import TextFormat, parse_text_format
 
 __all__ = [
+    "Changes",
     "CheckReport",
     "Checking",
     "Engine",
@@ -48,6 +50,7 @@ __all__ = [
     "check_records",
     "export_chats",
     "export_table",
+    "load_draft_spec",
     "load_spec",
     "open_source",
     "parse_text_format",

@@ -36,13 +36,11 @@ def gold_documents(batch: ArrowTable) -> Iterator[Document]:
     rules set and the columns that source.yaml keeps; empty values are left out.
     """
     names = [name for name in batch.column_names if name not in _NOT_METADATA]
-    columns = [batch.column(name).to_pylist() for name in names]
-    keys = batch.column(KEY).to_pylist()
-    texts = batch.column("document").to_pylist()
-    for at, (key, text) in enumerate(zip(keys, texts, strict=True)):
+    columns = [[_meta(value) for value in batch.column(name).to_pylist()] for name in names]
+    keys, texts = (batch.column(name).to_pylist() for name in (KEY, "document"))
+    for key, text, *values in zip(keys, texts, *columns, strict=True):
         found: dict[str, MetaValue] = {"kind": KIND}
-        for name, values in zip(names, columns, strict=True):
-            value = _meta(values[at])
+        for name, value in zip(names, values, strict=True):
             if value is not None:
                 found[name] = value
         yield Document(record_document_id(key), f"{_ADDRESS}{key}", text, metadata=found)
@@ -50,11 +48,13 @@ def gold_documents(batch: ArrowTable) -> Iterator[Document]:
 
 def _meta(value: Any) -> MetaValue | None:
     """A value as metadata may hold it, None where there is nothing to hold."""
-    if value is None or value == "" or value == []:
+    if isinstance(value, str):
+        return value or None
+    if value is None or value == []:
         return None
     if isinstance(value, list):
-        return tuple(str(item) for item in value)
-    if isinstance(value, str | int | float | bool):
+        return tuple(map(str, value))
+    if isinstance(value, int | float | bool):
         return value
     if isinstance(value, Mapping):
         return None

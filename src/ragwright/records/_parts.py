@@ -230,6 +230,8 @@ def read_parts(
     if columns is not None:
         schema = _chosen(schema, columns)
     for part, found in zip(parts, live, strict=True):
+        if found.live is not None and not found.live.any():
+            continue
         names = [column for column, _ in part.columns]
         wanted = [name for name in schema.names if name in names]
         rows = read_file(found.path, wanted)

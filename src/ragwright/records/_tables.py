@@ -29,6 +29,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..core import FileLock, RecordsError, StoreError, require
+from ._changes import Changes, changed_parts
 from ._manifest import (
     DEAD,
     MANIFESTS,
@@ -177,11 +178,30 @@ class Tables:
         return self._rows(number, self._state(table, number), columns)
 
     def _rows(
-        self, version: int, state: TableState, columns: Sequence[str] | None
+        self,
+        version: int,
+        state: TableState,
+        columns: Sequence[str] | None,
+        live: Sequence[LivePart] | None = None,
     ) -> Iterator[ArrowTable]:
         with self._there(version):
-            live = live_parts(self._folder, state.parts)
+            if live is None:
+                live = live_parts(self._folder, state.parts)
             yield from read_parts(self._folder, state.parts, live, columns)
+
+    def changes(self, table: TableName, since: int) -> Changes:
+        """What tells the newest version of a table from an earlier one; reads nothing else.
+
+        Raises:
+            SnapshotGoneError: The earlier version is not kept.
+        """
+        number = self.version
+        state = self._state(table, number)
+        with self._there(since):
+            before = live_parts(self._folder, self._state(table, since).parts)
+            now = live_parts(self._folder, state.parts)
+            parts, gone = changed_parts(before, now)
+        return Changes(self._rows(number, state, None, parts), gone)
 
     def live(self, table: TableName, version: int | None = None) -> tuple[LivePart, ...]:
         """Files of a table in order, and which of their rows are alive."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -44,6 +44,8 @@ from ._stamps import Stamp, Stamps
 Matrix = NDArray[np.float32]
 
 _BATCH_CHUNKS = 512
+_BATCH_UNEMBEDDED = 2048
+"""Chunks of a batch where no model makes vectors, which are what takes memory and costs."""
 _BATCH_CHARACTERS = 2_000_000
 _EMBED_TEXTS = 64
 
@@ -111,10 +113,15 @@ class IngestForecast:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """One source and the readers that may read it; the first that accepts it does."""
+    """One source and the readers that may read it; the first that accepts it does.
+
+    With ``changes`` they hand over what changed and no more: what the store holds is not looked
+    at first, and what is not handed over is not gone.
+    """
 
     source: str
     readers: tuple[Reader, ...]
+    changes: bool = False
 
     def reader(self) -> Reader:
         """The one that reads it.
@@ -207,7 +214,7 @@ class Ingest:
         self._model, self._local = embedding
         self._runner = runner
         self._stamps = stamps
-        self._known = dict(store.content_hashes(pair))
+        self._known: Mapping[str, str] = {}
         self._seen: dict[str, str] = {}
         self._ended: _Files = []
         self._flying: set[str] = set()
@@ -297,6 +304,9 @@ class Ingest:
     # -- reading ---------------------------------------------------------------------------
 
     def _batches(self, feeds: Sequence[Feed], fetch: FetchBytes) -> Iterator[_Batch]:
+        if not all(feed.changes for feed in feeds):
+            self._known = self._store.content_hashes(self._pair)
+        most = _BATCH_CHUNKS if self._model else _BATCH_UNEMBEDDED
         for feed in feeds:
             batch = _Batch(feed.source)
             chunks = characters = 0
@@ -310,7 +320,7 @@ class Ingest:
                 batch.documents.append((item, cut))
                 chunks += len(cut)
                 characters += len(item.text)
-                if chunks >= _BATCH_CHUNKS or characters >= _BATCH_CHARACTERS:
+                if chunks >= most or characters >= _BATCH_CHARACTERS:
                     yield self._with_vectors(batch)
                     batch = _Batch(feed.source)
                     chunks = characters = 0
@@ -513,17 +523,21 @@ class Ingest:
     def _indexed(
         self, document: Document, chunks: tuple[Chunk, ...], batch: _Batch
     ) -> IndexedDocument:
+        content = self._seen[document.id]
         if not self._model:
-            return IndexedDocument(document, chunks)
+            return IndexedDocument(document, chunks, hash=content)
         vectors = [batch.vectors[chunk_key(chunk, document.title)] for chunk in chunks]
         shape = (len(chunks), self._pair.dimensions)
         matrix = np.stack(vectors) if vectors else np.zeros(shape, dtype=np.float32)
-        return IndexedDocument(document, chunks, matrix)
+        return IndexedDocument(document, chunks, matrix, content)
 
     def _gone(self, feeds: Sequence[Feed]) -> list[str]:
         """Stored documents of these sources that were not met, those that failed aside."""
         failed = {failure.source for failure in self._failures}
-        roots = {_root(feed.source) for feed in feeds if feed.source not in failed}
+        whole = [feed.source for feed in feeds if not feed.changes]
+        roots = {_root(source) for source in whole if source not in failed}
+        if not roots:
+            return []
         return [
             name
             for name, root in self._store.sources(self._pair).items()

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core import SnapshotGoneError, require
+from ..core import SnapshotGoneError
 from ..index import Pair, Store, WriteCounts
 from ..ingest import Failure, Fetched
-from ..records import RecordsReader, Tables, WholeChunker, record_document_id
+from ..records import Changes, RecordsReader, Tables, WholeChunker, record_document_id, record_key
 from ._ingest import Feed, Ingest, IngestProgress
 from ._opened import Opened
 
-_KEYS = ["record_key", "record_hash"]
+_KEY = "record_key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +60,19 @@ def sync_index(
     marker = _Marker.load(tables.folder, pair)
     if marker.holds(tables.version, store, pair):
         return IndexCounts(unchanged=total)
-    before = _gold_before(tables, marker, store, pair)
-    gone = _gone(tables, before, store, pair)
+    changes = _changes(tables, marker, store, pair)
+    known = changes is not None
+    rows, gone = (changes.rows, changes.gone) if changes else _everything(tables, store, pair)
     model = opened.settings.embed.model
     embedding = (model, bool(model) and opened.models.is_local(model))
     work = Ingest(store, pair, WholeChunker(), embedding, opened.runner, None)
     if on_start is not None:
         on_start(work.progress)
-    feed = Feed(RecordsReader.address, (RecordsReader(_changed(tables, before)),))
+    feed = Feed(RecordsReader.address, (RecordsReader(rows),), changes=known)
     report = work.run([feed], _no_network)
     counts = report.counts
-    removed = WriteCounts() if not gone else store.remove(gone, pair)
+    lost = [record_document_id(key) for key in gone]
+    removed = store.remove(lost, pair) if lost else WriteCounts()
     if not report.failures:
         _Marker(tables.version, store.snapshot(pair)).save(tables.folder, pair)
     written = counts.added + counts.changed
@@ -93,43 +95,27 @@ def _no_network(url: str) -> Fetched:
     raise AssertionError(f"records are read from tables, not from {url}")
 
 
-def _gold_before(
-    tables: Tables, marker: _Marker, store: Store, pair: Pair
-) -> dict[str, str] | None:
-    """Key -> hash of the gold rows that the index holds, None where nobody knows."""
+def _changes(tables: Tables, marker: _Marker, store: Store, pair: Pair) -> Changes | None:
+    """How gold differs from what the index holds, None where nobody knows what that is."""
     if not marker.version or marker.snapshot != store.snapshot(pair):
         return None
     try:
-        return dict(_pairs(tables, marker.version))
+        return tables.changes("gold", marker.version)
     except SnapshotGoneError:
         return None
 
 
-def _pairs(tables: Tables, version: int | None = None) -> Iterator[tuple[str, str]]:
-    for batch in tables.read("gold", _KEYS, version):
-        yield from zip(*(batch.column(name).to_pylist() for name in _KEYS), strict=True)
-
-
-def _changed(tables: Tables, before: dict[str, str] | None) -> Iterator[Any]:
-    """Gold rows that the index may not hold."""
-    pa = require("pyarrow", "records", "reading records")
-    for batch in tables.read("gold"):
-        if before is None:
-            yield batch
-            continue
-        columns = (batch.column(name).to_pylist() for name in _KEYS)
-        differs = [before.get(key) != hash_ for key, hash_ in zip(*columns, strict=True)]
-        if any(differs):
-            yield batch.filter(pa.array(differs))
-
-
-def _gone(tables: Tables, before: dict[str, str] | None, store: Store, pair: Pair) -> Sequence[str]:
-    """Documents in the index whose row is in gold no more."""
-    now = {record_document_id(key) for key, _ in _pairs(tables)}
-    if before is not None:
-        return sorted({record_document_id(key) for key in before} - now)
-    held = (name for name, root in store.sources(pair).items() if root == RecordsReader.address)
-    return sorted(set(held) - now)
+def _everything(tables: Tables, store: Store, pair: Pair) -> tuple[Iterator[Any], Sequence[str]]:
+    """All rows of gold, and the keys in the index whose row is in gold no more."""
+    held = {
+        key
+        for name, root in store.sources(pair).items()
+        if root == RecordsReader.address and (key := record_key(name)) is not None
+    }
+    if held:
+        for batch in tables.read("gold", [_KEY]):
+            held.difference_update(batch.column(_KEY).to_pylist())
+    return tables.read("gold"), sorted(held)
 
 
 @dataclass(frozen=True, slots=True)
