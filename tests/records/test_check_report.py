@@ -172,6 +172,32 @@ def test_every_fault_is_told_with_its_line_and_the_rest_is_tried(tmp_path: Path)
     assert tags(report) == {"money ask": 2, "grateful tone": 3}
 
 
+@pytest.mark.parametrize(
+    ("variables", "structure", "faults"),
+    [
+        ("[length, ask_typ, text]", "A %s %s", 2),
+        ("[length, client, text]", "A %s %d %s 100% %s", 1),
+        ("[length, ask_typ, text]", "A %s %s: %s", 1),
+        ("[length, client]", "A %s %s", 1),
+        ("[text, length, text]", "%s %s %s", 1),
+        ("[gift_type, text]", "%s %s", 0),
+    ],
+)
+def test_a_text_format_at_fault_does_not_stop_the_rest(
+    tmp_path: Path, variables: str, structure: str, faults: int
+) -> None:
+    declared, base = project(tmp_path)
+    written = f"prompt_variables: {variables}\nprompt_structure: '{structure}'\n"
+    (declared / "text_formats").mkdir()
+    (declared / "text_formats" / "message.yaml").write_text(written, "utf-8")
+    report = check_records(declared, base)
+    assert len(report.faults) == faults, report.faults
+    assert all("text_formats/message.yaml" in fault.where for fault in report.faults)
+    assert report.gold == 3
+    assert tags(report)["money ask"] == 2
+    assert check_text(report)
+
+
 def test_keys_that_are_missing_or_name_two_rows_are_faults(tmp_path: Path) -> None:
     rows = [*ROWS, ("", "Di", "no key"), ("", "Di", "nor here"), ("2", "Di", "another"), ROWS[0]]
     report = check_records(*project(tmp_path, rows))

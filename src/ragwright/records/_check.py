@@ -23,7 +23,8 @@ from ._seams import HASH, KEY, REASON, ArrowTable, RowSource
 from ._silver import TAGS, TEXT, TEXT_HASH, SilverStep, tag_lists
 from ._source import open_source
 from ._spec import RecordsSpec, read_spec
-from ._tags import Tags
+from ._tags import TAG_KINDS, Tags
+from ._text_format import Piece, TextFormat
 
 Mask = NDArray[np.bool_]
 
@@ -178,7 +179,7 @@ class _Trial:
         step = GoldStep(
             tags, rollups, _with_marks(rules), spec.format, _there(spec.source.keep, silver)
         )
-        made, step = self._made(step, silver)
+        made, step = self._made(replace(step, format=_filled(step)), silver)
         if made is None:
             return
         names = tags.names
@@ -204,6 +205,7 @@ class _Trial:
                     if len(left) == len(step.rules.refinements):
                         return None, step
                     step = replace(step, rules=replace(step.rules, refinements=left))
+                    step = replace(step, format=_filled(step))
 
     def _contradictions(self, rules: Rules, counts: list[int]) -> list[RuleFacts]:
         shown = f"{self._folder.name}/rules.yaml"
@@ -241,7 +243,7 @@ class _Trial:
                 if filled[name] and name not in used and name not in spec.source.keep
             ),
             "empty_variables": tuple(name for name in used if filled.get(name) == 0),
-            "assembled": _assembled(gold, [n for n in used if n in filled]),
+            "assembled": _assembled(gold, [n for n in used if n in filled]) if used else (),
         }
 
     def _unknown(self, gold: ArrowTable) -> tuple[tuple[str, int], ...]:
@@ -341,6 +343,22 @@ def _at(rule: Refinement, where: str | None) -> bool:
     places = {c.place for c in rule.conditions}
     places |= {c.pattern.where for c in rule.conditions if c.pattern is not None}
     return where is not None and any(place and place in where for place in places)
+
+
+def _filled(step: GoldStep) -> TextFormat:
+    """The format without the pieces that records cannot fill, and with one of the text.
+
+    What it lacks is a fault of its own, told already.
+    """
+    known = {"client", *TAG_KINDS, "length", *step.rules.fields, *step.keep}
+    pieces: list[Piece] = []
+    for piece in step.format.pieces:
+        again = piece.variable == TEXT and any(p.variable == TEXT for p in pieces)
+        if piece.variable in (TEXT, *known) and not again:
+            pieces.append(piece)
+    if not any(piece.variable == TEXT for piece in pieces):
+        pieces.append(Piece(TEXT, ""))
+    return replace(step.format, pieces=tuple(pieces))
 
 
 def _there(names: tuple[str, ...], rows: ArrowTable) -> tuple[str, ...]:
