@@ -239,6 +239,12 @@ def test_both_roads_find_the_same_words_in_random_text() -> None:
         assert WordTokenizer().pieces(text) == words(text), repr(text)
 
 
+def test_no_letter_stands_behind_the_planes_that_are_looked_through() -> None:
+    behind = "".join(map(chr, range(0x40000, 0x110000)))
+    assert words(behind[:500]) == words(behind) == []
+    assert re.search(r"[\w\d]", behind) is None
+
+
 def test_many_texts_are_cut_as_each_alone() -> None:
     pieces = [
         *"ab Z9.,:/@#+-'’_é中한\n(\"[",

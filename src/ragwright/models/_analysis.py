@@ -95,6 +95,9 @@ _LIGATURES = str.maketrans(
 _LONG = 600
 """Characters from which finding words in arrays beats the pattern."""
 
+_LETTERS_END = 0x40000
+"""Code points from which Unicode has no letters: planes that are empty, tags, private use."""
+
 _BLOCK = 100_000
 """Characters of texts that are cut as one: enough for speed, and little memory."""
 
@@ -318,7 +321,7 @@ def _addresses(text: str) -> Iterator[tuple[int, int]]:
 def _classes() -> NDArray[np.uint8]:
     """Class of every code point, read off the patterns above so that both always agree."""
     table = np.zeros(0x110000, np.uint8)
-    every = "".join(map(chr, range(0x110000)))
+    every = "".join(map(chr, range(_LETTERS_END)))
     for pattern, name in (
         (f"[\\w{_MARKS}]+", _LETTER),
         (r"\d+", _DIGIT),
