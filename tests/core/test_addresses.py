@@ -29,6 +29,22 @@ def test_secrets_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
         ("postgresql://u:${B}@h/d", False),
         ("postgresql://u@h/d?host=/tmp", False),
         ("adbc+sqlite:///a:b@c.db", False),
+        ("postgresql://u:a/b#c@h/d", True),
+        ("postgresql://u@h/d?passwd=x", True),
+        ("snowflake://u@acct/d?warehouse=w&token=x", True),
+        ("snowflake://u@acct/d?token=${TOKEN}", False),
+        ("bigquery://p?credentials_base64=x", True),
+        ("bigquery://p?credentials_path=/etc/google.json", False),
+        ("db://h/d?api_key=x", True),
+        ("db://h/d?AccountKey=x", True),
+        ("db://h/d?client_secret=x", True),
+        ("mssql+pyodbc:///?odbc_connect=DRIVER%3DX%3BUID%3Du%3BPWD%3Dx%3By", True),
+        ("mssql+pyodbc:///?odbc_connect=DRIVER=X;UID=u;PWD=x", True),
+        ("mssql+pyodbc:///?odbc_connect=DRIVER%3DX%3BUID%3Du%3BPWD%3D%7B${B}%7D", False),
+        ("mssql://h/d?driver=ODBC;pwd=x", True),
+        ("postgresql://h/d?sslkey=/etc/me.key&keepalives_idle=30&passfile=/etc/p", False),
+        ("db://h/d?keyspace=shop&token_url=http%3A%2F%2Fh", False),
+        ("postgresql://[::1]:5432/d", False),
     ],
 )
 def test_a_password_in_an_address_is_seen(address: str, secret: bool) -> None:
@@ -37,7 +53,12 @@ def test_a_password_in_an_address_is_seen(address: str, secret: bool) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["postgresql://u:hun%40ter@h/d", "postgresql://u@h/d?sslpassword=hun%40ter&x=1"],
+    [
+        "postgresql://u:hun%40ter@h/d",
+        "postgresql://u@h/d?sslpassword=hun%40ter&x=1",
+        "snowflake://u@h/d?token=hun%40ter",
+        "mssql+pyodbc:///?odbc_connect=DRIVER%3DX%3BPWD%3D%7Bhun%40ter%7D",
+    ],
 )
 def test_messages_are_told_without_the_password(address: str) -> None:
     told = without_secret(f"no route to {address}: hun@ter refused", address)

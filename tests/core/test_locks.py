@@ -88,6 +88,31 @@ def test_the_lock_of_a_killed_process_is_free(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("records refresh", "records refresh"),
+        ("job run nightly --flag refresh", "job run nightly --flag …"),
+        (
+            "records refresh --source=db://u@h/d?token=hush --full",
+            "records refresh --source=… --full",
+        ),
+        ("records refresh --full --source db://u:hush@h/d", "records refresh --full --source …"),
+        ("draft -n5 hush --client hush -khush", "draft -n… … --client … -k…"),
+        ("ingest postgresql://u:hush@h/d -q", "ingest … -q"),
+    ],
+)
+def test_the_command_is_told_without_values_of_options(
+    path: Path, words: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["ragwright", *words.split()])
+    with FileLock(path, "first") as lock:
+        assert "hush" not in path.read_text()
+        holder = lock.holder()
+    assert holder is not None
+    assert holder.command == f"ragwright {told}"
+
+
+@pytest.mark.parametrize(
     "word",
     [
         "",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from collections.abc import Iterator
+from contextlib import suppress
+from urllib.parse import quote, unquote, unquote_plus, urlsplit
 
 from ._errors import ConfigError
 
@@ -13,6 +15,21 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 _FILE = re.compile(r"(adbc\+)?sqlite(\+\w+)?:")
 """Addresses that are paths."""
+
+_PASSWORD = re.compile(r"://[^:@/?#]*:([^@?]+)@")
+"""A password in an address that is no URL, because something in it is not quoted."""
+
+_SECRET = re.compile(
+    r"passw(or)?d|passphrase|pwd|token|secret|credential|^pass$"
+    r"|(?<![a-z])key(?![a-z])|(api|access|account|private|shared|secret)_?key(?![a-z])"
+)
+"""Parameters that hold secrets: ``sslpassword``, ``PWD``, ``AccountKey``; ``sslkey`` is a path."""
+
+_NO_SECRET = re.compile(r"(path|file|ur[il])$")
+"""Parameters that only say where a secret stands."""
+
+_SETTING = re.compile(r"([^=;]+)=(\{[^}]*\}|[^;]*)")
+"""A setting of a connection string of ODBC."""
 
 
 def filled_address(address: str) -> str:
@@ -36,35 +53,51 @@ def filled_address(address: str) -> str:
 
 
 def holds_secret(address: str) -> bool:
-    """True where a password stands in an address as it is written."""
+    """True where a password, a token or a key stands in an address as it is written."""
     if _FILE.match(address):
         return False
     bare = _VARIABLE.sub("", address)
-    try:
-        parts = urlsplit(bare)
-        return bool(parts.password) or any(
-            any(values) for key, values in parse_qs(parts.query).items() if "password" in key
-        )
-    except ValueError:
-        return "password" in address or bool(re.search(r":[^/@]+@", bare))
+    return any(_passwords(bare)) or any(value.strip("{}") for value in _parameters(bare))
 
 
 def without_secret(text: str, address: str) -> str:
-    """A message without the password of a filled address, which drivers may repeat."""
+    """A message without the secrets of a filled address, which drivers may repeat."""
     for secret in sorted(_secrets(address), key=len, reverse=True):
         text = text.replace(secret, "…")
     return text
 
 
 def _secrets(address: str) -> set[str]:
-    """Passwords of an address, as they are written in it and as they are meant."""
+    """Secrets of an address, as they are written in it and as they are meant."""
+    found = {*_passwords(address), *_parameters(address)}
     try:
-        parts = urlsplit(address)
-        found = {parts.password or ""}
-        for pair in parts.query.split("&"):
-            name, _, value = pair.partition("=")
-            if "password" in name:
-                found.add(value)
+        urlsplit(address)
     except ValueError:
-        return {address}
-    return {form for secret in found for form in (secret, unquote(secret)) if form}
+        found.add(address)
+    found |= {value.strip("{}") for value in found}
+    found |= {form for one in found for form in (unquote(one), unquote_plus(one))}
+    return {form for one in found for form in (one, quote(one, safe="")) if form}
+
+
+def _passwords(address: str) -> Iterator[str]:
+    """The password of an address: what a URL calls so, and what a lenient reader would."""
+    with suppress(ValueError):
+        yield urlsplit(address).password or ""
+    yield from _PASSWORD.findall(address)
+
+
+def _parameters(address: str) -> Iterator[str]:
+    """Values of the parameters of an address that hold secrets, those of ODBC within one too."""
+    for pair in re.split("[?&]", address)[1:]:
+        for text in {pair, unquote_plus(pair)}:
+            name, _, value = text.partition("=")
+            if _is_secret(name):
+                yield value
+            for inner, setting in _SETTING.findall(value if "=" in value else text):
+                if _is_secret(inner):
+                    yield setting
+
+
+def _is_secret(name: str) -> bool:
+    name = name.strip().lower().replace(" ", "_")
+    return _SECRET.search(name) is not None and not _NO_SECRET.search(name)

@@ -11,11 +11,12 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
+from ._addresses import holds_secret
 from ._errors import RagwrightError, StoreBusyError, StoreError
 
 try:
@@ -44,7 +45,7 @@ class LockHolder:
         what: What it is doing; empty where the holder does not say who it is.
         pid: Its process, 0 where it does not say.
         host: Its machine.
-        command: Its command line, the first 200 characters.
+        command: Its command line, without values of options; the first 200 characters.
         since: Since when, in seconds since 1970.
         number: Number of what it is at, None where that has none.
         shared: True where processes that it started may hold the lock as well.
@@ -244,7 +245,21 @@ class FileLock:
 
 def _process() -> tuple[int, str, str]:
     """Number, machine and command line of this process."""
-    return os.getpid(), socket.gethostname(), " ".join(sys.argv)[:200]
+    return os.getpid(), socket.gethostname(), " ".join(_told_words(sys.argv))[:200]
+
+
+def _told_words(words: Sequence[str]) -> Iterator[str]:
+    """A command line without the values of its options: others read it, in files and messages."""
+    after = False
+    for word in words:
+        option, sign, _ = word.partition("=")
+        if word.startswith("--"):
+            yield f"{option}{sign and '=…'}"
+        elif word.startswith("-"):
+            yield f"{word[:2]}{word[2:] and '…'}"
+        else:
+            yield "…" if after or holds_secret(word) else word
+        after = after or word.startswith("-")
 
 
 def _read(path: Path) -> LockHolder | None:
