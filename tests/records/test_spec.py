@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragwright.core import PatternError, RagwrightError, RecordsError
-from ragwright.records._spec import RecordsSpec, load_spec, spec_faults
+from ragwright.records._spec import RecordsSpec, load_draft_spec, load_spec, spec_faults
 
 FILES = {
     "source.yaml": """\
@@ -102,6 +102,20 @@ def test_a_whole_folder(tmp_path: Path) -> None:
     assert spec.format.variables == ("fundraising_type", "party", "text")
 
 
+def test_what_drafts_depend_on_is_read_without_the_rest(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    whole = load_spec(folder, "plain")
+    for name in ("source", "cleaning", "tags"):
+        (folder / f"{name}.yaml").unlink()
+    with pytest.raises(RecordsError):
+        load_spec(folder, "plain")
+    spec = load_draft_spec(folder, "plain")
+    assert (spec.rollups, spec.rules, spec.format) == (whole.rollups, whole.rules, whole.format)
+    (folder / "rules.yaml").write_text("length_groups: {short: 9, long: 5}\n")
+    with pytest.raises(RecordsError, match="must rise"):
+        load_draft_spec(folder, "plain")
+
+
 def test_an_empty_folder_means_defaults(tmp_path: Path) -> None:
     spec = load_spec(tmp_path)
     assert spec.cleaning.max_characters == 1100
@@ -129,6 +143,7 @@ def prints(spec: RecordsSpec) -> list[str]:
     [
         ("source", "rows.csv", "other.csv", 0),
         ("cleaning", "max_repeat: 3", "max_repeat: 4", 1),
+        ("cleaning", "max_repeat: 3", "max_repeat: {times: 3, except: digits}", 1),
         ("tags", "donate", "donation", 2),
         ("rollups", "DOE, JANE", "JANE D", 3),
         ("rules", "brief: 100", "brief: 99", 4),
@@ -162,6 +177,9 @@ def test_each_tag_has_a_fingerprint_of_its_own(tmp_path: Path) -> None:
         ({"cleaning": "steps:\n- x: ['a', '(b']\n"}, "cleaning.yaml:2", "unterminated"),
         ({"cleaning": "steps:\n- x:\n  - a: '$2'\n"}, "cleaning.yaml:3", r"\$2"),
         ({"cleaning": "steps:\n- max_repeat: no\n"}, "cleaning.yaml:2", "max_repeat"),
+        ({"cleaning": "steps:\n- max_repeat: {tims: 3, times: 3}\n"}, "cleaning.yaml:2", "max_repeat.tims"),
+        ({"cleaning": "steps:\n- max_repeat: {times: 0}\n"}, "cleaning.yaml:2", "max_repeat"),
+        ({"cleaning": "steps:\n- max_repeat: {times: 3, except: a}\n"}, "cleaning.yaml:2", "'a'"),
         ({"cleaning": "steps:\n- x: [12]\n"}, "cleaning.yaml:2", "must be a text, not 12"),
         ({"cleaning": 'steps:\n- x: ["\\ud83d"]\n'}, "cleaning.yaml:2", "half a character"),
         ({"cleaning": "max_characters: -1\n"}, "cleaning.yaml:1", "max_characters"),

@@ -136,6 +136,94 @@ def test_what_is_served_stays_whatever_becomes_of_the_project(make: Make) -> Non
         assert origin_of(bench).served is None
 
 
+RECORDS = {
+    "tags.yaml": "tags:\n  urgent_tone: now\n  calm_tone: soon\n",
+    "rules.yaml": "length_groups: {brief: 60, full: null}\n"
+    "contradictions:\n  - {name: mixed, tags: [urgent_tone, calm_tone]}\n",
+    "rollups.yaml": "client: {names: {Jane Doe: [Team Doe]}}\nbiographies: ../people/bios.csv\n",
+    "text_formats/plain.yaml": FORMAT.format("A"),
+    "../people/bios.csv": "name,biography\nJane Doe,A nurse.\n",
+}
+"""Declarations of records, by path from their folder."""
+
+CHANGED = {
+    "tags.yaml": "tags: {}\n",
+    "rules.yaml": "length_groups: {tiny: 9}\n",
+    "rollups.yaml": "client: {names: {John Roe: [Team Doe]}}\n",
+    "text_formats/plain.yaml": FORMAT.format("Another"),
+    "../people/bios.csv": "name,biography\nJane Doe,A judge.\n",
+}
+
+
+def declare(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        file = folder / "declared" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+def test_what_drafts_are_made_by_is_served_as_it_was(make: Make) -> None:
+    folder = make("records: {folder: declared, format: plain}\n")
+    declare(folder, RECORDS)
+    run = measured(folder)
+    with Workbench.open(folder) as bench:
+        made = promote(bench, run, RULE, OPEN).served
+        kept, _ = Served(bench.folder).snapshot(1)
+    assert made is not None
+    assert set(kept.files) == {
+        "declared/rules.yaml",
+        "declared/rollups.yaml",
+        "declared/text_formats/plain.yaml",
+        "people/bios.csv",
+    }
+    make("records: {format: message}\n")
+    declare(folder, CHANGED)
+    with Workbench.open(folder, Session(served=True)) as bench:
+        plan = draft_plan(bench)
+        assert origin_of(bench).served == 1
+    assert [group.name for group in plan.rules.length_groups] == ["brief", "full"]
+    assert plan.rollups.canonical("team doe") == "Jane Doe"
+    assert plan.rollups.biography("Jane Doe") == "A nurse."
+    assert plan.format.request({"ask_type": "gift"}) == "A gift"
+
+
+@pytest.mark.parametrize("name", sorted(CHANGED))
+def test_a_changed_declaration_is_another_configuration(make: Make, name: str) -> None:
+    folder = make("records: {folder: declared, format: plain}\n")
+    declare(folder, RECORDS)
+    run = measured(folder)
+    declare(folder, {name: CHANGED[name]})
+    with Workbench.open(folder) as bench:
+        if name == "tags.yaml":  # what records are tagged with is theirs, not the drafts'
+            assert promote(bench, run, RULE, OPEN).changed
+            return
+        with pytest.raises(ConfigError, match="measured under other files"):
+            promote(bench, run, RULE, OPEN)
+
+
+def test_records_outside_the_project_are_served_as_they_stand(make: Make, tmp_path: Path) -> None:
+    folder = make("records: {folder: ../declared, format: plain}\n")
+    declare(folder.parent, RECORDS)
+    run = measured(folder)
+    with Workbench.open(folder) as bench:
+        promote(bench, run, RULE, OPEN)
+        assert Served(bench.folder).snapshot(1)[0].files == {}
+    declare(folder.parent, {"rollups.yaml": CHANGED["rollups.yaml"]})
+    with Workbench.open(folder, Session(served=True)) as bench:
+        assert draft_plan(bench).rollups.canonical("team doe") == "John Roe"
+
+
+def test_files_are_known_however_the_project_is_reached(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make()
+    declare(folder, RECORDS)
+    (folder / "sub").mkdir()
+    monkeypatch.chdir(folder / "sub")
+    with Workbench.open("..", Session(("records.folder=declared",))) as bench:
+        assert "declared/rules.yaml" in configuration_of(bench.folder, bench.settings).files
+
+
 def test_a_run_whose_files_have_changed_is_refused_by_name(make: Make) -> None:
     folder = make("prompt: {template: prompts/own.yaml}\n")
     (folder / "prompts").mkdir()

@@ -116,8 +116,13 @@ class Rules:
         return None
 
 
-def read_rules(declared: Declared, tags: Tags) -> Rules:
-    """The rules in a file's values; faults are noted."""
+def read_rules(declared: Declared, tags: Tags | None) -> Rules:
+    """The rules in a file's values; faults are noted.
+
+    Args:
+        declared: The file.
+        tags: What rules may name; None where nobody knows.
+    """
     from_ = ("length_groups", "refine", "contradictions", "duplicates_by", "pattern_seconds")
     given = declared.keys(from_)
     groups = _groups(declared, given.get("length_groups"))
@@ -169,9 +174,11 @@ def _groups(declared: Declared, value: Any) -> tuple[LengthGroup, ...]:
 
 
 def _refinements(
-    declared: Declared, value: Any, tags: Tags, groups: Sequence[LengthGroup]
+    declared: Declared, value: Any, tags: Tags | None, groups: Sequence[LengthGroup]
 ) -> list[Refinement]:
-    known: dict[str, set[str]] = {kind: set(tags.displays(kind)) for kind in TAG_KINDS}
+    known: dict[str, set[str] | None] = {
+        kind: None if tags is None else set(tags.displays(kind)) for kind in TAG_KINDS
+    }
     known["length"] = {group.name for group in groups}
     items = _list(declared, value, "refine")
     later = {
@@ -194,13 +201,19 @@ def _refinements(
         conditions = _conditions(declared, fields["if"], known, later, *path, "if")
         values = _settings(declared, fields["set"], *path, "set")
         for name, several in values:
-            known.setdefault(name, set()).update(several)
+            allowed = known.setdefault(name, set())
+            if allowed is not None:
+                allowed.update(several)
         found.append(Refinement(tuple(conditions), tuple(values), declared.where(*path)))
     return found
 
 
 def _conditions(
-    declared: Declared, value: Any, known: Mapping[str, set[str]], later: set[str], *path: str
+    declared: Declared,
+    value: Any,
+    known: Mapping[str, set[str] | None],
+    later: set[str],
+    *path: str,
 ) -> list[Condition]:
     found = []
     for name, wanted in declared.mapping(value, *path).items():
@@ -245,12 +258,14 @@ def _settings(declared: Declared, value: Any, *path: str) -> list[tuple[str, tup
     return found
 
 
-def _contradiction(declared: Declared, value: Any, tags: Tags, *path: str) -> Contradiction | None:
+def _contradiction(
+    declared: Declared, value: Any, tags: Tags | None, *path: str
+) -> Contradiction | None:
     given = declared.keys(("name", "tags"), value, *path)
     name = declared.text(given.get("name"), *path, "name")
     named = declared.texts(given.get("tags"), *path, "tags")
     for at, tag in enumerate(named):
-        if tag not in tags.names:
+        if tags is not None and tag not in tags.names:
             declared.fault(
                 f"there is no tag {tag!r}",
                 *path,

@@ -50,6 +50,29 @@ def load_spec(folder: Path, format: str = _SHIPPED) -> RecordsSpec:  # noqa: A00
     return spec
 
 
+def load_draft_spec(folder: Path, format: str = _SHIPPED) -> RecordsSpec:  # noqa: A002 - the key
+    """What drafts depend on: rollups with biographies, rules, text format; the rest is default.
+
+    Tags and columns that rules and format name are not looked up: the files of a folder that
+    holds these alone can be read, too.
+
+    Args:
+        folder: Holds rollups.yaml, the biographies that it names, rules.yaml and
+            text_formats/NAME.yaml.
+        format: Name of the text format.
+
+    Raises:
+        RecordsError: The first fault, with file and line.
+    """
+    faults: list[RagwrightError] = []
+    rollups = read_rollups(_declared(folder, "rollups", faults), folder)
+    rules = read_rules(_declared(folder, "rules", faults), None)
+    written = _read_format(folder, format, None, faults)
+    if faults:
+        raise faults[0]
+    return RecordsSpec(SourceSpec(), Cleaning(), Tags(), rollups, rules, written)
+
+
 def spec_faults(folder: Path, format: str = _SHIPPED) -> list[RagwrightError]:  # noqa: A002
     """Every fault of a folder, file by file; of all its text formats, not only the chosen one."""
     return read_spec(folder, format)[1]
@@ -70,7 +93,7 @@ def read_spec(
 
 def _read(folder: Path, chosen: str, faults: list[RagwrightError]) -> RecordsSpec:
     def declared(name: str) -> Declared:
-        return read_declared(folder / f"{name}.yaml", f"{folder.name}/{name}.yaml", faults)
+        return _declared(folder, name, faults)
 
     source = read_source_spec(declared("source"))
     cleaning = read_cleaning(declared("cleaning"))
@@ -81,6 +104,10 @@ def _read(folder: Path, chosen: str, faults: list[RagwrightError]) -> RecordsSpe
     spec = RecordsSpec(source, cleaning, tags, rollups, rules, TextFormat(chosen, ()))
     written = _read_format(folder, chosen, _fields(spec), faults)
     return RecordsSpec(source, cleaning, tags, rollups, rules, written)
+
+
+def _declared(folder: Path, name: str, faults: list[RagwrightError]) -> Declared:
+    return read_declared(folder / f"{name}.yaml", f"{folder.name}/{name}.yaml", faults)
 
 
 def _twice(rules: Rules, source: SourceSpec) -> list[RagwrightError]:
@@ -103,7 +130,7 @@ def _fields(spec: RecordsSpec) -> tuple[str, ...]:
 
 
 def _read_format(
-    folder: Path, name: str, known: tuple[str, ...], faults: list[RagwrightError]
+    folder: Path, name: str, known: tuple[str, ...] | None, faults: list[RagwrightError]
 ) -> TextFormat:
     file = folder / _FORMATS / f"{name}.yaml"
     if file.exists():

@@ -15,11 +15,10 @@ from ..answer import (
     generator_window,
     no_model,
 )
-from ..core import read_yaml
 from ..flow import Flow, Forecast, Replies, TraceEntry
 from ..models import ExtractiveReranker
-from ..records import RecordsSpec, load_spec, parse_text_format
 from ._outputs import Serving, save_drafts
+from ._served import draft_declarations
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ def models_of(bench: DraftingBench, how: Drafting) -> tuple[str, ...]:
 def draft_plan(bench: DraftingBench) -> DraftPlan:
     """How texts are drafted in a project: all of it but request, models and index."""
     settings = bench.settings
-    spec = _spec(bench)
+    spec = draft_declarations(bench.folder, settings.records)
     options = settings.answer.draft
     if bench.session.seed:
         options = replace(options, seed=bench.session.seed)
@@ -109,15 +108,3 @@ def draft_plan(bench: DraftingBench) -> DraftPlan:
         window_of=partial(generator_window, models=bench.models, replies=bench.replies),
         notes=bench.partial_note(),
     )
-
-
-def _spec(bench: DraftingBench) -> RecordsSpec:
-    """What is declared; the text format as it was promoted, where that is what is served."""
-    options = bench.settings.records
-    spec = load_spec(bench.folder.root / options.folder, options.format)
-    if bench.folder.frozen is None:
-        return spec
-    file = bench.folder.frozen / options.folder / "text_formats" / f"{options.format}.yaml"
-    if not file.is_file():
-        return spec
-    return replace(spec, format=parse_text_format(read_yaml(file), options.format))

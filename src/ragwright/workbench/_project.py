@@ -72,8 +72,8 @@ class ProjectFolder:
 
     Attributes:
         root: The project.
-        frozen: Where prompts, personas and text formats lie as they were when this configuration
-            was promoted; None for those of the project as it stands.
+        frozen: Where prompts, personas and declarations of records lie as they were when this
+            configuration was promoted; None for those of the project as it stands.
     """
 
     root: Path
@@ -81,7 +81,7 @@ class ProjectFolder:
 
     @property
     def parts(self) -> Path:
-        """Folder of prompts, personas and text formats."""
+        """Folder of prompts, personas and declarations of records."""
         return self.frozen or self.root
 
     @property

@@ -28,6 +28,7 @@ from ..core import (
     value_hash,
 )
 from ..flow import Runs
+from ..records import RecordsOptions, RecordsSpec, load_draft_spec, load_spec
 from ._project import ProjectFolder
 from ._settings import SERVED_SECTIONS, Settings
 
@@ -43,6 +44,12 @@ _BUSY = "what is served is being changed"
 
 _PERSONAS = ("personas/*.yaml", "personas/*.yml")
 """Files that take part without being named."""
+
+_SETTINGS = "settings.yaml"
+"""The settings of a numbered configuration, in its folder."""
+
+_RECORDS = "records"
+"""Key of the settings: which declarations of records drafts are made by."""
 
 _NAMING = ("retrieve", "prompt", "answer")
 """Sections in which a text may be the path of a file."""
@@ -92,9 +99,42 @@ def configuration_of(folder: ProjectFolder, settings: Settings) -> Configuration
     models = {name: _plain(changed_options(one)) for name, one in settings.models.items()}
     values = {name: value for name, value in {**plain, "models": models}.items() if value}
     relative = _relative(values, folder.parts)
-    records = settings.records
-    text_format = Path(records.folder) / "text_formats" / f"{records.format}.yaml"
-    return Configuration(relative, dict(_files(folder.parts, relative, text_format)))
+    where, name = _declared(folder, settings.records)
+    default = RecordsOptions()
+    named = {"folder": (where, default.folder), "format": (name, default.format)}
+    if other := {key: value for key, (value, usual) in named.items() if value != usual}:
+        relative[_RECORDS] = other
+    return Configuration(relative, dict(_files(folder.parts, relative, (where, name))))
+
+
+def draft_declarations(folder: ProjectFolder, options: RecordsOptions) -> RecordsSpec:
+    """What drafts depend on of what records declare: rollups, biographies, rules, text format.
+
+    Under the served configuration they are as they were when it was promoted; but for a folder of
+    records outside the project, which cannot be promoted.
+
+    Raises:
+        RecordsError: A declaration is wrong, with file and line.
+    """
+    where, name = _declared(folder, options)
+    if folder.frozen is None or not _within(where):
+        return load_spec(folder.root / where, name)
+    return load_draft_spec(folder.frozen / where, name)
+
+
+def _declared(folder: ProjectFolder, options: RecordsOptions) -> tuple[str, str]:
+    """Folder of the declarations and name of the text format; under what is served, as then."""
+    if folder.frozen is None:
+        return options.folder, options.format
+    values = read_yaml(folder.frozen / _SETTINGS).value
+    kept = RecordsOptions(**(values["settings"].get(_RECORDS) or {}))
+    return kept.folder, kept.format
+
+
+def _within(path: str) -> bool:
+    """True for a path that does not leave the folder it starts from."""
+    plain = Path(os.path.normpath(path))
+    return not plain.is_absolute() and ".." not in plain.parts
 
 
 _CONFIGURATION = "configuration"
@@ -227,7 +267,7 @@ class Served:
         """
         folder = self._root / f"{number:04d}"
         promoted = [one for one in self.history() if one.number == number]
-        path = folder / "settings.yaml"
+        path = folder / _SETTINGS
         if not promoted or not path.is_file():
             raise StoreError(f"there is no served configuration {number}", where=str(self._root))
         values = read_yaml(path).value
@@ -246,7 +286,7 @@ class Served:
     def text(self, number: int) -> str:
         """A numbered configuration as YAML, checked as :meth:`snapshot` does."""
         _, folder = self.snapshot(number)
-        return (folder / "settings.yaml").read_text("utf-8")
+        return (folder / _SETTINGS).read_text("utf-8")
 
     @contextmanager
     def changing(self, what: str) -> Iterator[Changing]:
@@ -300,7 +340,7 @@ class Changing:
         if wrong:
             shutil.rmtree(draft, ignore_errors=True)
             raise not_reproducible(change.run, wrong)
-        _write(draft / "settings.yaml", _yaml(configuration))
+        _write(draft / _SETTINGS, _yaml(configuration))
         draft.replace(target)
         replaced = before[-1].number if before else None
         made = replace(
@@ -423,16 +463,36 @@ def _relative(value: Any, root: Path) -> Any:
     return value
 
 
-def _files(root: Path, values: Mapping[str, Any], text_format: Path) -> Iterator[tuple[str, str]]:
+def _files(
+    root: Path, values: Mapping[str, Any], records: tuple[str, str]
+) -> Iterator[tuple[str, str]]:
     """(path from the project's folder, hash) of every file that takes part, by path."""
     paths = {path for pattern in _PERSONAS for path in root.glob(pattern)}
-    paths.add(root / text_format)
+    paths |= {root / path for path in _declarations(root, *records) if _within(path)}
     for section in _NAMING:
         paths |= {root / text for text in _texts(values.get(section)) if _is_file(root / text)}
     for path in sorted(paths):
         known = _hash(path)
-        if known is not None and path.is_relative_to(root) and ".." not in path.parts:
-            yield path.relative_to(root).as_posix(), known
+        if known is None or not path.is_relative_to(root):
+            continue
+        relative = path.relative_to(root)
+        if ".." not in relative.parts:
+            yield relative.as_posix(), known
+
+
+def _declarations(root: Path, where: str, name: str) -> Iterator[str]:
+    """Files of a folder of records that drafts depend on, from the project's folder."""
+    yield os.path.normpath(f"{where}/rules.yaml")
+    yield os.path.normpath(f"{where}/text_formats/{name}.yaml")
+    rollups = os.path.normpath(f"{where}/rollups.yaml")
+    yield rollups
+    try:
+        named = read_yaml(root / rollups).value
+    except ConfigError:  # not there, or wrong, which those who draft are told
+        return
+    table = named.get("biographies") if isinstance(named, dict) else None
+    if isinstance(table, str):
+        yield os.path.normpath(Path(where) / table)
 
 
 def _texts(value: Any) -> Iterator[str]:
