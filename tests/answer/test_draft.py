@@ -143,6 +143,35 @@ def test_long_texts_that_are_too_short_are_asked_for_each(
     assert (calls.low, calls.expected, calls.high) == (3, 3, 6)
 
 
+@pytest.mark.parametrize("pool", [4, 5])
+def test_every_long_text_is_a_call_of_its_own(
+    tmp_path: Path, server: ScriptedServer, pool: int
+) -> None:
+    """Equal prompts are samples of their own; a set of examples is used once where it can be."""
+    server.play(lambda request: own_text(server.count))
+    request = replace(LONG, count=5)
+    with Desk(tmp_path, [record(n, length="long") for n in range(30)]) as desk:
+        batch = desk.draft(request, plan_of(name(server), examples=4, pool=pool))
+        forecast = desk.forecast(request, plan_of(name(server, "b"), examples=4, pool=pool))
+    assert server.count == batch.usage.calls == forecast.calls.low == 5
+    assert [prompt.sample for prompt in batch.prompts] == list(range(5))
+    assert len({text.text for text in batch.texts}) == 5
+    assert len({frozenset(prompt.examples) for prompt in batch.prompts}) == (5 if pool == 5 else 1)
+
+
+def test_another_seed_gives_other_texts_from_equal_examples(
+    tmp_path: Path, server: ScriptedServer
+) -> None:
+    server.play(lambda request: own_text(server.count))
+    with Desk(tmp_path, [record(n, length="long") for n in range(30)]) as desk:
+        one, other = (
+            desk.draft(LONG, plan_of(name(server), examples=1, pool=1, seed=seed))
+            for seed in (0, 1)
+        )
+    assert one.prompts[0].messages == other.prompts[0].messages
+    assert len({text.text for text in (*one.texts, *other.texts)}) == 6
+
+
 def test_over_long_texts_are_asked_for_once_more(desk: Desk, server: ScriptedServer) -> None:
     server.play([f"1. Chip in.\n2. {WHOLE}\n3. Last call.", "1. We need you."])
     batch = desk.draft(SHORT, plan_of(name(server)))

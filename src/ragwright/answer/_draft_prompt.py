@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..core import (
     Mapped,
@@ -26,6 +26,13 @@ from ._window import Window
 
 CHAT = "chat"
 """Name of the form that is no raw prompt."""
+
+Shown: TypeAlias = frozenset[str]
+"""Chunk ids of the examples of a prompt."""
+
+_TRIES = 24
+_STARTS = 3
+"""Choices of examples that are tried, and how many of these from the whole pool."""
 
 _FORM = ("template", "stop", "guard")
 _FORMS = "draft_forms"
@@ -220,7 +227,9 @@ def length_words(group: str, plan: DraftPlan) -> str:
     return told(wording, key, {"name": group, "least": least, "under": under})
 
 
-def chosen_examples(pool: Pool, plan: DraftPlan, call: int, unlike: bool) -> tuple[Example, ...]:
+def chosen_examples(
+    pool: Pool, plan: DraftPlan, call: int, unlike: bool, used: Container[Shown] = ()
+) -> tuple[Example, ...]:
     """The examples of a call, in the order they are shown.
 
     Args:
@@ -228,11 +237,26 @@ def chosen_examples(pool: Pool, plan: DraftPlan, call: int, unlike: bool) -> tup
         plan: How many, and the seed.
         call: Number of the call; another one chooses anew.
         unlike: Those mutually most unlike, greedily, instead of a random sample.
+        used: Sets that calls before were shown; taken again only where no other one is found.
     """
-    count = plan.options.examples
+    count, whole = plan.options.examples, len(pool.examples)
     chance = random.Random(f"{plan.options.seed}:{call}")  # noqa: S311 (no secret)
-    if unlike:
-        places = dissimilar(pool.similarity, count, chance.getrandbits(32))
-    else:
-        places = chance.sample(range(len(pool.examples)), count)
-    return tuple(pool.examples[at] for at in places)
+    if not unlike:
+        return tuple(pool.examples[at] for at in chance.sample(range(whole), count))
+    first: tuple[Example, ...] = ()
+    for attempt in range(_TRIES if whole > count else 1):
+        # Another start first; then ever more of the pool is left out, for starts may be too few.
+        less = min(max(0, attempt - _STARTS), whole - count)
+        kept = sorted(chance.sample(range(whole), whole - less)) if less else list(range(whole))
+        alike = pool.similarity[kept][:, kept]
+        places = dissimilar(alike, count, chance.getrandbits(32))
+        chosen = tuple(pool.examples[kept[at]] for at in places)
+        if shown(chosen) not in used:
+            return chosen
+        first = first or chosen
+    return first
+
+
+def shown(examples: Sequence[Example]) -> Shown:
+    """Which examples they are, in whatever order."""
+    return frozenset(example.hit.chunk_id for example in examples)

@@ -10,13 +10,16 @@ from typing import Any
 from ..core import ConfigError, ModelError, RagwrightError, Usage
 from ..flow import ChatReply, CompleteReply, Flow, aside, branch, chat, complete, gather
 from ._draft_copies import nearest_copy
-from ._draft_find import DraftPlan, Pool
-from ._draft_prompt import Composed, Form, Frame, Wanted, chosen_examples, form_of
+from ._draft_find import MOST_TEXTS, DraftPlan, Pool
+from ._draft_prompt import Composed, Form, Frame, Shown, Wanted, chosen_examples, form_of, shown
 from ._draft_records import DraftPrompt, DraftPurpose, DraftRequest, DraftText
 from ._draft_split import split_reply
 
 FORECAST = "forecast"
 """How a reply ends that stands for one in a dry run."""
+
+_SAMPLES = 2 * MOST_TEXTS
+"""Samples of one seed: equal prompts of one seed are other samples than those of another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,7 @@ class _Desk:
         self._model = model
         self._job = job
         self._frame = Frame(job.request, job.plan, form_of(model, job.plan), job.plan.window(model))
+        self._used: set[Shown] = set()
         self.notes: list[str] = []
 
     def first_calls(self) -> list[_Call]:
@@ -142,7 +146,7 @@ class _Desk:
         count = self._job.request.count
         if not self._job.single:
             return [self._call(0, Wanted(count), "first", 0)]
-        return [self._call(number, Wanted(), "first", 0) for number in range(count)]
+        return [self._call(number, Wanted(), "first", number) for number in range(count)]
 
     def more_calls(self, short: int, faulty: Sequence[_Draft]) -> list[_Call]:
         """Calls for as many texts as are short; samples of their own, so that none is known."""
@@ -152,17 +156,18 @@ class _Desk:
             return [self._call(0, Wanted(short, lengths), purpose, 1)]
         begin = self._job.request.count
         return [
-            self._call(begin + number, Wanted(1, lengths[number : number + 1]), purpose, 1)
-            for number in range(short)
+            self._call(begin + at, Wanted(1, lengths[at : at + 1]), purpose, begin + at)
+            for at in range(short)
         ]
 
     def _call(self, number: int, wanted: Wanted, purpose: DraftPurpose, sample: int) -> _Call:
         job, frame = self._job, self._frame
-        shown = chosen_examples(job.pool, job.plan, number, job.single)
-        composed, left = frame.fitted(shown, wanted)
+        chosen = chosen_examples(job.pool, job.plan, number, job.single, self._used)
+        self._used.add(shown(chosen))
+        composed, left = frame.fitted(chosen, wanted)
         if left:
             note = (
-                f"{left} of {len(shown)} examples left out: the model's window of "
+                f"{left} of {len(chosen)} examples left out: the model's window of "
                 f"{frame.window.tokens} tokens is full"
             )
             self.notes += [note] if note not in self.notes else []
@@ -174,7 +179,7 @@ class _Desk:
             tuple(example.hit.chunk_id for example in composed.examples),
             wanted.count,
             purpose,
-            sample,
+            job.plan.options.seed * _SAMPLES + sample,
         )
         return _Call(composed, frame.form, prompt)
 
