@@ -57,7 +57,8 @@ def plainly_cleaned(text: str, cleaning: Cleaning) -> str:
     for step in cleaning.steps:
         if isinstance(step, MaxRepeat):
             times = step.times
-            text = re.sub(rf"(.)\1{{{times},}}", r"\1" * times, text, flags=re.DOTALL)
+            each = "(.)" if step.digits else "([^0-9])"
+            text = re.sub(rf"{each}\1{{{times},}}", r"\1" * times, text, flags=re.DOTALL)
         elif isinstance(step, NamedStep):
             text = _NAMED[step.name](text)
         else:

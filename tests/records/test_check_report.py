@@ -198,6 +198,25 @@ def test_a_text_format_at_fault_does_not_stop_the_rest(
     assert check_text(report)
 
 
+def test_numbers_that_max_repeat_changes_are_noted(tmp_path: Path) -> None:
+    rows = [("1", "Ann", "soooooo good"), ("2", "Ann", "We raised $10000!!!!!"), ("3", "Bo", "x")]
+    (tmp_path / "a").mkdir()
+    report = check_records(*project(tmp_path / "a", rows, rules="{}\n"))
+    [note] = report.notes
+    assert (
+        note.what == "max_repeat changes digits in 1 row: '$10000' becomes '$1000' on the row '2'"
+    )
+    assert note.where == "records/cleaning.yaml:4"
+    assert "max_repeat: {times: 3, except: digits}" in note.hint
+    assert "note: max_repeat" in check_text(report)
+    (tmp_path / "b").mkdir()
+    spared = FILES["cleaning"].replace("max_repeat: 3", "max_repeat: {times: 3, except: digits}")
+    report = check_records(*project(tmp_path / "b", rows, rules="{}\n", cleaning=spared))
+    assert not report.notes
+    assert pattern(report, "max_repeat: 3 except digits").rows == 2
+    assert "We raised $10000!!!" in [one.after for one in report.examples]
+
+
 def test_keys_that_are_missing_or_name_two_rows_are_faults(tmp_path: Path) -> None:
     rows = [*ROWS, ("", "Di", "no key"), ("", "Di", "nor here"), ("2", "Di", "another"), ROWS[0]]
     report = check_records(*project(tmp_path, rows))

@@ -177,7 +177,11 @@ def test_each_tag_has_a_fingerprint_of_its_own(tmp_path: Path) -> None:
         ({"cleaning": "steps:\n- x: ['a', '(b']\n"}, "cleaning.yaml:2", "unterminated"),
         ({"cleaning": "steps:\n- x:\n  - a: '$2'\n"}, "cleaning.yaml:3", r"\$2"),
         ({"cleaning": "steps:\n- max_repeat: no\n"}, "cleaning.yaml:2", "max_repeat"),
-        ({"cleaning": "steps:\n- max_repeat: {tims: 3, times: 3}\n"}, "cleaning.yaml:2", "max_repeat.tims"),
+        (
+            {"cleaning": "steps:\n- max_repeat: {tims: 3, times: 3}\n"},
+            "cleaning.yaml:2",
+            "max_repeat.tims",
+        ),
         ({"cleaning": "steps:\n- max_repeat: {times: 0}\n"}, "cleaning.yaml:2", "max_repeat"),
         ({"cleaning": "steps:\n- max_repeat: {times: 3, except: a}\n"}, "cleaning.yaml:2", "'a'"),
         ({"cleaning": "steps:\n- x: [12]\n"}, "cleaning.yaml:2", "must be a text, not 12"),

@@ -14,7 +14,7 @@ _PATTERN = 44
 
 def check_text(report: CheckReport) -> str:
     """A check as text."""
-    blocks = [_head(report), *_faults(report)]
+    blocks = [_head(report), *_told(report)]
     if report.rows:
         blocks += [
             *_patterns(report),
@@ -30,6 +30,8 @@ def check_text(report: CheckReport) -> str:
 def _head(report: CheckReport) -> str:
     count = len(report.faults)
     verdict = "no faults" if not count else f"{count} fault{'s' if count > 1 else ''}"
+    if report.notes:
+        verdict += f", {len(report.notes)} note{'s' if len(report.notes) > 1 else ''}"
     if not report.source:
         return verdict
     if not report.scanned:
@@ -40,9 +42,10 @@ def _head(report: CheckReport) -> str:
     return f"{verdict}; read {report.source}: {read}{usable}; tried on {tried}"
 
 
-def _faults(report: CheckReport) -> Iterator[str]:
-    for fault in report.faults:
-        lines = [f"fault: {fault.what}"]
+def _told(report: CheckReport) -> Iterator[str]:
+    kinds = [("fault", fault) for fault in report.faults] + [("note", n) for n in report.notes]
+    for kind, fault in kinds:
+        lines = [f"{kind}: {fault.what}"]
         if fault.where:
             lines.append(f"  where: {fault.where}")
         if fault.hint:

@@ -96,6 +96,7 @@ class _Trial:
         self._spec = spec
         self._folder = folder
         self._faults = faults
+        self._notes: list[Fault] = []
         self._found: dict[str, Any] = {}
         self._columns: tuple[str, ...] = ()
         self._left_out: Counter[str] = Counter()
@@ -119,6 +120,7 @@ class _Trial:
             rows=rows,
             whole=sample.whole,
             faults=tuple(dict.fromkeys(self._faults)),
+            notes=tuple(dict.fromkeys(self._notes)),
             lacking={name: count for name, count in sample.lacking.items() if count},
             left_out=dict(self._left_out.most_common()),
             left_out_keys={why: tuple(keys) for why, keys in self._left_out_keys.items()},
@@ -133,6 +135,7 @@ class _Trial:
         step = SilverStep(spec.cleaning, Tags(), spec.source.text)
         with step.opened():
             steps = try_steps(spec.cleaning, batch, spec.source.text, self._faults)
+            self._notes += steps.notes
             made = replace(step, cleaning=steps.working)(batch)
             passed = self._passed(made)
             tags = try_tags(spec.tags, passed, self._faults)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +14,9 @@ from numpy.typing import NDArray
 
 from ..core import PatternError, require
 from ._check_report import Fault, PatternFacts, PatternUse
-from ._clean_texts import clean_texts
+from ._clean_texts import clean_texts, repeated_at_most
 from ._cleaning import Cleaning, CleaningStep, MaxRepeat, Replace
-from ._kernels import refusal
+from ._kernels import found_in, refusal
 from ._matching import matches
 from ._patterns import Pattern, plan_of, tokens_of
 from ._python_patterns import Token
@@ -41,11 +42,13 @@ class TriedPatterns(Generic[W]):
         working: The declarations without those that fail.
         facts: One for each that works.
         acted: Which rows it matches or changes; bool, shape (rows, facts).
+        notes: What someone should look at.
     """
 
     working: W
     facts: tuple[PatternFacts, ...]
     acted: NDArray[np.bool_]
+    notes: tuple[Fault, ...] = ()
 
 
 def try_steps(
@@ -58,7 +61,7 @@ def try_steps(
     whole = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
     texts = compute.cast(whole, pa.large_string())
     keys = batch.column(KEY)
-    working, facts, acted = [], [], []
+    working, facts, acted, notes = [], [], [], []
     for step in cleaning.steps:
         clean = partial(_cleaned, keys=keys, alone=replace(cleaning, steps=(step,)))
         why = _why_step(step)
@@ -71,9 +74,13 @@ def try_steps(
         working.append(step)
         acted.append(np.asarray(changed, np.bool_))
         facts.append(_step_facts(step, int(acted[-1].sum()), seconds, why))
+        notes.append(_lost_digits(step, keys, texts))
         texts = after
     return TriedPatterns(
-        replace(cleaning, steps=tuple(working)), tuple(facts), _side_by_side(acted, len(texts))
+        replace(cleaning, steps=tuple(working)),
+        tuple(facts),
+        _side_by_side(acted, len(texts)),
+        tuple(note for note in notes if note is not None),
     )
 
 
@@ -139,12 +146,34 @@ def _why_step(step: CleaningStep) -> str:
 def _step_facts(step: CleaningStep, rows: int, seconds: float, why: str) -> PatternFacts:
     if isinstance(step, Replace):
         return _facts("cleaning", (step.list_name, why), step.pattern, rows, seconds)
-    name, shown = (
-        ("max_repeat", f"max_repeat: {step.times}")
+    name, shown, where = (
+        ("max_repeat", f"max_repeat: {step.times}", step.where)
         if isinstance(step, MaxRepeat)
-        else (step.name, step.name)
+        else (step.name, step.name, "")
     )
-    return PatternFacts("cleaning", name, shown, "", rows, round(seconds * 1e6, 3))
+    if isinstance(step, MaxRepeat) and not step.digits:
+        shown += " except digits"
+    return PatternFacts("cleaning", name, shown, where, rows, round(seconds * 1e6, 3))
+
+
+def _lost_digits(step: CleaningStep, keys: ArrowTable, texts: ArrowTable) -> Fault | None:
+    """Numbers that ``max_repeat`` made others of, with the first row of them."""
+    if not isinstance(step, MaxRepeat) or not step.digits:
+        return None
+    longer = re.compile(rf"[^\s\d]?\d*(\d)\1{{{step.times},}}\d*")
+    rows = found_in(texts, [rf"\d{{{step.times + 1},}}"])[:, 0]
+    hits = [(at, hit) for at in np.flatnonzero(rows) if (hit := longer.search(texts[at].as_py()))]
+    if not hits:
+        return None
+    at, hit = hits[0]
+    made = repeated_at_most(hit[0], step.times)
+    count = "1 row" if len(hits) == 1 else f"{len(hits):,} rows"
+    return Fault(
+        f"max_repeat changes digits in {count}: {hit[0][:40]!r} becomes {made[:40]!r} on the row "
+        f"{keys[at].as_py()!r}",
+        step.where,
+        f"write max_repeat: {{times: {step.times}, except: digits}}",
+    )
 
 
 def _facts(

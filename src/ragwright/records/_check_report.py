@@ -13,7 +13,10 @@ PatternUse: TypeAlias = Literal["cleaning", "tag"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that would stop a refresh: what, where, and the way out."""
+    """Something that would stop a refresh, or (a note) that someone should look at.
+
+    What, where, and the way out.
+    """
 
     what: str
     where: str = ""
@@ -99,6 +102,7 @@ class CheckReport:
         rows: Rows that the declarations were tried on: all of those, or a sample of them.
         whole: The source has no more rows than were read.
         faults: What would stop a refresh.
+        notes: What would not, and is probably not meant.
         lacking: Column that source.yaml requires -> rows read where it is empty.
         left_out: Reason -> rows that go no further.
         left_out_keys: Reason -> keys of a few of them.
@@ -116,6 +120,7 @@ class CheckReport:
     rows: int = 0
     whole: bool = True
     faults: tuple[Fault, ...] = ()
+    notes: tuple[Fault, ...] = ()
     patterns: tuple[PatternFacts, ...] = ()
     overlaps: tuple[TagOverlap, ...] = ()
     rules: tuple[RuleFacts, ...] = ()

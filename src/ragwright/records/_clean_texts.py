@@ -6,7 +6,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
 
 import numpy as np
@@ -53,9 +53,10 @@ def clean_texts(texts: ArrowTable, keys: ArrowTable, cleaning: Cleaning) -> Arro
     return texts
 
 
-def repeated_at_most(text: str, times: int) -> str:
-    """A text in which no character stands more than so many times in a row."""
-    return re.sub(rf"(.)\1{{{times},}}", r"\1" * times, text, flags=re.DOTALL)
+def repeated_at_most(text: str, times: int, *, digits: bool = True) -> str:
+    """A text in which no character (or none but digits) stands more than so many times in a row."""
+    each = "(.)" if digits else r"(\D)"
+    return re.sub(rf"{each}\1{{{times},}}", r"\1" * times, text, flags=re.DOTALL)
 
 
 def _by_pattern(step: CleaningStep) -> CleaningStep:
@@ -68,8 +69,8 @@ def _slow(step: CleaningStep, texts: ArrowTable) -> tuple[NDArray[np.bool_], Cal
     """The rows that a step may change, and what it makes of a text."""
     compute = require("pyarrow.compute", "records", "cleaning records")
     if isinstance(step, MaxRepeat):
-        times = step.times
-        return found_in(texts, [_repeats(times)])[:, 0], lambda t: repeated_at_most(t, times)
+        change = partial(repeated_at_most, times=step.times, digits=step.digits)
+        return found_in(texts, [_repeats(step.times)])[:, 0], change
     if isinstance(step, NamedStep) and step.name == "unescape_html":
         return found_in(texts, ["&"])[:, 0], html.unescape
     plain = compute.fill_null(compute.string_is_ascii(texts), True)

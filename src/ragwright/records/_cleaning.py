@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from ..core import near, value_hash
@@ -16,7 +16,7 @@ _NAMED: tuple[StepName, ...] = get_args(StepName)
 _REPEAT = "max_repeat"
 _FORMS = (
     "a step is a name (strip, unescape_html, normalise_unicode, squeeze_spaces), "
-    "max_repeat: N, or NAME: [patterns]"
+    "max_repeat: N, max_repeat: {times: N, except: digits}, or NAME: [patterns]"
 )
 
 
@@ -47,9 +47,16 @@ class NamedStep:
 
 @dataclass(frozen=True, slots=True)
 class MaxRepeat:
-    """A character that stands more than so many times in a row stands so many times."""
+    """A character that stands more than so many times in a row stands so many times.
+
+    Attributes:
+        digits: Of digits too; without them ``$10000`` stays what it is.
+        where: ``file:line``.
+    """
 
     times: int
+    digits: bool = True
+    where: str = field(default="", compare=False)
 
 
 CleaningStep: TypeAlias = Replace | NamedStep | MaxRepeat
@@ -117,10 +124,20 @@ def _step(declared: Declared, item: Any, *path: str) -> list[CleaningStep]:
 
 
 def _max_repeat(declared: Declared, value: Any, *path: str) -> list[CleaningStep]:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        declared.fault(f"max_repeat must be a whole number above 0, not {value!r}", *path)
+    """``N``, or ``{times: N, except: digits}``."""
+    given = {"times": value}
+    if isinstance(value, dict):
+        given = declared.keys(("times", "except"), value, *path)
+    times, spared = given.get("times"), given.get("except")
+    if isinstance(times, bool) or not isinstance(times, int) or times < 1:
+        declared.fault(f"max_repeat must be a whole number above 0, not {times!r}", *path)
         return []
-    return [MaxRepeat(value)]
+    if spared not in (None, "digits"):
+        declared.fault(
+            f"max_repeat knows no {spared!r} to except", *path, "except", hint="known: digits"
+        )
+        return []
+    return [MaxRepeat(times, digits=spared is None, where=declared.where(*path))]
 
 
 def _replacements(declared: Declared, name: str, value: Any, *path: str) -> list[CleaningStep]:
@@ -153,4 +170,6 @@ def _mapped(declared: Declared, name: str, value: Any, *path: str) -> list[Clean
 def _plain(step: CleaningStep) -> list[Any]:
     if isinstance(step, Replace):
         return ["replace", step.pattern.find, step.replacement.text]
-    return [step.name] if isinstance(step, NamedStep) else [_REPEAT, step.times]
+    if isinstance(step, NamedStep):
+        return [step.name]
+    return [_REPEAT, step.times] if step.digits else [_REPEAT, step.times, "except digits"]
