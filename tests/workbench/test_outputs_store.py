@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from drafted import REQUEST, drafted
@@ -56,7 +57,8 @@ def test_a_batch_is_kept_with_all_that_is_known_of_it(path: Path) -> None:
     assert json.loads(prompt.text)[0] == {"role": "system", "content": "You write texts."}
     assert prompt.details["reply"] == "1. Give now\n2. Give today"
     assert (first.prompt, first.marks) == ("1.p1", ("too long: 213 of 160",))
-    assert first.usage == Usage(0, 50, 10, 0.25)
+    assert (first.usage, first.share) == (Usage(), Usage(0, 50, 10, 0.25))
+    assert (prompt.usage, prompt.share) == (found.usage, None)
     assert {o.at for o in found.outputs} == {found.at}  # one time for all of a batch
     hit = found.hits[0]
     assert (hit.document_id, hit.weight) == ("record:1", 8.0)
@@ -66,6 +68,54 @@ def test_a_batch_is_kept_with_all_that_is_known_of_it(path: Path) -> None:
         "the text of record:2",
     ]
     assert outputs.settings("c0ffee00") == {"settings": {"answer": {}}}
+    outputs.close()
+
+
+def test_what_was_paid_stands_once(path: Path) -> None:
+    """Two paid batches, one from known replies, one whose texts were all thrown away."""
+    outputs = at(path)
+    batch = drafted()
+    known = replace(batch.prompts[0], usage=Usage(), reply_usage=batch.usage, cached=True)
+    free = tuple(replace(text, usage=Usage()) for text in batch.texts)
+    outputs.save(batch)
+    outputs.save(drafted(("Go", "Give", "Vote")))
+    outputs.save(replace(batch, prompts=(known,), texts=free, usage=Usage(), cached=True))
+    outputs.save(replace(batch, texts=()))
+    with sqlite3.connect(path) as reader:
+        sums = "sum(calls), sum(prompt_tokens), sum(completion_tokens), sum(cost), sum(seconds)"
+        paid = (3, 300, 60, 1.5, 3.75)
+        for table in ("outputs", "batches", "items"):
+            assert reader.execute(f"SELECT {sums} FROM {table}").fetchone() == paid
+        shares = "SELECT batch, sum(share_cost) FROM outputs GROUP BY batch"
+        assert reader.execute(shares).fetchall() == [
+            (1, pytest.approx(0.5)),
+            (2, pytest.approx(0.5)),
+            (3, None),
+            (4, None),
+        ]
+    reader.close()
+    first = outputs.get("3.p1")
+    assert first.usage == Usage()
+    assert Usage(**first.details["reply_usage"]) == Usage(1, 100, 20, 0.5, 1.25)
+    outputs.close()
+
+
+def test_a_file_of_version_1_is_read_with_each_cost_once(path: Path) -> None:
+    outputs = at(path)
+    outputs.save(drafted())
+    whole = outputs.batch(1)
+    outputs.close()
+    with sqlite3.connect(path) as file:  # as it was written then
+        file.execute("DROP VIEW outputs")
+        file.execute("CREATE VIEW outputs AS SELECT 1")
+        file.execute(
+            "UPDATE items SET prompt_tokens = 50, completion_tokens = 10, cost = 0.25, "
+            "details = json_remove(details, '$.share') WHERE kind = 'text'"
+        )
+        file.execute("PRAGMA user_version = 1")
+    file.close()
+    outputs = at(path)
+    assert outputs.batch(1) == whole
     outputs.close()
 
 
@@ -104,18 +154,24 @@ def test_outputs_are_found_by_what_they_are(path: Path) -> None:
         assert outputs.count(query) == len(list(outputs.find(query)))
         return [output.id for output in outputs.find(query)]
 
-    assert ids(OutputQuery()) == ["1.p1", "1.1", "1.2", "2.p1", "2.1"]
-    assert ids(OutputQuery(kind="prompt")) == ["1.p1", "2.p1"]
-    assert ids(OutputQuery(since="2026-11-05", kind="text")) == ["2.1"]
-    assert ids(OutputQuery(until="2026-11-05", kind="text")) == ["1.1", "1.2"]
-    assert ids(OutputQuery(client="john roe", kind="text")) == ["2.1"]
-    assert ids(OutputQuery(model="n")) == ["2.p1", "2.1"]
+    assert ids(OutputQuery()) == ["2.p1", "2.1"]  # what belongs to no tenant
+    assert list(outputs.find()) == list(outputs.find(OutputQuery()))
+
+    def every(**asked: Any) -> list[str]:
+        return ids(OutputQuery(scope=None, **asked))
+
+    assert every() == ["1.p1", "1.1", "1.2", "2.p1", "2.1"]
+    assert every(kind="prompt") == ["1.p1", "2.p1"]
+    assert every(since="2026-11-05", kind="text") == ["2.1"]
+    assert every(until="2026-11-05", kind="text") == ["1.1", "1.2"]
+    assert every(client="john roe", kind="text") == ["2.1"]
+    assert every(model="n") == ["2.p1", "2.1"]
     assert ids(OutputQuery(scope="")) == ["2.p1", "2.1"]
     assert ids(OutputQuery(scope="a", kind="text")) == ["1.1", "1.2"]
-    assert ids(OutputQuery(configuration="1", kind="text")) == ["1.1", "1.2"]
-    assert ids(OutputQuery(configuration="abbbbb", kind="text")) == ["2.1"]
-    assert ids(OutputQuery(configuration="%")) == []
-    newest = outputs.find(limit=2, newest=True)
+    assert every(configuration="1", kind="text") == ["1.1", "1.2"]
+    assert every(configuration="abbbbb", kind="text") == ["2.1"]
+    assert every(configuration="%") == []
+    newest = outputs.find(OutputQuery(scope=None), limit=2, newest=True)
     assert [output.id for output in newest] == ["2.1", "2.p1"]
     outputs.close()
     later.close()
@@ -176,7 +232,7 @@ def test_a_tenant_is_forgotten_and_its_numbers_are_not_given_again(path: Path) -
     outputs.save(drafted(("Of b",)), Origin(scope="b"))
     assert outputs.forget(scope="b") == 2
     assert outputs.forget(scope="b") == 0
-    assert [o.text for o in outputs.find(OutputQuery(kind="text"))] == ["Of a"]
+    assert [o.text for o in outputs.find(OutputQuery(scope=None, kind="text"))] == ["Of a"]
     assert outputs.save(drafted()) == 3
     for wrong in ({}, {"document": "x", "scope": "y"}):
         with pytest.raises(StoreError, match="either"):

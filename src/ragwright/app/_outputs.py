@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -48,9 +48,8 @@ Model = Annotated[str, typer.Option("--model", help="Of this model.")]
 OfBatch = Annotated[int | None, typer.Option("--batch", help="Of the batch of this number.")]
 Kind = Annotated[str, typer.Option("--kind", help="text or prompt.")]
 Judged = Annotated[str, typer.Option("--verdict", help="accepted or rejected.")]
-OfScope = Annotated[
-    str | None, typer.Option("--scope", help="Of this tenant; of all where left out.")
-]
+OfScope = Annotated[str, typer.Option("--scope", help="Of this tenant; of none where left out.")]
+EveryScope = Annotated[bool, typer.Option("--every-scope", help="Of all tenants, and of none.")]
 Under = Annotated[
     str,
     typer.Option(
@@ -72,12 +71,15 @@ class QueryFlags:
     model: Model = ""
     kind: Kind = ""
     verdict: Judged = ""
-    scope: OfScope = None
+    scope: OfScope = ""
+    every_scope: EveryScope = False
     configuration: Under = ""
     project: Project = HERE
 
     def query(self, kind: str = "") -> OutputQuery:
         """Which outputs they name; of this kind where they name none."""
+        if self.scope and self.every_scope:
+            raise ConfigError("--every-scope is no single tenant", where="--scope")
         return OutputQuery(
             self.batch,
             _time(self.since),
@@ -86,7 +88,7 @@ class QueryFlags:
             self.model,
             _kind(self.kind or kind),
             _verdict(self.verdict),
-            self.scope,
+            None if self.every_scope else self.scope,
             self.configuration,
         )
 
@@ -104,6 +106,7 @@ def outputs_list(
     with Workbench.open(flags.project) as bench:
         found = list(bench.outputs.find(query, limit=limit, newest=True))
         total = bench.outputs.count(query)
+        hidden = _of_tenants(bench, query)
     console = Console()
     if as_json:
         console.json({"total": total, "outputs": [asdict(output) for output in found]})
@@ -116,6 +119,7 @@ def outputs_list(
     console.result(text_table(rows) if found else "no outputs")
     if total > len(found):
         console.remark(f"{len(found)} of {total}; --limit shows more")
+    _say_hidden(console, hidden)
     return 0
 
 
@@ -157,9 +161,12 @@ def outputs_export(
     quiet: Quiet = False,
 ) -> int:
     """Write stored texts and prompts to a file that others read."""
+    query, console = flags.query(), Console(quiet)
     with Workbench.open(flags.project) as bench:
-        count = export_outputs(bench.outputs, flags.query(), output)
-    Console(quiet).remark(f"{count} written to {output}")
+        count = export_outputs(bench.outputs, query, output)
+        hidden = _of_tenants(bench, query)
+    console.remark(f"{count} written to {output}")
+    _say_hidden(console, hidden)
     return 0
 
 
@@ -220,9 +227,7 @@ def outputs_evaluate(
     client: Client = "",
     model: Model = "",
     verdict: Judged = "",
-    scope: Annotated[
-        str, typer.Option("--scope", help="Of this tenant; of none where left out.")
-    ] = "",
+    scope: OfScope = "",
     configuration: Under = "",
     labels: Annotated[
         Path | None,
@@ -232,8 +237,8 @@ def outputs_evaluate(
     ] = None,
 ) -> int:
     """Measure a sample of what was served, drawn by --seed, into a run of its own."""
-    chosen = QueryFlags(None, since, until, client, model, "text", verdict, scope, configuration)
-    query = chosen.query()
+    chosen = QueryFlags(None, since, until, client, model, "text", verdict, scope)
+    query = replace(chosen, configuration=configuration).query()
     sampling, console = Sampling(query, sample, flags.seed), flags.console
     with Workbench.open(flags.project, flags.session()) as bench:
         if flags.dry_run:
@@ -271,6 +276,19 @@ def _say_price(console: Console, forecast: Any) -> None:
 
 def _passed_over(_: RowResult) -> None:
     """Rows that nothing shown needs are not held; they are in the run."""
+
+
+def _of_tenants(bench: Workbench, query: OutputQuery) -> int:
+    """Outputs left out because no tenant was named and they belong to one."""
+    if query.scope != "":
+        return 0
+    every = bench.outputs.count(replace(query, scope=None))
+    return every - bench.outputs.count(query)
+
+
+def _say_hidden(console: Console, count: int) -> None:
+    if count:
+        console.remark(f"{count} more belong to tenants: --scope TENANT, or --every-scope")
 
 
 def _time(text: str) -> str:

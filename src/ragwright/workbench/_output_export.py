@@ -41,6 +41,8 @@ _COLUMNS: dict[str, str] = {
     "completion_tokens": "int64",
     "cost": "float64",
     "seconds": "float64",
+    "share_cost": "float64",
+    "reply_cost": "float64",
 }
 """Column of a table -> its Arrow type; lists and mappings are JSON."""
 
@@ -150,7 +152,7 @@ def _parquet(outputs: Outputs, query: OutputQuery, path: Path) -> int:
 
 def _cells(output: Output) -> dict[str, Any]:
     """An output as the cells of a line."""
-    usage = output.usage
+    usage, reply = output.usage, output.details.get("reply_usage") or {}
     cells = {name: getattr(output, name) for name in _COLUMNS if hasattr(output, name)}
     return cells | {
         "marks": json.dumps(output.marks, ensure_ascii=False),
@@ -160,4 +162,6 @@ def _cells(output: Output) -> dict[str, Any]:
         "completion_tokens": usage.completion_tokens,
         "cost": usage.cost,
         "seconds": usage.seconds,
+        "share_cost": None if output.share is None else output.share.cost,
+        "reply_cost": reply.get("cost"),
     }

@@ -47,7 +47,9 @@ class NewOutput:
         prompt: Position of the prompt among the batch's prompts, from 0; of a text alone.
         uses: Ids of the chunks that stand in the prompt.
         marks: What a reader must know of a text (too long, near copy, …).
-        usage: What it cost.
+        usage: What was used and paid for it, in this batch; of a prompt alone, so that what is paid
+            stands once.
+        share: Of a text alone: its part of its prompt's ``usage``.
         details: Whatever else is known, JSON-able.
     """
 
@@ -58,6 +60,7 @@ class NewOutput:
     uses: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
     usage: Usage = Usage()
+    share: Usage | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -71,7 +74,7 @@ class NewBatch:
         outputs: Prompts and texts, each kind in its order.
         hits: What was found for it, best first.
         client: Whom it was made for, empty where nobody is named.
-        usage: Of the whole.
+        usage: Of the whole: the sum over its prompts.
         details: Whatever else is known, JSON-able.
     """
 
@@ -97,7 +100,7 @@ class Output:
         model: The model that wrote it, or that was sent it.
         text: The text; of a chat prompt its turns as JSON.
         prompt: Id of the prompt that a text came of.
-        marks: As in :class:`NewOutput`; likewise ``usage`` and ``details``.
+        marks: As in :class:`NewOutput`; likewise ``usage``, ``share`` and ``details``.
         client: Whom it was made for.
         request: What was asked for.
         configuration: Hash of the settings; ``served`` is their number where they were served.
@@ -124,6 +127,7 @@ class Output:
     verdict: Verdict = ""
     score: float | None = None
     note: str = ""
+    share: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +188,7 @@ class OutputQuery:
         model: The model that wrote it, or that was sent it.
         kind: ``text`` or ``prompt``.
         verdict: What people last said of it.
-        scope: Who may see it; None for all, empty for what belongs to no tenant.
+        scope: Who may see it; empty for what belongs to no tenant, None for all, tenants' too.
         configuration: Beginning of the hash of the settings, or the number they were served under.
     """
 
@@ -195,7 +199,7 @@ class OutputQuery:
     model: str = ""
     kind: OutputKind | None = None
     verdict: Verdict = ""
-    scope: str | None = None
+    scope: str | None = ""
     configuration: str = ""
 
     def described(self) -> dict[str, Any]:
@@ -223,6 +227,7 @@ def draft_outputs(batch: DraftBatch) -> NewBatch:
                 "finish": prompt.finish,
                 "error": prompt.error,
                 "cached": prompt.cached,
+                "reply_usage": asdict(prompt.reply_usage),
             },
         )
         for prompt in batch.prompts
@@ -235,7 +240,7 @@ def draft_outputs(batch: DraftBatch) -> NewBatch:
             prompt=text.prompt,
             uses=prompts[text.prompt].uses if text.prompt < len(prompts) else (),
             marks=text.marks,
-            usage=text.usage,
+            share=text.usage,
             details={"characters": text.characters},
         )
         for text in batch.texts
@@ -246,6 +251,7 @@ def draft_outputs(batch: DraftBatch) -> NewBatch:
         "models": list(batch.models),
         "notes": list(batch.notes),
         "cached": batch.cached,
+        "partial": batch.partial,
     }
     request = asdict(batch.request)
     return NewBatch(

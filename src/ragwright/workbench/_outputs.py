@@ -42,8 +42,8 @@ class Sampling:
     """Which stored texts are measured.
 
     Attributes:
-        query: What the texts must be; its ``kind`` is not read, and where it names no scope,
-            texts that belong to a tenant are left out.
+        query: What the texts must be; its ``kind`` is not read. Of one scope: what judges say of
+            texts is not shared between tenants.
         count: How many to draw; all of them where None.
         seed: Seed of the draw.
     """
@@ -119,12 +119,17 @@ def sample_outputs(outputs: Outputs, sampling: Sampling) -> SampledOutputs:
 
     Raises:
         StoreError: No text is stored that the query names.
-        ConfigError: Fewer than one text is asked for.
+        ConfigError: Fewer than one text is asked for, or texts of all scopes.
     """
     if sampling.count is not None and sampling.count < 1:
         raise ConfigError(f"a sample of {sampling.count} texts", hint="ask for 1 or more")
-    query = sampling.query
-    query = replace(query, kind="text", scope=query.scope or "")
+    if sampling.query.scope is None:
+        raise ConfigError(
+            "a sample of all scopes at once",
+            where="--every-scope",
+            hint="measure the texts of one tenant: --scope TENANT; of none where left out",
+        )
+    query = replace(sampling.query, kind="text")
     keys = outputs.keys(query)
     if not keys:
         raise StoreError(
@@ -234,31 +239,37 @@ def forecast_outputs(
     return forecast_stored(bench, sample_outputs(bench.outputs, sampling).testset, measures)
 
 
-def save_drafts(bench: Serving, batch: DraftBatch, scope: str = "") -> int:
+def save_drafts(
+    bench: Serving, batch: DraftBatch, scope: str = "", origin: Origin | None = None
+) -> int:
     """Store a batch of drafts with all that is known of where it came from; its number.
 
     Args:
         bench: The project it was drafted in.
-        batch: What was drafted.
+        batch: What was drafted; it knows the state of the index that was searched.
         scope: Who may see it (tenant, permissions).
+        origin: :func:`origin_of` from before the drafting, for files may change meanwhile; as
+            things stand where None.
 
     Raises:
         StoreError: It cannot be stored; nothing of it is.
     """
-    return bench.outputs.save(batch, origin_of(bench, scope))
+    made = origin or origin_of(bench)
+    return bench.outputs.save(batch, replace(made, snapshot=batch.snapshot, scope=scope))
 
 
-def origin_of(bench: Serving, scope: str = "") -> Origin:
-    """Under what an opened project makes texts now: snapshot, configuration, whether served."""
+def origin_of(bench: Serving) -> Origin:
+    """Under what an opened project makes texts now: configuration, and whether that is served.
+
+    The snapshot and the scope are the batch's own.
+    """
     configuration = configuration_of(bench.folder, bench.settings)
     served = Served(bench.folder).current()
     same = served is not None and served.configuration == configuration.hash
     return Origin(
-        bench.target().snapshot,
-        scope,
-        configuration.hash,
-        configuration.body(),
-        served.number if served is not None and same else None,
+        configuration=configuration.hash,
+        settings=configuration.body(),
+        served=served.number if served is not None and same else None,
     )
 
 

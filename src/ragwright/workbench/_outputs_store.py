@@ -10,6 +10,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,11 +34,11 @@ from ._output_records import (
     request_hash,
 )
 
-_VERSION = 1
+_VERSION = 2
 _COUNTS = """
         prompt_tokens INTEGER NOT NULL,
         completion_tokens INTEGER NOT NULL,
-        cost REAL,                       -- NULL: no price is known
+        cost REAL,                       -- what was paid; NULL: nothing, or no price is known
         seconds REAL NOT NULL,
         calls INTEGER NOT NULL"""
 _SCHEMA = (
@@ -116,7 +117,14 @@ _SCHEMA = (
                 AND n.position = f.position AND n.note != ''
                 ORDER BY n.number DESC LIMIT 1), '') AS note
         FROM (SELECT DISTINCT batch, kind, position FROM feedback) f""",
-    """CREATE VIEW IF NOT EXISTS outputs AS
+    # Files of version 1 had a text's part of its prompt's cost where its own cost stands.
+    """UPDATE items SET calls = 0, prompt_tokens = 0, completion_tokens = 0, cost = NULL,
+        seconds = 0, details = json_set(details, '$.share', json_object('calls', calls,
+            'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
+            'cost', cost, 'seconds', seconds))
+        WHERE kind = 'text' AND json_extract(details, '$.share') IS NULL""",
+    "DROP VIEW IF EXISTS outputs",
+    """CREATE VIEW outputs AS
         SELECT i.batch || '.' || CASE i.kind WHEN 'prompt' THEN 'p' ELSE '' END || i.position AS id,
             i.batch, b.at, i.kind,
             CASE i.kind WHEN 'prompt' THEN 'prompt' ELSE i.model END AS source,
@@ -125,6 +133,7 @@ _SCHEMA = (
             i.marks, b.client, b.request, b.snapshot, b.configuration, b.served, b.scope,
             coalesce(f.verdict, '') AS verdict, f.score, coalesce(f.note, '') AS note,
             i.prompt_tokens, i.completion_tokens, i.cost, i.seconds, i.calls, i.details,
+            json_extract(i.details, '$.share.cost') AS share_cost,
             i.position, b.asked
         FROM items i JOIN batches b USING (batch)
             LEFT JOIN latest_feedback f
@@ -276,7 +285,10 @@ class Outputs:
     def find(
         self, query: OutputQuery | None = None, *, limit: int | None = None, newest: bool = False
     ) -> Iterator[Output]:
-        """Outputs that a query names, oldest first, as they stood when reading began."""
+        """Outputs that a query names, oldest first, as they stood when reading began.
+
+        Without a query, and by one that names no scope: of all that belongs to no tenant.
+        """
         where, values = _condition(query or OutputQuery())
         order = "batch DESC, kind DESC, position" if newest else "batch, kind, position"
         text = f"SELECT {_COLUMNS} FROM outputs WHERE {where} ORDER BY {order}"  # noqa: S608
@@ -287,7 +299,7 @@ class Outputs:
                 yield _output(row)
 
     def count(self, query: OutputQuery | None = None) -> int:
-        """Number of outputs that a query names."""
+        """Number of outputs that a query names; without one as :meth:`find`."""
         where, values = _condition(query or OutputQuery())
         with self._reading() as db:
             found = db.execute(f"SELECT count(*) FROM outputs WHERE {where}", values)  # noqa: S608
@@ -348,7 +360,7 @@ class Outputs:
             )
             found = tuple(map(_hit, hits.fetchall()))
             said = _feedback(db, "batch = ?", (number,))
-        outputs = tuple(self.find(OutputQuery(batch=number)))
+        outputs = tuple(self.find(OutputQuery(batch=number, scope=None)))
         facts = [number, *row[:3], json.loads(row[3]), *row[4:8]]
         facts += [Usage(*row[8:13]), json.loads(row[13]), outputs, found, said]
         return OutputBatch(*facts)
@@ -454,7 +466,7 @@ def _insert_output(
             _storable(output.text),
             None if output.prompt is None else output.prompt + 1,
             _json(output.marks),
-            _json(output.details),
+            _json(_details(output)),
             *_counts(output.usage),
         ),
     )
@@ -466,6 +478,15 @@ def _insert_output(
             for ordinal, chunk in enumerate(output.uses)
         ],
     )
+
+
+def _details(output: NewOutput) -> dict[str, Any]:
+    """What else is known of an output, the share of a text among it."""
+    share = {} if output.share is None else {_SHARE: asdict(output.share)}
+    return {**output.details, **share}
+
+
+_SHARE = "share"
 
 
 def _json(value: Any) -> str:
@@ -497,8 +518,11 @@ def _hit(row: Sequence[Any]) -> OutputHit:
 
 
 def _output(row: Sequence[Any]) -> Output:
-    values = [*row[:8], tuple(json.loads(row[8])), Usage(*row[9:14]), json.loads(row[14])]
-    return Output(*values, *[row[15], json.loads(row[16]), *row[17:]])
+    details = json.loads(row[14])
+    share = details.pop(_SHARE, None)
+    values = [*row[:8], tuple(json.loads(row[8])), Usage(*row[9:14]), details]
+    values += [row[15], json.loads(row[16]), *row[17:], share and Usage(**share)]
+    return Output(*values)
 
 
 def _feedback(db: sqlite3.Connection, where: str, values: Sequence[Any]) -> tuple[Feedback, ...]:
