@@ -151,7 +151,7 @@ def test_every_fault_is_told_with_its_line_and_the_rest_is_tried(tmp_path: Path)
               grateful tone: '(?i)thank you'
             """,
         "cleaning": "max_characters: 50\nsteps:\n  - stripp\n  - strip\n",
-        "rules": "contradictions:\n  - {name: a, tags: [money ask, sad tone]}\n",
+        "rules": "contradictions:\n  - {name: a, tags: [money ask, bad tone]}\n",
         "source": "source: rows.csv\nkey: id\ntext: body\nkeep: [chanel]\nrequire: [sendr]\n",
         "rollups": "client: {column: sendr}\n",
     }
@@ -215,6 +215,32 @@ def test_numbers_that_max_repeat_changes_are_noted(tmp_path: Path) -> None:
     assert not report.notes
     assert pattern(report, "max_repeat: 3 except digits").rows == 2
     assert "We raised $10000!!!" in [one.after for one in report.examples]
+
+
+def test_a_source_that_is_not_read_is_told_once(tmp_path: Path) -> None:
+    declared, base = project(tmp_path, source="source: rows.csv\n\tkey: id\n")
+    [fault] = check_records(declared, base).faults
+    assert fault.where == "records/source.yaml:2"
+    (declared / "source.yaml").rename(declared / "sources.yaml")
+    [fault] = check_records(declared, base).faults
+    assert (fault.where, fault.hint) == ("records/sources.yaml", "call it source.yaml")
+
+
+def test_files_that_nobody_reads_are_noted(tmp_path: Path) -> None:
+    declared, base = project(tmp_path)
+    (declared / "notes.yaml").write_text("", "utf-8")
+    (declared / "tag.yaml").write_text("", "utf-8")
+    report = check_records(declared, base)
+    assert not report.faults
+    assert [note.where for note in report.notes] == ["records/notes.yaml", "records/tag.yaml"]
+    assert report.notes[1].hint == "tags.yaml is read"
+
+
+def test_no_control_character_reaches_a_terminal(tmp_path: Path) -> None:
+    rows = [("1\x1b[2J", "Ann\x07", "Please give $5!!!!!! \x1b[31mnow\x9b1m")]
+    shown = check_text(check_records(*project(tmp_path, rows)))
+    assert "\\x1b[31mnow" in shown
+    assert all(character.isprintable() or character == "\n" for character in shown)
 
 
 def test_keys_that_are_missing_or_name_two_rows_are_faults(tmp_path: Path) -> None:

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from ragwright.core import PatternError, RagwrightError, RecordsError
-from ragwright.records._spec import RecordsSpec, load_draft_spec, load_spec, spec_faults
+from ragwright.records._spec import (
+    RecordsSpec,
+    load_draft_spec,
+    load_spec,
+    spec_faults,
+    unread_files,
+)
 
 FILES = {
     "source.yaml": """\
@@ -175,7 +181,7 @@ def test_each_tag_has_a_fingerprint_of_its_own(tmp_path: Path) -> None:
         ({"source": "keep: [party, topic]\n"}, "source.yaml:1", "'topic'"),
         ({"cleaning": "steps:\n- strip\n- strap\n"}, "cleaning.yaml:3", "'strap'"),
         ({"cleaning": "steps:\n- x: ['a', '(b']\n"}, "cleaning.yaml:2", "unterminated"),
-        ({"cleaning": "steps:\n- x:\n  - a: '$2'\n"}, "cleaning.yaml:3", r"\$2"),
+        ({"cleaning": "steps:\n- x:\n  - a: '$2'\n"}, "cleaning.yaml:3", "$2"),
         ({"cleaning": "steps:\n- max_repeat: no\n"}, "cleaning.yaml:2", "max_repeat"),
         (
             {"cleaning": "steps:\n- max_repeat: {tims: 3, times: 3}\n"},
@@ -186,6 +192,10 @@ def test_each_tag_has_a_fingerprint_of_its_own(tmp_path: Path) -> None:
         ({"cleaning": "steps:\n- max_repeat: {times: 3, except: a}\n"}, "cleaning.yaml:2", "'a'"),
         ({"cleaning": "steps:\n- x: [12]\n"}, "cleaning.yaml:2", "must be a text, not 12"),
         ({"cleaning": 'steps:\n- x: ["\\ud83d"]\n'}, "cleaning.yaml:2", "half a character"),
+        ({"cleaning": 'steps:\n- x: ["\\bno\\b"]\n'}, "cleaning.yaml:2", r"'\x08no\x08' holds a"),
+        ({"cleaning": 'steps:\n- x: [{a: "\\x1b"}]\n'}, "cleaning.yaml:2", r"'\x1b' holds a"),
+        ({"cleaning": 'steps:\n- x: ["\\d"]\n'}, "cleaning.yaml:2", "unknown escape"),
+        ({"cleaning": "steps:\n- x: ['\\d(']\n"}, "cleaning.yaml:2", r"pattern '\d(' does not"),
         ({"cleaning": "max_characters: -1\n"}, "cleaning.yaml:1", "max_characters"),
         ({"rules": "length_groups: {a: 9, b: 9}\n"}, "rules.yaml:1", "must rise"),
         ({"rules": "length_groups: {a: null, b: 9}\n"}, "rules.yaml:1", "without a bound"),
@@ -202,7 +212,7 @@ def test_a_fault_is_told_with_file_and_line(
     changed = {"plain": "prompt_variables: [text]\nprompt_structure: '%s'\n", **changed}
     fault = only_fault(tmp_path, **changed)
     assert fault.where == f"records/{where}"
-    assert told.replace("\\", "") in fault.what
+    assert told in fault.what
 
 
 @pytest.mark.parametrize(
@@ -237,6 +247,74 @@ def test_a_tag_of_no_known_kind_says_so(tmp_path: Path, name: str) -> None:
     assert fault.where == "records/tags.yaml:6"
     assert fault.what == f"the tag {name!r} is of no known kind"
     assert "second word is ask" in str(fault.hint)
+
+
+@pytest.mark.parametrize(
+    "cleaning",
+    ['steps:\n- x: ["\\bno\\b"]\n', 'steps:\n- x: ["\\d"]\n'],
+)
+def test_what_double_quotes_make_of_a_backslash_has_a_hint(tmp_path: Path, cleaning: str) -> None:
+    faults = spec_faults(written(tmp_path, cleaning=cleaning))
+    assert ["use single quotes" in str(fault.hint) for fault in faults] == [True]
+
+
+def test_an_empty_pattern_is_not_told_to_stand_in_quotes(tmp_path: Path) -> None:
+    fault = only_fault(tmp_path, tags=f"{FILES['tags.yaml']}  rent hook: ''\n")
+    assert fault.what.endswith("must be a text, not an empty text")
+    assert fault.hint is None
+
+
+@pytest.mark.parametrize(
+    ("tags", "line"),
+    [
+        (FILES["tags.yaml"].replace("petition\n", "'(petition'\n"), 3),
+        (FILES["tags.yaml"].replace("fundraising ask", "fundraising"), 2),
+        (FILES["tags.yaml"].replace("'now!'", ""), 5),
+        ("tags:\n\tx: y\n", 2),
+    ],
+)
+def test_a_tag_at_fault_is_told_once_though_rules_name_it(
+    tmp_path: Path, tags: str, line: int
+) -> None:
+    text = FILES["rules.yaml"].replace("ask_type: fundraising, ", "")
+    assert only_fault(tmp_path, tags=tags, rules=text).where == f"records/tags.yaml:{line}"
+
+
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [
+        ("cleaning", "cleanings.yaml"),
+        ("tags", "tag.yaml"),
+        ("tags", "Tags.yml"),
+        ("rules", "rule.yaml"),
+    ],
+)
+def test_a_misnamed_file_is_the_only_fault(tmp_path: Path, name: str, called: str) -> None:
+    folder = written(tmp_path)
+    (folder / f"{name}.yaml").rename(folder / called)
+    (folder / "text_formats" / "plain.yaml").unlink()
+    [fault] = spec_faults(folder)
+    assert (fault.where, fault.hint) == (f"records/{called}", f"call it {name}.yaml")
+    assert unread_files(folder) == {called: f"{name}.yaml"}
+    with pytest.raises(RecordsError, match=f"{name}.yaml is missing"):
+        load_spec(folder)
+
+
+def test_files_beside_the_declarations_are_no_faults(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    (folder / "notes.yaml").write_text("a: b\n", "utf-8")
+    (folder / "tags.old.yaml").write_text("tags: {}\n", "utf-8")
+    (folder / "data").mkdir()
+    assert spec_faults(folder) == []
+    assert unread_files(folder) == {"notes.yaml": "", "tags.old.yaml": "tags.yaml"}
+
+
+def test_rules_that_name_tags_where_there_are_none_say_so_once(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    (folder / "tags.yaml").unlink()
+    [fault] = spec_faults(folder)
+    assert fault.what == "rules.yaml names tags, and there is no tags.yaml"
+    assert fault.where == "records/rules.yaml:3"
 
 
 def test_every_fault_of_a_folder_is_told(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Mapping
 
@@ -10,6 +11,8 @@ from ..report import text_table
 
 _WIDTH = 100
 _PATTERN = 44
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""What a terminal would act on; texts of a source may hold anything."""
 
 
 def check_text(report: CheckReport) -> str:
@@ -24,7 +27,11 @@ def check_text(report: CheckReport) -> str:
             *_records(report),
             *_examples(report),
         ]
-    return "\n\n".join(blocks)
+    return _CONTROLS.sub(_escaped, "\n\n".join(blocks))
+
+
+def _escaped(control: re.Match[str]) -> str:
+    return control[0].encode("unicode_escape").decode("ascii")
 
 
 def _head(report: CheckReport) -> str:
@@ -62,7 +69,7 @@ def _patterns(report: CheckReport) -> Iterator[str]:
         body = [
             [
                 one.name,
-                _cut(one.pattern, _PATTERN),
+                _cut(one.pattern.replace("\n", "\\n"), _PATTERN),
                 f"{one.rows:,}",
                 _share(one.rows, report.rows),
                 f"{one.microseconds:.1f}",

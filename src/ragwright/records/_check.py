@@ -22,7 +22,7 @@ from ._rules import Refinement, Rules
 from ._seams import HASH, KEY, REASON, ArrowTable, RowSource
 from ._silver import TAGS, TEXT, TEXT_HASH, SilverStep, tag_lists
 from ._source import open_source
-from ._spec import RecordsSpec, read_spec
+from ._spec import RecordsSpec, declared_files, read_spec, unread_files
 from ._tags import TAG_KINDS, Tags
 from ._text_format import Piece, TextFormat
 
@@ -76,14 +76,17 @@ def check_records(
     how = how or Checking()
     spec, errors = read_spec(folder, how.format)
     faults = [Fault.of(error) for error in errors]
+    notes = _unread(folder)
+    unreadable = not spec.source.places and _tells_of_source(faults, spec)
     spec = replace(spec, source=replace(spec.source, **how.given))
     try:
         rows = source or open_source(spec.source.complete(), base)
     except RagwrightError as error:
         told = Fault.of(error)
-        return CheckReport(faults=(*faults, *([] if told in faults else [told])))
+        known = told in faults or unreadable
+        return CheckReport(faults=(*faults, *([] if known else [told])), notes=notes)
     sample = sample_rows(spec.source, rows, _named(spec, folder), how.rows, how.seed)
-    trial = _Trial(spec, folder, [*faults, *sample.faults])
+    trial = _Trial(spec, folder, [*faults, *sample.faults], notes)
     if sample.rows is not None and sample.rows.num_rows:
         trial.run(sample.rows, how.examples)
     return trial.report(sample, without_secret(spec.source.source, spec.source.source))
@@ -92,11 +95,13 @@ def check_records(
 class _Trial:
     """The stages of a refresh over one batch, each looked at from close by."""
 
-    def __init__(self, spec: RecordsSpec, folder: Path, faults: list[Fault]) -> None:
+    def __init__(
+        self, spec: RecordsSpec, folder: Path, faults: list[Fault], notes: Sequence[Fault]
+    ) -> None:
         self._spec = spec
         self._folder = folder
         self._faults = faults
-        self._notes: list[Fault] = []
+        self._notes = list(notes)
         self._found: dict[str, Any] = {}
         self._columns: tuple[str, ...] = ()
         self._left_out: Counter[str] = Counter()
@@ -295,6 +300,25 @@ def _named(spec: RecordsSpec, folder: Path) -> list[tuple[str, str]]:
                 found.append((condition.field, condition.place))
     found += [(name, f"{folder.name}/rules.yaml") for name in spec.rules.duplicates_by]
     return list(dict.fromkeys(found))
+
+
+def _unread(folder: Path) -> tuple[Fault, ...]:
+    """Files that nobody reads; those that a missing one was probably meant by are faults."""
+    return tuple(
+        Fault(
+            "nobody reads a file of this name",
+            f"{folder.name}/{name}",
+            f"{meant} is read" if meant else f"known: {', '.join(declared_files())}",
+        )
+        for name, meant in unread_files(folder).items()
+        if not meant or (folder / meant).exists()
+    )
+
+
+def _tells_of_source(faults: list[Fault], spec: RecordsSpec) -> bool:
+    """Whether it is told already why nothing is known of the source."""
+    file = spec.source.where
+    return any(f.where.startswith(f"{file}:") or f.hint.endswith(Path(file).name) for f in faults)
 
 
 def _texts(value: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -21,10 +21,15 @@ from ..core import (
 
 @dataclass(slots=True)
 class Declared:
-    """The values of one file, and every fault found in it."""
+    """The values of one file, and every fault found in it.
+
+    Attributes:
+        readable: It is YAML, and of the right name: what it does not say is not meant.
+    """
 
     placed: Placed
     faults: list[RagwrightError] = field(default_factory=list)
+    readable: bool = True
 
     def fault(
         self,
@@ -78,9 +83,13 @@ class Declared:
         """A text that is not empty, else None and a fault."""
         if isinstance(value, str) and value:
             return value
-        hint = None if isinstance(value, dict | list) or value is None else "put it in quotes"
+        plain = isinstance(value, dict | list) or value is None or value == ""
         told = "an empty text" if value == "" else _kind(value)
-        self.fault(f"{_name(path)} must be a text, not {told}", *path, hint=hint)
+        self.fault(
+            f"{_name(path)} must be a text, not {told}",
+            *path,
+            hint=None if plain else "put it in quotes",
+        )
         return None
 
     def texts(self, value: Any, *path: str) -> tuple[str, ...]:
@@ -90,6 +99,18 @@ class Declared:
             for at, item in enumerate(self.items(value, *path))
         ]
         return tuple(item for item in found if item is not None)
+
+
+SINGLE_QUOTES = r"use single quotes: in double quotes YAML takes a \ for itself"
+
+
+def quoted(text: str) -> str:
+    """A text in quotes for a message: control characters by their numbers, all else as it is."""
+    shown = (
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
+    return f"'{''.join(shown)}'"
 
 
 def read_declared(file: Path, shown: str, faults: list[RagwrightError]) -> Declared:
@@ -105,8 +126,11 @@ def read_declared(file: Path, shown: str, faults: list[RagwrightError]) -> Decla
     try:
         return Declared(read_yaml(file, shown), faults)
     except ConfigError as error:
-        faults.append(as_records_error(error))
-        return Declared(Placed({}, file=shown), faults)
+        told = as_records_error(error)
+        if "unknown escape" in told.what:
+            told = RecordsError(told.what, where=told.where, hint=SINGLE_QUOTES)
+        faults.append(told)
+        return Declared(Placed({}, file=shown), faults, readable=False)
 
 
 def declared_text(text: str, shown: str, faults: list[RagwrightError]) -> Declared:

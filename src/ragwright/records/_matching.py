@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..core import PatternError, require
 from ._cleaning import Replace
+from ._declared import quoted
 from ._kernels import disputed_words, found_in, rewritten, tells_apart, undisputed
 from ._patterns import Pattern, Plan, plan_of, tokens_of
 from ._python_patterns import RowTooLongError, Token, run_python
@@ -177,12 +178,12 @@ def _run(
         key = keys[int(rows[error.row])].as_py()
         if error.how:
             raise PatternError(
-                f"the pattern {pattern.find!r} failed on the row {key!r}: {error.how}",
+                f"the pattern {quoted(pattern.find)} failed on the row {key!r}: {error.how}",
                 where=pattern.where,
             ) from error
         raise PatternError(
-            f"the pattern {pattern.find!r} took longer than {seconds:g} s on the row {key!r}: "
-            "it backtracks",
+            f"the pattern {quoted(pattern.find)} took longer than {seconds:g} s on the row "
+            f"{key!r}: it backtracks",
             where=pattern.where,
             hint="avoid a loop within a loop, such as (a+)+, or a look-around around one; "
             "pattern_seconds in the file allows more time",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+import unicodedata
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from functools import cache, lru_cache
 from typing import Any, Literal, TypeAlias
 
 from ..core import PatternError
-from ._declared import Declared
+from ._declared import SINGLE_QUOTES, Declared, quoted
 from ._kernels import refusal
 from ._python_patterns import Token
 from ._rust_patterns import Odd, Ranges, translate
@@ -112,7 +113,7 @@ def _compiled(find: str) -> re.Pattern[str] | None:
         if reason is None:
             return None
         raise PatternError(
-            f"the pattern {find!r} does not compile: {error} (Python); {reason} (Rust)",
+            f"the pattern {quoted(find)} does not compile: {error} (Python); {reason} (Rust)",
             hint="a character that means something in patterns stands for itself after a \\",
         ) from error
 
@@ -146,7 +147,8 @@ def tokens_of(text: str, find: str) -> tuple[Token, ...]:
         number = int(name) if name.isdecimal() else names.get(name)
         if number is None or number > groups:
             raise PatternError(
-                f"the replacement {text!r} names the group {mark[0]}, which the pattern lacks",
+                f"the replacement {quoted(text)} names the group {mark[0]}, "
+                "which the pattern lacks",
                 hint=f"for the text itself write ${mark[0]}; for a group before a digit ${{1}}",
             )
         tokens += [literal, number] if literal else [number]
@@ -186,11 +188,17 @@ def read_replacement(
 
 
 def _whole(declared: Declared, text: str, *path: str) -> bool:
-    r"""Whether a text has no half characters, which YAML's ``\ud83d`` makes of an emoji."""
+    r"""Whether a text has no half characters, which YAML's ``\ud83d`` makes of an emoji, and no
+    control characters, which it makes of ``\b`` in double quotes.
+    """
+    control = next((c for c in text if unicodedata.category(c) == "Cc" and c not in "\t\n\r"), "")
+    if control:
+        declared.fault(f"{quoted(text)} holds a control character", *path, hint=SINGLE_QUOTES)
+        return False
     if not any("\ud800" <= character <= "\udfff" for character in text):
         return True
     declared.fault(
-        f"{text!r} holds half a character",
+        f"{quoted(text)} holds half a character",
         *path,
         hint=r"write the emoji itself, or its number with a large U: \U0001F600",
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import difflib
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -18,6 +19,8 @@ from ._text_format import TEXT, TextFormat, read_text_format
 
 _FORMATS = "text_formats"
 _SHIPPED = "message"
+_FILES = ("source", "cleaning", "tags", "rollups", "rules")
+_SUFFIXES = (".yaml", ".yml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,31 @@ def spec_faults(folder: Path, format: str = _SHIPPED) -> list[RagwrightError]:  
     return read_spec(folder, format)[1]
 
 
+def declared_files() -> tuple[str, ...]:
+    """What a folder of declarations holds."""
+    return (*(f"{name}.yaml" for name in _FILES), _FORMATS)
+
+
+def unread_files(folder: Path) -> dict[str, str]:
+    """Declarations in a folder that nobody reads, and what each is probably meant to be.
+
+    Those of a name near one that is missing are faults (see :func:`spec_faults`).
+    """
+    known = declared_files()
+    found: dict[str, str] = {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        written = path.suffix.lower() in _SUFFIXES
+        if path.name in known or not (written or path.is_dir()) or path.name.startswith("."):
+            continue
+        wanted = f"{path.stem.lower()}.yaml" if written else path.name.lower()
+        close = difflib.get_close_matches(wanted, known, n=1, cutoff=0.8)
+        if written or close:
+            found[path.name] = close[0] if close else ""
+    for path in sorted((folder / _FORMATS).glob("*.yml")):
+        found[f"{_FORMATS}/{path.name}"] = f"{_FORMATS}/{path.stem}.yaml"
+    return found
+
+
 def read_spec(
     folder: Path,
     format: str = _SHIPPED,  # noqa: A002 - the key
@@ -92,14 +120,19 @@ def read_spec(
 
 
 def _read(folder: Path, chosen: str, faults: list[RagwrightError]) -> RecordsSpec:
+    misnamed = _misnamed(folder, faults)
+
     def declared(name: str) -> Declared:
-        return _declared(folder, name, faults)
+        found = _declared(folder, name, faults)
+        return replace(found, readable=found.readable and f"{name}.yaml" not in misnamed)
 
     source = read_source_spec(declared("source"))
     cleaning = read_cleaning(declared("cleaning"))
-    tags = read_tags(declared("tags"))
+    written_tags = declared("tags")
+    tags = read_tags(written_tags)
     rollups = read_rollups(declared("rollups"), folder)
-    rules = read_rules(declared("rules"), tags)
+    known = replace(tags, tags=(*tags.tags, *tags.faulty)) if written_tags.readable else None
+    rules = _rules(folder, known, faults)
     faults += _twice(rules, source)
     spec = RecordsSpec(source, cleaning, tags, rollups, rules, TextFormat(chosen, ()))
     written = _read_format(folder, chosen, _fields(spec), faults)
@@ -108,6 +141,44 @@ def _read(folder: Path, chosen: str, faults: list[RagwrightError]) -> RecordsSpe
 
 def _declared(folder: Path, name: str, faults: list[RagwrightError]) -> Declared:
     return read_declared(folder / f"{name}.yaml", f"{folder.name}/{name}.yaml", faults)
+
+
+def _rules(folder: Path, tags: Tags | None, faults: list[RagwrightError]) -> Rules:
+    """The rules; what is wrong with tags.yaml is not told again for each name in rules.yaml."""
+    if tags is None or tags.tags or (folder / "tags.yaml").exists():
+        return read_rules(_declared(folder, "rules", faults), tags)
+    lenient: list[RagwrightError] = []
+    strict: list[RagwrightError] = []
+    rules = read_rules(_declared(folder, "rules", lenient), None)
+    read_rules(_declared(folder, "rules", strict), tags)
+    told = {str(fault) for fault in lenient}
+    for fault in strict:
+        if str(fault) not in told:
+            missing = RecordsError(
+                "rules.yaml names tags, and there is no tags.yaml",
+                where=fault.where,
+                hint=f"write {folder.name}/tags.yaml, or take the tags out of the rules",
+            )
+            faults.append(missing)
+            break
+    faults += lenient
+    return rules
+
+
+def _misnamed(folder: Path, faults: list[RagwrightError]) -> set[str]:
+    """Names that are missing where a file of nearly that name stands; each is a fault."""
+    found = set()
+    for name, meant in unread_files(folder).items():
+        if meant and not (folder / meant).exists():
+            found.add(meant)
+            faults.append(
+                RecordsError(
+                    f"nobody reads a file of this name, and {meant} is missing",
+                    where=f"{folder.name}/{name}",
+                    hint=f"call it {meant}",
+                )
+            )
+    return found
 
 
 def _twice(rules: Rules, source: SourceSpec) -> list[RagwrightError]:

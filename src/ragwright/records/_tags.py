@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from ..core import value_hash
@@ -51,10 +51,12 @@ class Tags:
 
     Attributes:
         pattern_seconds: Seconds a pattern may take on one row where it runs in Python.
+        faulty: Those that are at fault, with patterns that mean nothing.
     """
 
     tags: tuple[Tag, ...] = ()
     pattern_seconds: float = 1.0
+    faulty: tuple[Tag, ...] = field(default=(), compare=False)
 
     @property
     def fingerprint(self) -> str:
@@ -103,12 +105,12 @@ def tag_kind(name: str) -> tuple[TagKind, str] | None:
 def read_tags(declared: Declared) -> Tags:
     """The tags in a file's values; faults are noted."""
     given = declared.keys(("tags", "pattern_seconds"))
-    found = []
+    found: list[Tag] = []
+    faulty: list[Tag] = []
     for name, value in declared.mapping(given.get("tags"), "tags").items():
         tag = _tag(declared, name, value)
-        if tag is not None:
-            found.append(tag)
-    return Tags(tuple(found), read_seconds(declared, given))
+        (faulty if tag.pattern.find == "" else found).append(tag)
+    return Tags(tuple(found), read_seconds(declared, given), tuple(faulty))
 
 
 def read_seconds(declared: Declared, given: Mapping[str, Any]) -> float:
@@ -122,7 +124,8 @@ def read_seconds(declared: Declared, given: Mapping[str, Any]) -> float:
     return float(value)
 
 
-def _tag(declared: Declared, name: str, value: Any) -> Tag | None:
+def _tag(declared: Declared, name: str, value: Any) -> Tag:
+    """A tag; one that is at fault has an empty pattern."""
     path = ("tags", name)
     fields = value if isinstance(value, dict) else {"pattern": value}
     at = path if not isinstance(value, dict) else (*path, "pattern")
@@ -136,6 +139,6 @@ def _tag(declared: Declared, name: str, value: Any) -> Tag | None:
     for key in ("display", "definition"):
         text = declared.text(fields[key], *path, key) if key in fields else None
         texts[key] = " ".join(text.split()) if text else ""
-    if kind is None or pattern is None:
-        return None
-    return Tag(name, kind[0], texts["display"] or kind[1], pattern, texts["definition"])
+    told = kind or ("topic", name)
+    whole = pattern if kind is not None and pattern is not None else Pattern("")
+    return Tag(name, told[0], texts["display"] or told[1], whole, texts["definition"])
