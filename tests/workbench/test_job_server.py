@@ -140,6 +140,14 @@ def test_a_missed_run_is_caught_up_once_after_downtime(tmp_path: Path) -> None:
     assert run.start.due == at("2026-11-20T07:30")
 
 
+def test_a_missed_run_is_never_too_late_unless_somebody_says_so(tmp_path: Path) -> None:
+    project, clock = project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-19T12:00"))
+    Served(project, clock).until("2026-11-19T13:00")
+    clock.at = at("2026-11-22T18:00")  # Friday's was missed, and it is Sunday
+    served = Served(project, clock).until("2026-11-22T20:00")
+    assert served.started == [("a", "catch-up", "2026-11-22T18:00+01:00")]
+
+
 def test_a_catch_up_that_was_cut_off_is_not_done_again(tmp_path: Path) -> None:
     project, clock = project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-19T12:00"))
     served = Served(project, clock).until("2026-11-19T13:00")

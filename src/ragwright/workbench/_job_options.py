@@ -68,8 +68,8 @@ class JobOptions:
     )
     timezone: str = option("UTC", "Time zone of the schedule, as Europe/Paris.")
     catch_up: bool = option(True, "Run once, late, what was missed while nothing was serving.")
-    catch_up_within: float = option(
-        86400.0, "Seconds after which a missed run is no longer caught up.", gt=0
+    catch_up_within: float | None = option(
+        None, "Seconds after which a missed run is no longer caught up; null: never too late.", gt=0
     )
     retries: int = option(0, "How often a run tries again, from the step that failed on.", ge=0)
     retry_wait: float = option(60.0, "Seconds before it tries again.", ge=0)

@@ -174,13 +174,13 @@ class JobServer:
         job = timer.job
         due = timer.schedule.latest(timer.answered, now) or timer.due
         timer.answered, timer.due = due, timer.schedule.next(due)
-        late = now - due
+        late, within = now - due, job.options.catch_up_within
         trigger: Trigger = "schedule" if late <= IN_TIME else "catch-up"
         if job.name in self._alive():
             self._not_run(job, trigger, due, ("skipped", "the run before is not over"))
         elif trigger == "catch-up" and not job.options.catch_up:
             self._not_run(job, trigger, due, ("missed", "nothing was serving then"))
-        elif trigger == "catch-up" and late > job.options.catch_up_within:
+        elif trigger == "catch-up" and within is not None and late > within:
             why: tuple[State, str] = ("missed", f"{late / 3600:.1f} hours are too late")
             self._tell(job, self._not_run(job, trigger, due, why))
         else:
