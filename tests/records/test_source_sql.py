@@ -202,7 +202,7 @@ def test_a_server_that_goes_down_half_way(kind: str) -> None:
             next(source.batches(500))
 
 
-def test_secrets_stay_in_the_environment(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_stay_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     address = "postgresql+psycopg://shopper:${SHOP_PASSWORD}@localhost:1/postgres"
     monkeypatch.delenv("SHOP_PASSWORD", raising=False)
     with pytest.raises(ConfigError, match="SHOP_PASSWORD"):
@@ -216,7 +216,12 @@ def test_secrets_stay_in_the_environment(server: str, monkeypatch: pytest.Monkey
         with pytest.raises(DatabaseError, match="cannot be opened") as raised:
             rows_of(source)
         assert "ter2" not in str(raised.value)
-    monkeypatch.setenv("WHOLE", f"postgresql+psycopg://admin@/postgres?host={server}")
+
+
+def test_an_address_stands_in_a_variable_as_a_whole(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WHOLE", address)
     assert rows_of(opened(Path(), "${WHOLE}", "SELECT 1 AS id")) == [{"id": 1}]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ..core import ConfigError, holds_secret
+from ..core import ConfigError, filled_address, holds_secret
 from ._seams import RowSource
 from ._source_adbc import AdbcServer
 from ._source_alchemy import AlchemyServer
@@ -38,6 +38,6 @@ def open_source(spec: SourceSpec, root: Path) -> RowSource:
             where=spec.place("source"),
             hint="put it into an environment variable and write ${VARIABLE} in its place",
         )
-    adbc = spec.source.startswith("adbc+")
+    adbc = filled_address(spec.source).startswith("adbc+")
     server: Server = AdbcServer(spec, root) if adbc else AlchemyServer(spec, root)
     return SqlSource(spec, server)
