@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import pytest
+from children import child
 from drafted import REQUEST, drafted
 
 from ragwright.answer import DraftText
@@ -262,30 +261,18 @@ def test_texts_of_any_characters_are_kept(path: Path) -> None:
     outputs.close()
 
 
-SAVING = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from pathlib import Path
-from drafted import drafted
-from ragwright.workbench import Outputs
-outputs = Outputs(Path(sys.argv[2]))
-for at in range(int(sys.argv[4])):
-    texts = [f"{sys.argv[3]} {at} {n} " + "x" * 200 for n in range(40)]
-    print(outputs.save(drafted(texts)), flush=True)
-"""
-
-
-def saving(path: Path, name: str, count: int) -> subprocess.Popen[str]:
-    here = str(Path(__file__).parent)
-    words = [sys.executable, "-W", "error", "-c", SAVING, here, str(path), name, str(count)]
-    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+def saving(tell: Connection, path: Path, name: str, count: int) -> None:
+    outputs = Outputs(path)
+    for at in range(count):
+        texts = [f"{name} {at} {n} " + "x" * 200 for n in range(40)]
+        tell.send(outputs.save(drafted(texts)))
 
 
 def test_several_processes_write_and_every_batch_has_a_number_of_its_own(path: Path) -> None:
     at(path).close()
-    writers = [saving(path, name, 25) for name in ("a", "b", "c")]
-    numbers = [int(line) for writer in writers for line in writer.communicate()[0].split()]
-    assert [writer.returncode for writer in writers] == [0, 0, 0]
+    with ExitStack() as held:
+        writers = [held.enter_context(child(saving, path, name, 25)) for name in "abc"]
+        numbers = [writer.recv() for writer in writers for _ in range(25)]
     assert sorted(numbers) == list(range(1, 76))
 
 
@@ -293,13 +280,10 @@ def test_a_writer_that_is_killed_leaves_whole_batches_alone(path: Path) -> None:
     at(path).close()
     told = 0
     for pause in (0.0, 0.003, 0.01, 0.02, 0.035):
-        writer = saving(path, "k", 100_000)
-        assert writer.stdout is not None
-        for _ in range(3):
-            told = int(writer.stdout.readline())
-        time.sleep(pause)
-        os.kill(writer.pid, signal.SIGKILL)
-        writer.communicate()
+        with child(saving, path, "k", 100_000) as writer:
+            for _ in range(3):
+                told = writer.recv()
+            time.sleep(pause)
     outputs = at(path)
     connection = sqlite3.connect(path)
     counts = dict(connection.execute("SELECT batch, count(*) FROM items GROUP BY batch"))

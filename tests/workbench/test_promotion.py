@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 import yaml
+from children import child, context
 from drafted import REQUEST, drafted
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -415,7 +413,6 @@ def test_two_at_once_do_not_interleave(make: Make) -> None:
     runs = [measured(folder, f"retrieve.top_k={k}") for k in (3, 4)]
     with Workbench.open(folder) as bench:
         promote(bench, first, RULE, OPEN)
-    context = multiprocessing.get_context("spawn")
     barrier, told = context.Barrier(len(runs)), context.Queue()
     workers = [context.Process(target=promoting, args=(folder, r, barrier, told)) for r in runs]
     for worker in workers:
@@ -456,17 +453,13 @@ def test_a_folder_that_cannot_be_written_is_said(make: Make) -> None:
     assert caught.value.where == str(lock.parent)
 
 
-KILLED = """
-import sys
-from pathlib import Path
-from ragwright.measure import GateOptions
-from ragwright.workbench import Gating, Promoting, Workbench, promote, promote_back
-with Workbench.open(sys.argv[1]) as bench:
-    how = Promoting(Gating(GateOptions(least=6)))
-    while True:
-        for run in sys.argv[2:]:
-            print(promote(bench, run, ("HitRate@1>=0.5",), how).served.number, flush=True)
-"""
+def promoting_for_ever(tell: Connection, folder: Path, runs: list[str]) -> None:
+    with Workbench.open(folder) as bench:
+        while True:
+            for run in runs:
+                served = promote(bench, run, RULE, OPEN).served
+                assert served is not None
+                tell.send(served.number)
 
 
 def test_a_promotion_that_is_killed_is_whole_or_not_there(make: Make) -> None:
@@ -474,14 +467,10 @@ def test_a_promotion_that_is_killed_is_whole_or_not_there(make: Make) -> None:
     runs = [measured(folder, f"retrieve.top_k={k}") for k in (3, 4)]
     last = 0
     for pause in (0.0, 0.01, 0.03, 0.06):
-        words = [sys.executable, "-c", KILLED, str(folder), *runs]
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        for _ in range(2):
-            last = int(process.stdout.readline())
-        time.sleep(pause)
-        os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
+        with child(promoting_for_ever, folder, runs) as told:
+            for _ in range(2):
+                last = told.recv()
+            time.sleep(pause)
         with Workbench.open(folder, Session(served=True)) as bench:
             history = Served(bench.folder).history()
             numbers = [change.number for change in history]
