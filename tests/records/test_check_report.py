@@ -14,8 +14,9 @@ import pytest
 pytest.importorskip("daft")
 
 from ragwright.app._show_check import check_text
-from ragwright.core import DatabaseError
+from ragwright.core import DatabaseError, DuplicateKeyError
 from ragwright.records import Checking, CheckReport, PatternFacts, RowSource, check_records
+from ragwright.records._bronze import BronzeRows
 from ragwright.records._check import overlaps
 from ragwright.records._check_rows import sample_rows
 from ragwright.records._source import open_source
@@ -247,12 +248,37 @@ def test_keys_that_are_missing_or_name_two_rows_are_faults(tmp_path: Path) -> No
     rows = [*ROWS, ("", "Di", "no key"), ("", "Di", "nor here"), ("2", "Di", "another"), ROWS[0]]
     report = check_records(*project(tmp_path, rows))
     null, twice = report.faults
-    assert null.what.startswith("2 rows have no 'id'")
-    assert "row 7" in null.what
+    assert null.what == "2 rows have no 'id'; the first is rows.csv, row 7"
     assert null.where == "records/source.yaml:2"
-    assert "'2'" in twice.what
-    assert "row 9" in twice.where
+    assert twice.what == "two different rows have the key '2' (id)"
+    assert twice.where == "rows.csv, row 2 and rows.csv, row 9"
     assert report.scanned == 10
+
+
+def test_places_are_those_of_the_source_also_far_down(tmp_path: Path) -> None:
+    rows: list[tuple[object, ...]] = [(at, "Ann", f"text {at}") for at in range(1, 5001)]
+    rows[99] = (100, "", "left out")
+    rows += [("8", "Bo", "another"), ("", "Bo", "no key")]
+    source = "source: rows.csv\nkey: id\ntext: body\nrequire: [sender]\n"
+    declared, base = project(tmp_path, rows, source=source, rules="{}\n")
+    report = check_records(declared, base)
+    null, twice = report.faults
+    assert null.what == "1 row has no 'id'; the first is rows.csv, row 5002"
+    assert twice.where == "rows.csv, row 8 and rows.csv, row 5001"
+    spec = load_spec(declared).source
+    with pytest.raises(DuplicateKeyError) as caught:
+        list(BronzeRows(open_source(spec, base), spec, rows=5001).batches())
+    assert (caught.value.what, caught.value.where) == (twice.what, twice.where)
+
+
+def test_reading_stops_where_the_key_is_missing_and_that_is_told(tmp_path: Path) -> None:
+    rows = [(str(n), "Ann", f"message {n}") for n in range(5000)]
+    report = check_records(*project(tmp_path, rows), Checking(given={"key": "nr"}))
+    [fault] = report.faults
+    assert "Rows without a key" in fault.hint
+    assert (report.stopped, report.whole) == (True, False)
+    head = check_text(report).splitlines()[0]
+    assert head == "1 fault; reading rows.csv stopped at the first rows: a column is missing"
 
 
 def test_rows_without_a_required_value_are_counted(tmp_path: Path) -> None:

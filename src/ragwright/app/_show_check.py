@@ -43,7 +43,10 @@ def _head(report: CheckReport) -> str:
         return verdict
     if not report.scanned:
         return f"{verdict}; {report.source} gave no rows"
-    read = f"{report.scanned:,} rows" + ("" if report.whole else ", there are more")
+    if report.stopped:
+        return f"{verdict}; reading {report.source} stopped at the first rows: a column is missing"
+    several = "1 row" if report.scanned == 1 else f"{report.scanned:,} rows"
+    read = several + ("" if report.whole else ", there are more")
     usable = "" if report.usable == report.scanned else f", {report.usable:,} of them usable"
     tried = "all" if report.rows == report.usable else f"a sample of {report.rows:,}"
     return f"{verdict}; read {report.source}: {read}{usable}; tried on {tried}"
@@ -140,7 +143,8 @@ def _left_out(report: CheckReport) -> Iterator[str]:
 
 def _records(report: CheckReport) -> Iterator[str]:
     gold = report.gold
-    lines = [f"records: {gold:,} of {report.rows:,} rows", f"length: {_shares(report.lengths)}"]
+    of = "1 row" if report.rows == 1 else f"{report.rows:,} rows"
+    lines = [f"records: {gold:,} of {of}", f"length: {_shares(report.lengths)}"]
     others = {name: count for name, count in report.fields.items() if name != "length"}
     lines.append(f"with a value: {_shares(others, gold)}")
     if report.unknown_clients:

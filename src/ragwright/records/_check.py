@@ -124,6 +124,7 @@ class _Trial:
             usable=sample.usable,
             rows=rows,
             whole=sample.whole,
+            stopped=sample.stopped,
             faults=tuple(dict.fromkeys(self._faults)),
             notes=tuple(dict.fromkeys(self._notes)),
             lacking={name: count for name, count in sample.lacking.items() if count},

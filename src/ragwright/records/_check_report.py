@@ -101,6 +101,7 @@ class CheckReport:
         usable: Those that have what is required, and a key of their own.
         rows: Rows that the declarations were tried on: all of those, or a sample of them.
         whole: The source has no more rows than were read.
+        stopped: Columns are missing without which rows cannot be tried: no more were read.
         faults: What would stop a refresh.
         notes: What would not, and is probably not meant.
         lacking: Column that source.yaml requires -> rows read where it is empty.
@@ -119,6 +120,7 @@ class CheckReport:
     usable: int = 0
     rows: int = 0
     whole: bool = True
+    stopped: bool = False
     faults: tuple[Fault, ...] = ()
     notes: tuple[Fault, ...] = ()
     patterns: tuple[PatternFacts, ...] = ()

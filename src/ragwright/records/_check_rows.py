@@ -14,7 +14,7 @@ from ._bronze import check_text, key_texts, renamed
 from ._check_report import Fault
 from ._hashes import row_hashes
 from ._seams import KEY, ArrowTable, RowSource
-from ._source_batches import place
+from ._source_batches import Runs, place_in, runs_of
 from ._source_spec import SourceSpec
 
 _BATCH = 4096
@@ -39,6 +39,7 @@ class Sample:
         scanned: Rows that were read.
         usable: Those among them that have what is required, and a key of their own.
         whole: The source has no more.
+        stopped: Columns are missing without which rows cannot be tried: no more were read.
         lacking: Column that source.yaml requires -> rows where it is empty.
         faults: What is wrong with columns and keys.
     """
@@ -47,6 +48,7 @@ class Sample:
     scanned: int = 0
     usable: int = 0
     whole: bool = True
+    stopped: bool = False
     lacking: Counter[str] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
 
@@ -70,14 +72,16 @@ def sample_rows(
     try:
         for read in source.batches(_BATCH):
             if not found.scanned and not _columns_there(read, spec, named, found.faults):
-                found.scanned = read.num_rows
+                found.scanned, found.whole, found.stopped = read.num_rows, False, True
                 return found
             if found.scanned >= most:
                 found.whole = False
                 break
+            runs = runs_of(read) or [(0, "the source", found.scanned + 1)]
             found.scanned += read.num_rows
-            kept = _required(read.rename_columns(_names(spec, read)), spec, found.lacking)
-            keyed = keys.look_at(kept)
+            renamed_rows = read.rename_columns(_names(spec, read))
+            kept, at = _required(renamed_rows, spec, found.lacking)
+            keyed = keys.look_at(kept, runs, at)
             found.usable += keyed.num_rows
             draw.take(keyed)
     except RagwrightError as error:
@@ -108,7 +112,10 @@ def _columns_there(
     for name, where in named:
         if name in missing:
             told = f"the source has no column {name!r}"
-            faults.append(Fault(told, where, near(name, there)))
+            hint = near(name, there)
+            if name == spec.key:
+                hint += "; rows without a key: see 'Rows without a key' in the guide to records"
+            faults.append(Fault(told, where, hint))
     for name in spec.rename:
         if name not in batch.schema.names:
             told = f"rename names {name!r}, which is no column of the source"
@@ -121,15 +128,19 @@ def _columns_there(
     return spec.key in there and spec.text in there
 
 
-def _required(batch: ArrowTable, spec: SourceSpec, lacking: Counter[str]) -> ArrowTable:
-    """Rows that have a value for every required column; the others are counted."""
+def _required(
+    batch: ArrowTable, spec: SourceSpec, lacking: Counter[str]
+) -> tuple[ArrowTable, NDArray[np.int64]]:
+    """Rows that have a value for every required column, and where in the batch they stood."""
     pa = require("pyarrow", "records", "reading records")
+    at = np.arange(batch.num_rows)
     for name in spec.require:
         if name in batch.column_names:
             missing = empty(batch.column(name))
             lacking[name] += int(missing.sum())
-            batch = batch.filter(pa.array(~missing)) if missing.any() else batch
-    return batch
+            if missing.any():
+                batch, at = batch.filter(pa.array(~missing)), at[~missing]
+    return batch, at
 
 
 class _Draw:
@@ -167,43 +178,53 @@ class _Keys:
 
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
-        self._seen: dict[str, str] = {}
+        self._runs: list[Runs] = []
+        self._seen: dict[str, tuple[str, int, int]] = {}
         self._nulls = 0
         self._first_null = ""
         self._twice: dict[str, str] = {}
 
-    def look_at(self, batch: ArrowTable) -> ArrowTable:
-        """The batch with ``record_key``, without rows that have none or one that was seen."""
+    def look_at(self, batch: ArrowTable, runs: Runs, places: NDArray[np.int64]) -> ArrowTable:
+        """The batch with ``record_key``, without rows that have none or one that was seen.
+
+        Args:
+            batch: Rows.
+            runs: Where the rows of the batch stood that they are of.
+            places: Row of that batch that each is.
+        """
         pa = require("pyarrow", "records", "reading records")
-        columns = [n for n in self._spec.hash if n in batch.column_names] or batch.column_names
-        hashes = row_hashes(batch, columns).to_pylist()
+        self._runs.append(runs)
+        hashes = row_hashes(batch, batch.column_names).to_pylist()
         texts = key_texts(batch.column(self._spec.key)).to_pylist()
         keys = [text if text and text.strip() else None for text in texts]
         wanted = [
-            self._new(key, hash_, batch, at)
-            for at, (key, hash_) in enumerate(zip(keys, hashes, strict=True))
+            self._new(key, hash_, at)
+            for key, hash_, at in zip(keys, hashes, places.tolist(), strict=True)
         ]
         made = batch.append_column(KEY, pa.array(keys, pa.string()))
         return made if all(wanted) else made.filter(pa.array(wanted, pa.bool_()))
 
-    def _new(self, key: str | None, hash_: str, batch: ArrowTable, at: int) -> bool:
+    def _new(self, key: str | None, hash_: str, at: int) -> bool:
         if key is None:
             self._nulls += 1
-            self._first_null = self._first_null or place(batch, at)
+            self._first_null = self._first_null or place_in(self._runs[-1], at)
             return False
-        other = self._seen.setdefault(key, hash_)
-        if other is hash_:
+        mine = (hash_, len(self._runs) - 1, at)
+        other = self._seen.setdefault(key, mine)
+        if other is mine:
             return True
-        if other != hash_ and self._spec.on_duplicate == "error":
-            self._twice.setdefault(key, place(batch, at))
+        if other[0] != hash_ and self._spec.on_duplicate == "error" and key not in self._twice:
+            both = (place_in(self._runs[batch], row) for _, batch, row in (other, mine))
+            self._twice[key] = " and ".join(both)
         return False
 
     def faults(self) -> list[Fault]:
         """Rows without a key, and keys of several different rows."""
         column, found = self._spec.key, []
         if self._nulls:
+            several = "1 row has" if self._nulls == 1 else f"{self._nulls:,} rows have"
             error = RecordsError(
-                f"{self._nulls} rows have no {column!r}; the first is {self._first_null}",
+                f"{several} no {column!r}; the first is {self._first_null}",
                 where=self._spec.place("key"),
                 hint=f"name another key, or leave such rows out: require: [{column}]",
             )
@@ -211,12 +232,13 @@ class _Keys:
         for key, where in list(self._twice.items())[:_SHOWN]:
             shown = key if len(key) <= _KEY else f"{key[:_KEY]}…"
             twice = DuplicateKeyError(
-                f"the key {shown!r} names two different rows",
+                f"two different rows have the key {shown!r} ({column})",
                 where=where,
-                hint="name another key, or say on_duplicate: first or last in source.yaml",
+                hint="name a key that is unique, or say on_duplicate: first or last",
             )
             found.append(Fault.of(twice))
         if len(self._twice) > _SHOWN:
-            told = f"and {len(self._twice) - _SHOWN} other keys name two different rows"
-            found.append(Fault(told, self._spec.place("key")))
+            more = len(self._twice) - _SHOWN
+            told = f"{more:,} more keys" if more > 1 else "1 more key"
+            found.append(Fault(f"two different rows have {told}", self._spec.place("key")))
         return found
