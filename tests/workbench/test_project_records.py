@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from ragwright import Session, Workbench
 from ragwright.core import ConfigError, ModelError, RecordsError, RetrieveError, StoreBusyError
 from ragwright.models import Embedder
 from ragwright.workbench import Refreshing, doctor
+from ragwright.workbench._records_index import index_is_behind
 
 pq = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("daft")
@@ -35,11 +37,14 @@ class Letters(Embedder):
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.fails = False
+        self.hears: Callable[[list[str]], None] | None = None
 
     def embed_batch(self, texts: list[str]) -> np.ndarray:  # type: ignore[override]
         if self.fails:
             raise ModelError("the model is out of order")
         self.texts += texts
+        if self.hears is not None:
+            self.hears(texts)
         made: np.ndarray = np.array(
             [[1 + t.lower().count(chr(97 + i)) for i in range(26)] for t in texts], np.float32
         )
@@ -297,3 +302,41 @@ def test_what_fills_the_index_is_named(folder: Path) -> None:
     assert caught.value.hint == "run: ragwright records refresh"
     with opened(folder, "sources=[docs]") as bench:
         assert bench.filled_by == "ragwright ingest and ragwright records refresh"
+
+
+def test_what_another_refresh_commits_during_a_sync_is_the_next_ones(folder: Path) -> None:
+    embedder = Letters()
+    with opened(folder, embedder=embedder) as bench:
+        bench.records.refresh()
+    written(folder, [*ROWS, row(4, "A secret that should go")])
+
+    def meanwhile(texts: list[str]) -> None:
+        if any("secret" in text for text in texts):
+            written(folder, [*ROWS[:2], row(3, "x" * 1100), row(4, "Redacted")])
+            with opened(folder, embedder=Letters()) as other:
+                other.records.refresh(Refreshing(index=False))
+
+    embedder.hears = meanwhile
+    with opened(folder, embedder=embedder) as bench:
+        bench.records.refresh()
+        assert index_is_behind(bench, bench.records.tables)
+    embedder.hears = None
+    with opened(folder, embedder=embedder) as bench:
+        assert index_counts(bench.records.refresh()) == (1, 1, 2, 1)
+        texts = {one.id: one.text for one in bench.documents()}
+    assert set(texts) == {"record:1", "record:2", "record:4"}
+    assert texts["record:4"].endswith("Redacted")
+
+
+def test_two_syncs_take_turns(folder: Path) -> None:
+    embedder, said = Letters(), []
+
+    def meanwhile(texts: list[str]) -> None:
+        with opened(folder, embedder=Letters()) as other, pytest.raises(StoreBusyError) as caught:
+            other.records.refresh()
+        said.append(str(caught.value))
+
+    embedder.hears = meanwhile
+    with opened(folder, embedder=embedder) as bench:
+        bench.records.refresh()
+    assert "index sync of records" in said[0]

@@ -189,13 +189,18 @@ class Tables:
                 live = live_parts(self._folder, state.parts)
             yield from read_parts(self._folder, state.parts, live, columns)
 
-    def changes(self, table: TableName, since: int) -> Changes:
-        """What tells the newest version of a table from an earlier one; reads nothing else.
+    def changes(self, table: TableName, since: int, version: int | None = None) -> Changes:
+        """What tells a version of a table from an earlier one; reads nothing else.
+
+        Args:
+            table: Which.
+            since: The earlier version.
+            version: The later one, the newest where None.
 
         Raises:
-            SnapshotGoneError: The earlier version is not kept.
+            SnapshotGoneError: One of them is not kept.
         """
-        number = self.version
+        number = self.version if version is None else version
         state = self._state(table, number)
         with self._there(since):
             before = live_parts(self._folder, self._state(table, since).parts)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core import SnapshotGoneError
+from ..core import FileLock, SnapshotGoneError
 from ..index import Pair, Store, WriteCounts
 from ..ingest import Failure, Fetched
 from ..records import Changes, RecordsReader, Tables, WholeChunker, record_document_id, record_key
@@ -52,17 +52,36 @@ def sync_index(
     Where the index was left as the last sync left it, only rows that differ between the two
     versions are looked at; else every row is, and those that the index holds cost no more.
 
+    One process at a time brings an index up to date, to the version that is the newest when it
+    begins: what others commit meanwhile is the next sync's.
+
     Raises:
         ModelError: The embedding model fails; what was written before stays.
+        StoreBusyError: Another process is at it for longer than ``records.wait`` seconds.
     """
-    pair, store = opened.settled_pair(), opened.store
-    total = tables.rows("gold") if tables.version else 0
+    pair = opened.settled_pair()
+    lock = tables.folder / f"index-{pair.key}.lock"
+    tables.folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(lock, "index sync of records", wait=opened.settings.records.wait):
+        return _synced(opened, tables, pair, on_start)
+
+
+def _synced(
+    opened: Opened,
+    tables: Tables,
+    pair: Pair,
+    on_start: Callable[[IngestProgress], None] | None,
+) -> IndexCounts:
+    store, version = opened.store, tables.version
+    total = tables.rows("gold", version) if version else 0
     marker = _Marker.load(tables.folder, pair)
-    if marker.holds(tables.version, store, pair):
+    if marker.holds(version, store, pair):
         return IndexCounts(unchanged=total)
-    changes = _changes(tables, marker, store, pair)
+    changes = _changes(tables, version, marker, store, pair)
     known = changes is not None
-    rows, gone = (changes.rows, changes.gone) if changes else _everything(tables, store, pair)
+    rows, gone = (
+        (changes.rows, changes.gone) if changes else _everything(tables, version, store, pair)
+    )
     model = opened.settings.embed.model
     embedding = (model, bool(model) and opened.models.is_local(model))
     work = Ingest(store, pair, WholeChunker(), embedding, opened.runner, None)
@@ -74,7 +93,7 @@ def sync_index(
     lost = [record_document_id(key) for key in gone]
     removed = store.remove(lost, pair) if lost else WriteCounts()
     if not report.failures:
-        _Marker(tables.version, store.snapshot(pair)).save(tables.folder, pair)
+        _Marker(version, store.snapshot(pair)).save(tables.folder, pair)
     written = counts.added + counts.changed
     return IndexCounts(
         report.embedded,
@@ -95,17 +114,21 @@ def _no_network(url: str) -> Fetched:
     raise AssertionError(f"records are read from tables, not from {url}")
 
 
-def _changes(tables: Tables, marker: _Marker, store: Store, pair: Pair) -> Changes | None:
+def _changes(
+    tables: Tables, version: int, marker: _Marker, store: Store, pair: Pair
+) -> Changes | None:
     """How gold differs from what the index holds, None where nobody knows what that is."""
     if not marker.version or marker.snapshot != store.snapshot(pair):
         return None
     try:
-        return tables.changes("gold", marker.version)
+        return tables.changes("gold", marker.version, version)
     except SnapshotGoneError:
         return None
 
 
-def _everything(tables: Tables, store: Store, pair: Pair) -> tuple[Iterator[Any], Sequence[str]]:
+def _everything(
+    tables: Tables, version: int, store: Store, pair: Pair
+) -> tuple[Iterator[Any], Sequence[str]]:
     """All rows of gold, and the keys in the index whose row is in gold no more."""
     held = {
         key
@@ -113,9 +136,9 @@ def _everything(tables: Tables, store: Store, pair: Pair) -> tuple[Iterator[Any]
         if root == RecordsReader.address and (key := record_key(name)) is not None
     }
     if held:
-        for batch in tables.read("gold", [_KEY]):
+        for batch in tables.read("gold", [_KEY], version):
             held.difference_update(batch.column(_KEY).to_pylist())
-    return tables.read("gold"), sorted(held)
+    return tables.read("gold", version=version), sorted(held)
 
 
 @dataclass(frozen=True, slots=True)
