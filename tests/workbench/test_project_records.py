@@ -340,3 +340,10 @@ def test_two_syncs_take_turns(folder: Path) -> None:
     with opened(folder, embedder=embedder) as bench:
         bench.records.refresh()
     assert "index sync of records" in said[0]
+
+
+def test_files_are_the_owners_alone(folder: Path) -> None:
+    with opened(folder) as bench:
+        bench.records.refresh()
+        kept = [path for path in bench.records.tables.folder.rglob("*") if path.is_file()]
+    assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}

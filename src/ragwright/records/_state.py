@@ -45,6 +45,7 @@ class SourceState:
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = {"version": tables.version, "stamp": self._stamp, "watermark": self.watermark}
         beside = path.with_suffix(".new")
+        beside.touch(mode=0o600)
         beside.write_text(json.dumps(kept), "utf-8")
         beside.replace(path)
 

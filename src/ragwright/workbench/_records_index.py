@@ -165,6 +165,7 @@ class _Marker:
     def save(self, folder: Path, pair: Pair) -> None:
         file = _marker_file(folder, pair)
         beside = file.with_suffix(".new")
+        beside.touch(mode=0o600)
         beside.write_text(json.dumps({"version": self.version, "snapshot": self.snapshot}), "utf-8")
         beside.replace(file)
 
