@@ -137,6 +137,30 @@ def test_outputs_are_exported_for_others(project: Path) -> None:
     assert "no form for the name" in done.stderr
 
 
+def test_what_belongs_to_a_tenant_is_named_or_left_out(project: Path) -> None:
+    """One default for listing, exporting and measuring: what belongs to no tenant."""
+    assert [draft(project)["batch"], draft(project, "--scope", "acme")["batch"]] == [1, 2]
+    assert told(project, "outputs", "show", "2")["scope"] == "acme"
+
+    def counts(*words: str) -> tuple[int, int]:
+        called(project, "outputs", "export", *words, "-o", "rows.jsonl")
+        listed = told(project, "outputs", "list", *words)["total"]
+        return listed, len((project / "rows.jsonl").read_text().splitlines())
+
+    assert counts() == (2, 2)
+    assert counts("--scope", "acme") == (2, 2)
+    assert counts("--every-scope") == (4, 4)
+    said = "those of tenants are left out: --scope TENANT, or --every-scope"
+    assert said in called(project, "outputs", "list").stderr
+    assert said in called(project, "outputs", "export", "-o", "all.csv").stderr
+    assert said not in called(project, "outputs", "list", "--scope", "acme").stderr
+    for words in ((), ("--scope", "acme")):
+        done = called(project, "outputs", "evaluate", "--measures", "AnswerRelevance", *words)
+        assert "2 of 2 stored texts" in done.stdout
+    both = ("--scope", "acme", "--every-scope")
+    assert "no single tenant" in called(project, "outputs", "list", *both, code=1).stderr
+
+
 def test_what_drafts_were_made_under_is_promoted_and_served(project: Path) -> None:
     draft(project, "--set", "answer.draft.examples=4")
     called(project, "outputs", "evaluate", "--measures", "AnswerRelevance", "--name", "four")

@@ -67,6 +67,9 @@ class DraftFlags:
         int | None, typer.Option("--pool", min=1, help="Records that examples are taken from.")
     ] = None
     filters: Filters = None
+    scope: Annotated[
+        str, typer.Option("--scope", help="Tenant whose replies and outputs these are.")
+    ] = ""
     served: Served = False
     show_prompt: Annotated[
         bool, typer.Option("--show-prompt", help="Show the prompts; ask no model.")
@@ -118,7 +121,7 @@ class DraftFlags:
 def command(flags: DraftFlags) -> int:
     """Write texts from records, as a client would: lengths checked, near copies marked."""
     console = Console(flags.quiet, flags.output)
-    how = Drafting(tuple(flags.models or ()), preview=flags.show_prompt, save=flags.save)
+    how = Drafting(tuple(flags.models or ()), flags.show_prompt, save=flags.save, scope=flags.scope)
     with Workbench.open(flags.project, flags.session) as bench:
         if flags.dry_run:
             show_forecast(console, bench.forecast_draft(flags.request, how), flags.as_json)

@@ -278,17 +278,16 @@ def _passed_over(_: RowResult) -> None:
     """Rows that nothing shown needs are not held; they are in the run."""
 
 
-def _of_tenants(bench: Workbench, query: OutputQuery) -> int:
-    """Outputs left out because no tenant was named and they belong to one."""
+def _of_tenants(bench: Workbench, query: OutputQuery) -> bool:
+    """True where outputs are left out because no tenant was named and they belong to one."""
     if query.scope != "":
-        return 0
-    every = bench.outputs.count(replace(query, scope=None))
-    return every - bench.outputs.count(query)
+        return False
+    return bench.outputs.count(replace(query, scope=None)) > bench.outputs.count(query)
 
 
-def _say_hidden(console: Console, count: int) -> None:
-    if count:
-        console.remark(f"{count} more belong to tenants: --scope TENANT, or --every-scope")
+def _say_hidden(console: Console, hidden: bool) -> None:
+    if hidden:
+        console.remark("those of tenants are left out: --scope TENANT, or --every-scope")
 
 
 def _time(text: str) -> str:
