@@ -10,6 +10,7 @@ from command_line import ragwright
 
 from ragwright.answer import DraftRequest
 from ragwright.core import ConfigError, read_yaml
+from ragwright.records import load_spec
 from ragwright.workbench import (
     Drafting,
     Workbench,
@@ -112,8 +113,20 @@ def test_the_template_goes_from_rows_to_a_prompt(tmp_path: Path) -> None:
     [prompt] = batch.prompts
     assert "a nurse's daughter" in prompt.messages[0][1]
     asked = prompt.messages[-1][1]
-    assert asked.startswith("A short donation text message from Maya Delgado about health care")
+    head = "A text message: short; ask: donation; from Maya Delgado; about health care"
+    assert asked.startswith(head)
     assert "https://" not in str(prompt.messages)
+
+
+def test_records_of_the_template_that_lack_something_still_read_well(tmp_path: Path) -> None:
+    pytest.importorskip("daft")
+    init_project(tmp_path, template="records")
+    written = load_spec(tmp_path / "records").format
+    assert written.fill({"length": "short", "ask_type": ["petition"], "topic": ["transit"]}) == (
+        "A text message: short; ask: petition; about transit"
+    )
+    assert written.fill({"length": "long", "text": "Hi"}) == "A text message: long\n\nHi"
+    assert not Workbench.open(tmp_path).records.check().notes
 
 
 def test_jobs_of_the_template_are_ready_to_run(tmp_path: Path) -> None:

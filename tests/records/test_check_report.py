@@ -18,6 +18,7 @@ from ragwright.core import DatabaseError, DuplicateKeyError
 from ragwright.records import Checking, CheckReport, PatternFacts, RowSource, check_records
 from ragwright.records._bronze import BronzeRows
 from ragwright.records._check import overlaps
+from ragwright.records._check_patterns import marked_slow
 from ragwright.records._check_rows import sample_rows
 from ragwright.records._source import open_source
 from ragwright.records._spec import load_spec
@@ -380,6 +381,40 @@ def test_the_template_has_no_fault_and_nothing_that_never_acts(tmp_path: Path) -
     assert report.gold >= 30, "as many as a pool of examples takes"
     assert all(report.lengths.values())
     assert report.unknown_clients == (("Harbour Street Clinic", 4),)
+
+
+def test_clients_that_differ_in_writing_alone_are_noted(tmp_path: Path) -> None:
+    names = ["Ann Lee", "ANN LEE ", "ann  lee", "Ann Lee", "Bo", "Bo!", "Cy"]
+    rows = [(at, name, f"text {at}") for at, name in enumerate(names)]
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    rollups = "client: {column: sender, names: {Bo: []}}\n"
+    [note] = check_records(*project(tmp_path / "a", rows, rollups=rollups)).notes
+    assert note.what == (
+        "clients that differ in capitals, spaces or ends alone: "
+        "'Ann Lee' (2), 'ANN LEE ' (1), 'ann  lee' (1)"
+    )
+    assert note.hint == "list one of them under names: {Ann Lee: []}"
+    assert note.where == "records/rollups.yaml"
+    followed = rollups.replace("{Bo", "{Ann Lee: [], Bo")
+    assert not check_records(*project(tmp_path / "b", rows, rollups=followed)).notes
+
+
+def test_documents_that_begin_with_a_blank_are_noted(tmp_path: Path) -> None:
+    rules = "length_groups: {short: 30}\n"
+    rows = [*ROWS[:2], ("7", "Bob", "y" * 25), ("9", "Bob", "Please sign the petition, thank you")]
+    report = check_records(*project(tmp_path, rows, rules=rules))
+    [note] = report.notes
+    assert note.what == "1 record begins with a blank or a comma once assembled, such as '9'"
+    assert note.where == "records/text_formats/message.yaml"
+    assert "'length'" in note.hint
+
+
+def test_nothing_is_said_to_be_slow_on_few_rows() -> None:
+    usual = [PatternFacts("tag", f"t{at}", "x", "", 1, 10.0) for at in range(9)]
+    facts = [*usual, PatternFacts("tag", "late", "x", "", 1, 4000.0)]
+    assert [one.name for one in marked_slow(facts, 5000) if one.slow] == ["late"]
+    assert not any(one.slow for one in marked_slow(facts, 62))
 
 
 def test_an_empty_source_is_no_fault(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from ._check_rows import Sample, empty, sample_rows
 from ._duplicates import DUPLICATE, duplicates
 from ._gold import GoldStep
 from ._refresh import kind_of_reason
+from ._rollups import spelling_key
 from ._rules import Refinement, Rules
 from ._seams import HASH, KEY, REASON, ArrowTable, RowSource
 from ._silver import TAGS, TEXT, TEXT_HASH, SilverStep, tag_lists
@@ -33,6 +34,9 @@ _FIRED = "refinement "
 
 _SHOWN = 4000
 """Characters of a text that is shown as it came."""
+
+_JOINTS = ",;:."
+"""What joins pieces of a text, and does not begin one."""
 
 _SOME = 3
 _OVERLAPS = 20
@@ -200,7 +204,10 @@ class _Trial:
             *self._contradictions(rules, against),
             *_refinements(step.rules, made),
         )
-        self._records(self._passed(made))
+        gold = self._passed(made)
+        self._records(gold)
+        if spec.format.pieces:
+            self._look_at(gold)
 
     def _made(self, step: GoldStep, silver: ArrowTable) -> tuple[ArrowTable | None, GoldStep]:
         """What a step makes, without the refinements that fail; None where all of it does."""
@@ -255,12 +262,50 @@ class _Trial:
             "assembled": _assembled(gold, [n for n in used if n in filled]) if used else (),
         }
 
+    def _look_at(self, gold: ArrowTable) -> None:
+        """Note what is probably not meant: one client under two names, broken beginnings."""
+        place = self._spec.rollups.place
+        for names in same_but_for_writing(gold.column("client").to_pylist()):
+            told = ", ".join(f"{name!r} ({count:,})" for name, count in names[:_SOME])
+            more = f" and {len(names) - _SOME} more" if len(names) > _SOME else ""
+            hint = f"list one of them under names: {{{' '.join(names[0][0].split())}: []}}"
+            told = f"clients that differ in capitals, spaces or ends alone: {told}{more}"
+            self._notes.append(Fault(told, place, hint))
+        columns = (gold.column(name).to_pylist() for name in (KEY, "document", "message_at"))
+        broken = [
+            key
+            for key, document, at in zip(*columns, strict=True)
+            if at and (document[0].isspace() or document[0] in _JOINTS)
+        ]
+        if broken:
+            name = self._spec.format.name
+            count = "1 record begins" if len(broken) == 1 else f"{len(broken):,} records begin"
+            told = f"{count} with a blank or a comma once assembled, such as {broken[0]!r}"
+            first = self._spec.format.variables[0]
+            hint = f"put a variable first that no record lacks, in place of {first!r}"
+            where = f"{self._folder.name}/text_formats/{name}.yaml"
+            self._notes.append(Fault(told, where, hint))
+
     def _unknown(self, gold: ArrowTable) -> tuple[tuple[str, int], ...]:
         if not self._spec.rollups.names:
             return ()
         counts = Counter(name for name in gold.column("client").to_pylist() if name)
         others = [(n, c) for n, c in counts.items() if n not in self._spec.rollups.names]
         return tuple(sorted(others, key=lambda found: (-found[1], found[0]))[:_UNKNOWN])
+
+
+def same_but_for_writing(
+    clients: Sequence[str | None],
+) -> list[tuple[tuple[str, int], ...]]:
+    """Names that a rollup would take for one, and their rows, the most frequent first."""
+    several: dict[str, list[tuple[str, int]]] = {}
+    for name, count in Counter(name for name in clients if name).items():
+        several.setdefault(spelling_key(name), []).append((name, count))
+    return [
+        tuple(sorted(names, key=lambda found: (-found[1], found[0])))
+        for names in several.values()
+        if len(names) > 1
+    ]
 
 
 def overlaps(names: tuple[str, ...], carried: Mask) -> tuple[TagOverlap, ...]:

@@ -30,6 +30,9 @@ T = TypeVar("T")
 _SLOW = 5.0
 """Times the usual time of a row from which a pattern is slow."""
 
+_ENOUGH = 1000
+"""Rows below which nothing is said to be slow: the start of a pattern would count for much."""
+
 _NOTICED = 0.02
 """Seconds below which nothing is said to be slow: the clock is too coarse for that."""
 
@@ -108,7 +111,7 @@ def marked_slow(facts: Sequence[PatternFacts], rows: int) -> tuple[PatternFacts,
     found = []
     for one in facts:
         usual = float(np.median([f.microseconds for f in facts if f.use == one.use]))
-        noticed = one.microseconds * rows / 1e6 >= _NOTICED
+        noticed = rows >= _ENOUGH and one.microseconds * rows / 1e6 >= _NOTICED
         found.append(replace(one, slow=noticed and one.microseconds > _SLOW * usual))
     return tuple(found)
 

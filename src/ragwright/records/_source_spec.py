@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..core import ConfigError, RecordsError, build_options, option, value_hash
 from ._declared import Declared, as_records_error, plain
+from ._source_watermark import Lag
 
 OnDuplicate: TypeAlias = Literal["error", "first", "last"]
 
@@ -53,6 +54,9 @@ class SourceSpec:
     rename: Mapping[str, str] = option(dict, "New name by the name a column has.")
     require: tuple[str, ...] = option((), "Columns without which a row is left out.")
     watermark: str = option("", "Column that only grows: a refresh reads from its highest value.")
+    watermark_lag: str = option(
+        "", "How far below that value a refresh begins, for rows that come late: 90m, 2d, 1000."
+    )
     on_duplicate: OnDuplicate = option("error", "Of rows with one key: error, first or last.")
     encoding: str = option("", "Encoding of text files; UTF-8 where empty.")
     delimiter: str = option("", "Delimiter of CSV files; found out where empty.")
@@ -68,6 +72,15 @@ class SourceSpec:
         """``file:line`` of a key, or of the file where it is not given."""
         return self.places.get(key, self.where or "source.yaml")
 
+    @property
+    def lag(self) -> Lag:
+        """How far below the highest watermark a refresh begins.
+
+        Raises:
+            RecordsError: It is neither a time nor a number.
+        """
+        return Lag.parsed(self.watermark_lag, self.place("watermark_lag"))
+
     def complete(self) -> SourceSpec:
         """Itself, where source, key and text are all given.
 
@@ -81,7 +94,9 @@ class SourceSpec:
                     if key == "source"
                     else f"nothing says which column is the {key} of a row",
                     where=self.place(key),
-                    hint=f"write {key}: … there, or give --{key}",
+                    hint=f"write {key}: … there, or give --{key}"
+                    + ("; rows may have none: see 'Rows without a key' in the guide to records")
+                    * (key == "key"),
                 )
         return self
 
@@ -96,6 +111,8 @@ def read_source_spec(declared: Declared) -> SourceSpec:
     given = declared.keys(known)
     values: dict[str, Any] = {}
     for key, value in given.items():
+        if key == "watermark_lag" and type(value) in {int, float}:
+            value = str(value)
         try:
             built = build_options(SourceSpec, {key: value}, declared.placed, ())
         except ConfigError as error:
@@ -111,4 +128,21 @@ def read_source_spec(declared: Declared) -> SourceSpec:
                 hint=f"give the column another name: rename: {{{name}: source_{name}}}",
             )
     places = {key: declared.where(key) for key in given}
-    return SourceSpec(**values, where=declared.placed.file, places=places)
+    spec = SourceSpec(**values, where=declared.placed.file, places=places)
+    return _without_bad_lag(spec, declared)
+
+
+def _without_bad_lag(spec: SourceSpec, declared: Declared) -> SourceSpec:
+    """The spec; without its lag where that is at fault."""
+    try:
+        lag = spec.lag
+    except RecordsError as error:
+        declared.faults.append(error)
+        return dataclasses.replace(spec, watermark_lag="")
+    if lag.amount is not None and not spec.watermark:
+        declared.fault(
+            "there is a watermark_lag, and no watermark",
+            "watermark_lag",
+            hint="write watermark: COLUMN, or leave the lag out",
+        )
+    return spec
