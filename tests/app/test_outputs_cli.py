@@ -175,6 +175,29 @@ def test_what_drafts_were_made_under_is_promoted_and_served(project: Path) -> No
     assert used == [3, 4]
 
 
+def test_the_served_index_of_records_is_refreshed_beside_the_project_s_own(project: Path) -> None:
+    draft(project)
+    called(project, "outputs", "evaluate", "--measures", "AnswerRelevance", "--name", "plain")
+    called(project, "promote", "plain", "--gate", "AnswerRelevance>=2", "--least", "2")
+    settings = project / "ragwright.yaml"
+    settings.write_text(f"{settings.read_text()}keyword: {{language: de}}\n")
+    row = {"key": "new", "sender": "Ann Lee", "body": "Give Ann Lee a hand with health care"}
+    with (project / "messages.jsonl").open("a") as file:
+        file.write(f"\n{json.dumps(row)}")
+    assert told(project, "records", "refresh")["index"]["written"] == 41  # an index of its own
+
+    asked = ("retrieve", "Ann Lee", "--filter", "client=Ann Lee")
+    found = [told(project, *asked)["hits"], called(project, *asked, "--served", code=1).stderr]
+    assert found[0][0]["document_id"] == "record:new"
+    assert "Ann Lee" in found[1]
+    done = told(project, "records", "refresh", "--served")
+    assert done["bronze"] == {"inserted": 0, "updated": 0, "unchanged": 41}
+    assert (done["index"]["written"], done["index"]["unchanged"]) == (1, 40)
+    assert told(project, *asked, "--served")["hits"][0]["document_id"] == "record:new"
+    assert told(project, "records", "refresh")["index"]["written"] == 0
+    assert told(project, "records", "refresh", "--served")["index"]["written"] == 0
+
+
 def test_what_cannot_be_is_told(project: Path) -> None:
     done = called(project, "outputs", "evaluate", "--measures", "KPrecision", code=1)
     assert "no stored text" in done.stderr

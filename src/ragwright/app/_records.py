@@ -17,7 +17,19 @@ from ..workbench import (
     Workbench,
 )
 from ._console import EXIT_ERROR, Console, reported
-from ._options import HERE, DryRun, Jobs, Json, MaxCost, Output, Overrides, Project, Quiet, Seed
+from ._options import (
+    HERE,
+    DryRun,
+    Jobs,
+    Json,
+    MaxCost,
+    Output,
+    Overrides,
+    Project,
+    Quiet,
+    Seed,
+    Served,
+)
 from ._show import ingest_line
 from ._show_check import check_text
 from ._show_tables import history_text, refresh_line, refresh_text, rows_text
@@ -59,6 +71,7 @@ def refresh(
     output: Output = None,
     jobs: Jobs = None,
     max_cost: MaxCost = None,
+    served: Served = False,
     dry_run: DryRun = False,
 ) -> int:
     """Bring the tables and the index up to date; unchanged rows cost next to nothing."""
@@ -75,7 +88,7 @@ def refresh(
         return ingest_line(now, bench.runner.spent)
 
     how = Refreshing(source, key, text, query, engine, full, index, dry_run)
-    session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost)
+    session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost, served=served)
     with Workbench.open(project, session) as bench, console.progress(line):
         report = bench.records.refresh(how, shown.append)
         tables = bench.records.tables.folder
