@@ -6,12 +6,20 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 from draft_desk import CLIENTS, WORDS, Desk, plan_of, record
 
-from ragwright.answer import DraftRequest
-from ragwright.core import ConfigError, MissingKeyError, ModelReplyError, Usage
+from ragwright.answer import DraftRequest, Underway, draft
+from ragwright.core import (
+    BudgetStopped,
+    ConfigError,
+    Interrupted,
+    MissingKeyError,
+    ModelReplyError,
+    Usage,
+)
 from ragwright.flow import TraceEntry
 from ragwright.models import ModelSettings
 from ragwright.records import LengthGroup, Rules
@@ -48,6 +56,11 @@ def own_text(number: int) -> str:
     return " ".join("".join(chance.choices("abcdefghij", k=5)) for _ in range(80))
 
 
+def priced(server: ScriptedServer) -> dict[str, ModelSettings]:
+    """The server as provider ``s``, two calls at once, 0.1 for 1,000 tokens."""
+    return {"s": ModelSettings(base=server.url, price_in=100.0, price_out=100.0, concurrency=2)}
+
+
 def by_model(replies: dict[str, str | Reply]) -> Callable[[ServerRequest], str | Reply]:
     return lambda request: replies[request.body["model"]]
 
@@ -60,6 +73,8 @@ def test_one_call_gives_all_texts(desk: Desk, server: ScriptedServer) -> None:
         "Last call, friend.",
     ]
     assert server.count == 1
+    assert batch.snapshot == desk.target.snapshot
+    assert not batch.partial
     assert not batch.notes
     assert all(not text.marks for text in batch.texts)
     body = server.requests[0].body
@@ -102,7 +117,7 @@ def test_the_same_request_is_not_paid_for_twice(desk: Desk, server: ScriptedServ
     first = desk.draft(SHORT, plan_of(name(server)))
     again = desk.draft(SHORT, plan_of(name(server)))
     assert (first.cached, again.cached) == (False, True)
-    assert again.texts == first.texts
+    assert [text.text for text in again.texts] == [text.text for text in first.texts]
     other = desk.draft(SHORT, plan_of(name(server), seed=1))
     assert other.prompts[0].examples != first.prompts[0].examples
     assert server.count == 2
@@ -157,6 +172,89 @@ def test_every_long_text_is_a_call_of_its_own(
     assert [prompt.sample for prompt in batch.prompts] == list(range(5))
     assert len({text.text for text in batch.texts}) == 5
     assert len({frozenset(prompt.examples) for prompt in batch.prompts}) == (5 if pool == 5 else 1)
+
+
+def test_a_known_reply_costs_nothing(tmp_path: Path, server: ScriptedServer) -> None:
+    with Desk(tmp_path, [record(n) for n in range(20)], priced(server)) as desk:
+        first = desk.draft(SHORT, plan_of("s:m"))
+        again = desk.draft(SHORT, plan_of("s:m"))
+        assert first.usage.cost == pytest.approx(desk.runner.spent)
+    assert first.usage.calls == 1
+    assert first.usage == first.prompts[0].reply_usage == again.prompts[0].reply_usage
+    assert again.usage == again.prompts[0].usage == Usage(cost=0.0)
+    assert sum((text.usage for text in again.texts), Usage()) == Usage(cost=0.0)
+
+
+def test_a_failed_call_hides_no_cost(tmp_path: Path, server: ScriptedServer) -> None:
+    server.play(by_model({"m": GOOD, "n": Reply.bad_key()}))
+    with Desk(tmp_path, [record(n) for n in range(20)], priced(server)) as desk:
+        desk.draft(SHORT, plan_of("s:m"))
+        batch = desk.draft(SHORT, plan_of("s:m", "s:n"))
+    assert batch.usage == Usage(cost=0.0)
+
+
+def test_what_was_written_before_a_budget_stop_is_left(
+    tmp_path: Path, server: ScriptedServer
+) -> None:
+    server.play(lambda request: own_text(server.count))
+    with Desk(tmp_path, [record(n, length="long") for n in range(30)], priced(server)) as desk:
+        plan = plan_of("s:m", "s:n", max_tokens=400)
+        desk.runner.set_ceiling(0.2)
+        underway = Underway()
+        with pytest.raises(BudgetStopped):
+            desk.runner.run(draft(LONG, desk.target, plan, underway))
+        left = underway.batch(desk.runner.known, "the budget")
+        assert left is not None
+        assert left.partial
+        assert 1 <= server.count == len(left.prompts) == left.usage.calls < 6
+        assert left.usage.cost == pytest.approx(desk.runner.spent)
+        assert [left.prompts[text.prompt].reply for text in left.texts] == [
+            text.text for text in left.texts
+        ]
+        assert left.notes[0] == "stopped before its end: the budget"
+        assert "of 3 texts came back before the stop" in left.notes[-1]
+        paid = server.count
+        desk.runner.set_ceiling(None)
+        whole = desk.draft(LONG, plan)
+    assert not whole.partial
+    assert whole.usage.calls == server.count - paid == 6 - paid
+
+
+def test_replies_in_flight_at_a_stop_are_left_too(tmp_path: Path, server: ScriptedServer) -> None:
+    """They are paid for, and reach the store of replies after the draft is closed."""
+    begun = Event()
+
+    def slow(request: ServerRequest) -> Reply:
+        if server.count >= 3:
+            begun.set()
+        return Reply(own_text(server.count), delay=0.5 if server.count >= 3 else 0.0)
+
+    server.play(slow)
+    with Desk(tmp_path, [record(n, length="long") for n in range(30)], priced(server)) as desk:
+
+        def stop() -> None:
+            begun.wait(5)
+            desk.runner.interrupt()
+
+        stopper = Thread(target=stop)
+        stopper.start()
+        underway = Underway()
+        with pytest.raises(Interrupted):
+            desk.runner.run(draft(LONG, desk.target, plan_of("s:m"), underway))
+        stopper.join()
+        left = underway.batch(desk.runner.known, "the user")
+    assert left is not None
+    assert len(left.texts) == server.count == left.usage.calls == 3
+    assert not any(prompt.cached for prompt in left.prompts)
+
+
+def test_nothing_is_left_where_nothing_was_answered(desk: Desk, server: ScriptedServer) -> None:
+    underway = Underway()
+    assert underway.batch(desk.runner.known, "") is None
+    server.play(Reply.bad_key())
+    with pytest.raises(MissingKeyError):
+        desk.runner.run(draft(SHORT, desk.target, plan_of(name(server)), underway))
+    assert underway.batch(desk.runner.known, "") is None
 
 
 def test_another_seed_gives_other_texts_from_equal_examples(

@@ -101,6 +101,27 @@ def test_address_scope_and_attempt_are_in_the_key(replies: Replies) -> None:
     assert len(handler.asked) == 6
 
 
+def test_a_known_reply_is_read_without_asking(replies: Replies) -> None:
+    handler = FakeChat()
+    request = Chat(**BASE)
+
+    def flow() -> Flow[str]:
+        return (yield from send(request, ChatReply)).text
+
+    with Runner({Chat: handler}, replies=replies) as runner:
+        assert runner.known(request) is None
+        text = runner.run(flow(), scope="tenant 1")
+        found = runner.known(request, scope="tenant 1")
+        assert isinstance(found, ChatReply)
+        assert (found.text, found.cached) == (text, True)
+        assert runner.known(request) is None
+        assert runner.forecast([flow], scope="tenant 1").calls.high == 0
+        assert runner.forecast([flow]).calls.low == 1
+    assert len(handler.asked) == 1
+    with Runner({Chat: handler}, RunnerOptions(reuse=False), replies=replies) as runner:
+        assert runner.known(request, scope="tenant 1") is None
+
+
 def test_without_reuse_every_call_is_made_and_kept(replies: Replies) -> None:
     handler = FakeChat(lambda r, n: f"reply {n}")
     with Runner({Chat: handler}, RunnerOptions(reuse=False), replies=replies) as runner:

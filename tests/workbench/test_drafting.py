@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from signal import SIGINT, pthread_kill
+from threading import get_ident
 
 import pytest
 
 from ragwright.answer import DraftRequest
-from ragwright.core import Chunk, ConfigError, Document, PromptError, RecordsError, Span
+from ragwright.core import (
+    BudgetStopped,
+    Chunk,
+    ConfigError,
+    Document,
+    PromptError,
+    RecordsError,
+    Span,
+)
 from ragwright.index import IndexedDocument
-from ragwright.testing import Reply, ScriptedServer
+from ragwright.testing import Reply, ScriptedServer, ServerRequest
 from ragwright.workbench import Drafting, OutputQuery, Session, Workbench, draft_plan
 
 GOOD = "1. Chip in now.\n2. We need you today."
@@ -190,6 +201,75 @@ def test_a_failing_model_is_stored_too(project: Path, server: ScriptedServer) ->
         batch = bench.draft(REQUEST, Drafting((f"{server.url}#a", f"{server.url}#b")))
         assert any("MissingKeyError" in note for note in batch.notes)
         assert len(list(bench.outputs.find(OutputQuery(kind="prompt")))) == 2
+
+
+LONG = replace(REQUEST, length="long", count=6)
+ONE_LONG = "We count the lit windows on Canal Street every night. " * 8
+
+
+def test_a_budget_stop_keeps_what_was_written(project: Path, server: ScriptedServer) -> None:
+    server.play(lambda request: f"Message {server.count}. {ONE_LONG}")
+    prices = (f"models.s.base={server.url}", "models.s.price_in=100", "models.s.price_out=100")
+    options = (*prices, "answer.draft.max_tokens=400")
+    with Workbench.open(project, Session(options, max_cost=0.2)) as bench:
+        with pytest.raises(BudgetStopped) as raised:
+            bench.draft(LONG, Drafting(("s:m",)))
+        texts = list(bench.outputs.find(OutputQuery(kind="text")))
+        prompts = list(bench.outputs.find(OutputQuery(kind="prompt")))
+        assert 0 < server.count == len(texts) == len(prompts) < 6
+        assert f"{len(texts)} texts are kept as batch 1, marked partial" in str(raised.value)
+        assert any("stopped" in n for n in bench.outputs.batch(1).details["notes"])
+        with pytest.raises(BudgetStopped):
+            bench.draft(LONG, Drafting(("s:m",), save=False))
+        assert len(list(bench.outputs.find(OutputQuery(kind="prompt")))) == len(prompts)
+
+
+def test_an_interrupt_keeps_what_was_written(project: Path, server: ScriptedServer) -> None:
+    main = get_ident()
+
+    def interrupting(request: ServerRequest) -> Reply:
+        if server.count == 4:
+            pthread_kill(main, SIGINT)
+            return Reply(ONE_LONG, delay=0.3)
+        return Reply(f"Message {server.count}. {ONE_LONG}")
+
+    server.play(interrupting)
+    with Workbench.open(project, Session(jobs=1)) as bench:
+        with pytest.raises(KeyboardInterrupt):
+            bench.draft(LONG, Drafting((f"{server.url}#a",)))
+        assert server.count == 4
+        assert len(list(bench.outputs.find(OutputQuery(kind="text")))) == 4
+
+
+def test_a_batch_names_the_index_that_was_searched(project: Path, server: ScriptedServer) -> None:
+    with Workbench.open(project) as bench:
+        before = bench.target().snapshot
+
+        def meanwhile(request: ServerRequest) -> str:
+            with Workbench.open(project) as other:
+                document = Document("new", "new.md", "new")
+                chunk = Chunk("new:0", "new", 0, Span(0, 3), "new")
+                other.store.upsert(other.pair, [IndexedDocument(document, (chunk,))])
+            return GOOD
+
+        server.play(meanwhile)
+        batch = bench.draft(REQUEST, Drafting((f"{server.url}#a",)))
+        assert bench.target().snapshot != before
+        assert batch.number
+        assert bench.outputs.batch(batch.number).snapshot == batch.snapshot == before
+
+
+def test_scopes_share_nothing(project: Path, server: ScriptedServer) -> None:
+    model = f"{server.url}#a"
+    with Workbench.open(project) as bench:
+        own = Drafting((model,), scope="a")
+        bench.draft(REQUEST, own)
+        assert [one.scope for one in bench.outputs.find(OutputQuery(scope="a"))] == ["a"] * 3
+        assert not list(bench.outputs.find(OutputQuery(scope="")))
+        assert bench.forecast_draft(REQUEST, own).calls.low == 0
+        assert bench.forecast_draft(REQUEST, Drafting((model,))).calls.low == 1
+        assert not bench.draft(REQUEST, Drafting((model,), scope="b")).cached
+    assert server.count == 2
 
 
 def test_drafts_can_be_swept(project: Path) -> None:

@@ -20,7 +20,7 @@ from ._corpus import (
 from ._corpus_options import (
     CorpusOptions,
 )
-from ._draft import draft, no_model
+from ._draft import Underway, draft, no_model
 from ._draft_copies import containment
 from ._draft_find import DraftPlan, Pool, find_pool
 from ._draft_records import (
@@ -83,6 +83,7 @@ __all__ = [
     "Selection",
     "Sentence",
     "Split",
+    "Underway",
     "Window",
     "abstains",
     "answer",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ..core import ConfigError, RagwrightError, Usage
@@ -12,10 +12,34 @@ from ..retrieve import Target
 from ._draft_copies import copies_among
 from ._draft_find import DraftPlan, Pool, find_pool, settled_request
 from ._draft_records import DraftBatch, DraftPrompt, DraftRequest, DraftText
-from ._draft_write import Job, Written, previewed, written_by
+from ._draft_write import Job, Known, Written, left_of, previewed, written_by
 
 
-def draft(request: DraftRequest, target: Target, plan: DraftPlan) -> Flow[DraftBatch]:
+@dataclass(slots=True)
+class Underway:
+    """A draft under way: what is left of it where it is stopped before its end."""
+
+    job: Job | None = None
+
+    def batch(self, known: Known, reason: str) -> DraftBatch | None:
+        """The calls that were answered, and their texts, marked partial; None where there are none.
+
+        Args:
+            known: The stored reply to a request, None where there is none.
+            reason: What stopped the work.
+        """
+        made = [] if self.job is None else left_of(self.job, known)
+        if self.job is None or not made:
+            return None
+        batch = _batch(self.job, made)
+        return replace(
+            batch, notes=(f"stopped before its end: {reason}", *batch.notes), partial=True
+        )
+
+
+def draft(
+    request: DraftRequest, target: Target, plan: DraftPlan, underway: Underway | None = None
+) -> Flow[DraftBatch]:
     """Texts like a client's own, by every model of the plan, from records found once.
 
     Records are found under soft filters (SPEC B9): client, ask type, length, every topic and
@@ -24,6 +48,7 @@ def draft(request: DraftRequest, target: Target, plan: DraftPlan) -> Flow[DraftB
     of a wrong length, and those missing, are asked for once more. Near copies are marked.
 
     With ``plan.preview`` prompts are put together and none is sent; it needs no model.
+    ``underway`` holds what there is of it where it is stopped (budget, interrupt).
 
     Raises:
         PromptError: A name that no record has, with the nearest; too few records; a template that
@@ -36,7 +61,9 @@ def draft(request: DraftRequest, target: Target, plan: DraftPlan) -> Flow[DraftB
     if not plan.models and not plan.preview:
         raise no_model()
     pool = yield from find_pool(asked, target, plan)
-    job = Job(asked, plan, pool)
+    job = Job(asked, plan, pool, target.snapshot)
+    if underway is not None:
+        underway.job = job
     if plan.preview:
         return (yield from aside(partial(_previewed, job)))
     outcomes = yield from gather([written_by(model, job) for model in plan.models], settle=True)
@@ -88,8 +115,10 @@ def _batch(job: Job, made: Sequence[Written]) -> DraftBatch:
         job.pool.found.mode,
         tuple(one.model for one in made if one.model),
         tuple(dict.fromkeys(notes)),
-        sum((prompt.usage for prompt in prompts), Usage()),
+        # A call that failed has no cost that anybody knows; it must not hide that of the others.
+        sum((prompt.usage for prompt in prompts if not prompt.error), Usage()),
         bool(prompts) and all(prompt.cached for prompt in prompts),
+        snapshot=job.snapshot,
     )
 
 

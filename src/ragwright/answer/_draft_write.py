@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TypeAlias
 
 from ..core import ConfigError, ModelError, RagwrightError, Usage
-from ..flow import ChatReply, CompleteReply, Flow, aside, branch, chat, complete, gather
+from ..flow import (
+    Chat,
+    ChatReply,
+    Complete,
+    CompleteReply,
+    Flow,
+    Reply,
+    Request,
+    aside,
+    branch,
+    gather,
+    send,
+    sorted_params,
+)
 from ._draft_copies import nearest_copy
 from ._draft_find import MOST_TEXTS, DraftPlan, Pool
 from ._draft_prompt import Composed, Form, Frame, Shown, Wanted, chosen_examples, form_of, shown
@@ -18,17 +31,28 @@ from ._draft_split import split_reply
 FORECAST = "forecast"
 """How a reply ends that stands for one in a dry run."""
 
+Known: TypeAlias = Callable[[Request], Reply | None]
+"""The reply to a request where it is known already."""
+
+_FREE = Usage(cost=0.0)
+"""What a reply takes that was known already."""
+
 _SAMPLES = 2 * MOST_TEXTS
 """Samples of one seed: equal prompts of one seed are other samples than those of another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What every model of a draft is asked: a settled request, the plan, the examples."""
+    """What every model of a draft is asked: a settled request, the plan, the examples.
+
+    ``desks`` are those of the models, in order, with the calls that each has begun.
+    """
 
     request: DraftRequest
     plan: DraftPlan
     pool: Pool
+    snapshot: str = ""
+    desks: list[_Desk] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def single(self) -> bool:
@@ -52,9 +76,9 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call to make: its prompt, and the record of it without a reply."""
+    """A call to make: what is sent, and the record of it without a reply."""
 
-    composed: Composed
+    request: Chat | Complete
     form: Form
     prompt: DraftPrompt
 
@@ -68,6 +92,14 @@ class _Told:
     refused: str = ""
     error: RagwrightError | None = None
     dropped: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class _Begun:
+    """A call that was begun, and what became of it as soon as that is known."""
+
+    call: _Call
+    told: _Told | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +127,7 @@ def written_by(model: str, job: Job) -> Flow[Written]:
         PromptError: The prompt cannot be put together, or fits no window.
     """
     desk = _Desk(model, job)
+    job.desks.append(desk)
     first = yield from desk.ask((yield from aside(desk.first_calls)))
     wanted = job.request.count
     good = [one for told in first for one in told.texts if not one.fault]
@@ -110,7 +143,7 @@ def written_by(model: str, job: Job) -> Flow[Written]:
     if short:
         more = partial(desk.more_calls, short, faulty)
         second = yield from desk.ask((yield from aside(more)))
-    texts = _merged(good, faulty, [one for told in second for one in told.texts], job)
+    texts = _merged(first, second, job)
     notes = [
         *desk.notes,
         *_call_notes([*first, *second]),
@@ -121,30 +154,64 @@ def written_by(model: str, job: Job) -> Flow[Written]:
     surplus = sum(len(told.texts) for told in first) - wanted
     if planned is None and surplus > 0:
         notes.append(f"{wanted + surplus} texts came back where {wanted} were asked for")
-    return _written(model, [*first, *second], texts, tuple(f"{model}: {note}" for note in notes))
+    return _written(model, [*first, *second], texts, _named(model, notes))
+
+
+def left_of(job: Job, known: Known) -> list[Written]:
+    """What each model came to where the work was stopped: from the calls that have a reply.
+
+    Args:
+        job: The job that was under way.
+        known: The stored reply to a request: of calls in flight at the stop, the draft itself has
+            not heard.
+    """
+    return [left for desk in job.desks if (left := _left_of(desk, known)).prompts]
+
+
+def _left_of(desk: _Desk, known: Known) -> Written:
+    told = []
+    for begun in desk.begun:
+        if begun.told is None and (reply := known(begun.call.request)) is not None:
+            assert isinstance(reply, ChatReply | CompleteReply)
+            # Paid for by this draft: a reply that was known before it would have been heard of.
+            begun.told = desk.told(begun.call, replace(reply, cached=False))
+        if begun.told is not None:
+            told.append(begun.told)
+    first = [one for one in told if one.prompt.purpose == "first"]
+    second = [one for one in told if one.prompt.purpose != "first"]
+    texts = _merged(first, second, desk.job)
+    notes = [*desk.notes, *_call_notes(told)]
+    notes.append(f"{len(texts)} of {desk.job.request.count} texts came back before the stop")
+    replied = [one for one in told if one.error is None]
+    return _written(desk.model, told if replied else (), texts, _named(desk.model, notes))
+
+
+def _named(model: str, notes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"{model}: {note}" for note in notes)
 
 
 def previewed(model: str, job: Job) -> Written:
     """The calls that a model would be sent first, none of them made."""
     desk = _Desk(model, job)
     prompts = tuple(call.prompt for call in desk.first_calls())
-    return Written(model, prompts, notes=tuple(f"{model}: {n}" if model else n for n in desk.notes))
+    return Written(model, prompts, notes=_named(model, desk.notes) if model else tuple(desk.notes))
 
 
 class _Desk:
     """Puts the calls of one model together and makes them."""
 
     def __init__(self, model: str, job: Job) -> None:
-        self._model = model
-        self._job = job
+        self.model = model
+        self.job = job
         self._frame = Frame(job.request, job.plan, form_of(model, job.plan), job.plan.window(model))
         self._used: set[Shown] = set()
         self.notes: list[str] = []
+        self.begun: list[_Begun] = []
 
     def first_calls(self) -> list[_Call]:
         """A call for all texts, or one for each."""
-        count = self._job.request.count
-        if not self._job.single:
+        count = self.job.request.count
+        if not self.job.single:
             return [self._call(0, Wanted(count), "first", 0)]
         return [self._call(number, Wanted(), "first", number) for number in range(count)]
 
@@ -152,16 +219,16 @@ class _Desk:
         """Calls for as many texts as are short; samples of their own, so that none is known."""
         lengths = tuple(len(one.text) for one in faulty if one.wrong_length)
         purpose: DraftPurpose = "length" if lengths else "missing"
-        if not self._job.single:
+        if not self.job.single:
             return [self._call(0, Wanted(short, lengths), purpose, 1)]
-        begin = self._job.request.count
+        begin = self.job.request.count
         return [
             self._call(begin + at, Wanted(1, lengths[at : at + 1]), purpose, begin + at)
             for at in range(short)
         ]
 
     def _call(self, number: int, wanted: Wanted, purpose: DraftPurpose, sample: int) -> _Call:
-        job, frame = self._job, self._frame
+        job, frame = self.job, self._frame
         chosen = chosen_examples(job.pool, job.plan, number, job.single, self._used)
         self._used.add(shown(chosen))
         composed, left = frame.fitted(chosen, wanted)
@@ -172,7 +239,7 @@ class _Desk:
             )
             self.notes += [note] if note not in self.notes else []
         prompt = DraftPrompt(
-            self._model,
+            self.model,
             frame.form.name,
             tuple((turn.role, turn.content) for turn in composed.messages),
             composed.text,
@@ -181,21 +248,38 @@ class _Desk:
             purpose,
             job.plan.options.seed * _SAMPLES + sample,
         )
-        return _Call(composed, frame.form, prompt)
+        return _Call(self._request(composed, prompt.sample), frame.form, prompt)
 
     def ask(self, calls: Sequence[_Call]) -> Flow[list[_Told]]:
         """What the calls came to, in their order, made side by side."""
         return (yield from gather([self._asked(call) for call in calls]))
 
     def _asked(self, call: _Call) -> Flow[_Told]:
+        begun = _Begun(call)
+        self.begun.append(begun)
         try:
-            reply = yield from self._sent(call)
+            reply: ChatReply | CompleteReply
+            if isinstance(call.request, Complete):
+                reply = yield from send(call.request, CompleteReply)
+            else:
+                reply = yield from send(call.request, ChatReply)
         except (ModelError, ConfigError) as error:
             failed = f"{type(error).__name__}: {error.what}"
-            return _Told(replace(call.prompt, error=failed), error=error)
-        text = _before_stop(reply.text, call.form.stop) if call.composed.text else reply.text
+            begun.told = _Told(replace(call.prompt, error=failed), error=error)
+        else:
+            begun.told = self.told(call, reply)
+        return begun.told
+
+    def told(self, call: _Call, reply: ChatReply | CompleteReply) -> _Told:
+        """A reply taken apart."""
+        text = _before_stop(reply.text, call.form.stop) if call.prompt.text else reply.text
         prompt = replace(
-            call.prompt, reply=text, finish=reply.finish, usage=reply.usage, cached=reply.cached
+            call.prompt,
+            reply=text,
+            finish=reply.finish,
+            usage=_FREE if reply.cached else reply.usage,
+            cached=reply.cached,
+            reply_usage=reply.usage,
         )
         if reply.finish == FORECAST:
             return _Told(prompt)
@@ -206,29 +290,28 @@ class _Desk:
         cut = reply.finish == "length"
         texts = []
         for number, part in enumerate(split.parts, 1):
-            fault = _wrong_length(part.text, self._job)
+            fault = _wrong_length(part.text, self.job)
             marks = [mark for mark in (part.mark, fault) if mark]
             if cut and number == len(split.parts):
-                most = self._job.plan.options.max_tokens
+                most = self.job.plan.options.max_tokens
                 fault = f"cut: the reply ended at its limit of {most} tokens"
                 marks.append(fault)
             texts.append(_Draft(part.text, prompt, tuple(marks), fault))
         return _Told(prompt, tuple(texts), refused, dropped=reply.dropped)
 
-    def _sent(self, call: _Call) -> Flow[ChatReply | CompleteReply]:
-        options = self._job.plan.options
-        params: Mapping[str, Any] = {
-            "max_tokens": options.max_tokens,
-            "temperature": options.temperature,
-            "stop": call.form.stop or None,
-        }
-        sample = call.prompt.sample
-        sources = list(dict.fromkeys(one.hit.document_id for one in call.composed.examples))
-        if call.composed.text:
-            text = call.composed.text
-            return (yield from complete(self._model, text, params, sample=sample, sources=sources))
-        turns = call.composed.messages
-        return (yield from chat(self._model, turns, params, sample=sample, sources=sources))
+    def _request(self, composed: Composed, sample: int) -> Chat | Complete:
+        options = self.job.plan.options
+        params = sorted_params(
+            {
+                "max_tokens": options.max_tokens,
+                "temperature": options.temperature,
+                "stop": self._frame.form.stop or None,
+            }
+        )
+        sources = tuple(dict.fromkeys(one.hit.document_id for one in composed.examples))
+        if composed.text:
+            return Complete(self.model, composed.text, params, sample=sample, sources=sources)
+        return Chat(self.model, composed.messages, params, sample=sample, sources=sources)
 
 
 def _before_stop(text: str, stop: Sequence[str]) -> str:
@@ -247,10 +330,12 @@ def _wrong_length(text: str, job: Job) -> str:
     return ""
 
 
-def _merged(
-    good: Sequence[_Draft], faulty: Sequence[_Draft], more: Sequence[_Draft], job: Job
-) -> list[_Draft]:
+def _merged(first: Sequence[_Told], second: Sequence[_Told], job: Job) -> list[_Draft]:
     """The texts to keep: good ones first, then what is the least wrong of both rounds."""
+    texts = [one for told in first for one in told.texts]
+    more = [one for told in second for one in told.texts]
+    good = [one for one in texts if not one.fault]
+    faulty = [one for one in texts if one.fault]
     wanted, threshold = job.request.count, job.plan.options.near_copy
     kept = list(good[:wanted])
     repeats: list[_Draft] = []

@@ -182,12 +182,9 @@ class Engine:
                     hint="stream only the request whose text the reader waits for",
                 )
             context.streamed = True
-        key = known = None
-        if durable(request) and handler.durable(request):
-            text = reply_key(
-                request, handler.identity(request), context.scope, self.options.attempt
-            )
-            key = Key(text, context.scope)
+        known = None
+        key = self._key(handler, request, context.scope)
+        if key is not None:
             known = await self._known(request, key)
             if known is not None and (context.scenario is not None or not _stale(request)):
                 self._count_reuse(context)
@@ -202,6 +199,18 @@ class Engine:
         if key is not None:
             self.caller.note_sources(key, request)
         return reply
+
+    def _key(self, handler: AnyHandler, request: Request, scope: str) -> Key | None:
+        """Under which its reply is kept; None where it is not kept."""
+        if not durable(request) or not handler.durable(request):
+            return None
+        identity = handler.identity(request)
+        return Key(reply_key(request, identity, scope, self.options.attempt), scope)
+
+    async def known(self, request: Request, scope: str) -> Reply | None:
+        """The stored reply to a request, None where there is none or replies are not reused."""
+        key = self._key(self.handler(request), request, scope)
+        return None if key is None else await self._known(request, key)
 
     def _count_reuse(self, context: Context) -> None:
         if context.scenario is None:

@@ -20,6 +20,7 @@ from ._handlers import Route
 from ._lanes import RetryPolicy
 from ._progress import Progress
 from ._replies import Replies
+from ._requests import Reply, Request
 from ._scenario import Scenario
 from ._verbs import Flow
 
@@ -175,34 +176,42 @@ class Runner:
         self._refuse_own_thread()
         return _Mapping(self, limit or self.options.width, scope, timeout).run(iter(flows))
 
-    def forecast(self, makers: Iterable[Callable[[], Flow[Any]]]) -> Forecast:
-        """Dry run: what the flows would call, without calling any model.
+    def known(self, request: Request, *, scope: str = "") -> Reply | None:
+        """The stored reply to a request under a scope; None where there is none, or none is reused.
 
-        Each maker is called once per scenario. Known replies and free local work are real;
-        calls are counted exactly where no flow branches, else as low, expected and high.
+        Nobody is asked, and nothing is paid.
         """
         self._refuse_own_thread()
-        forecast: Forecast = self._submit(self._forecast(list(makers))).result()
+        return self._submit(self._engine.known(request, scope)).result()
+
+    def forecast(self, makers: Iterable[Callable[[], Flow[Any]]], *, scope: str = "") -> Forecast:
+        """Dry run: what the flows would call, without calling any model.
+
+        Each maker is called once per scenario. Known replies (of the scope) and free local work
+        are real; calls are counted exactly where no flow branches, else as low, expected and high.
+        """
+        self._refuse_own_thread()
+        forecast: Forecast = self._submit(self._forecast(list(makers), scope)).result()
         return forecast
 
-    async def _forecast(self, makers: list[Callable[[], Flow[Any]]]) -> Forecast:
+    async def _forecast(self, makers: list[Callable[[], Flow[Any]]], scope: str) -> Forecast:
         scenarios = {name: Scenario(name) for name in ("expected", "low", "high")}
         for make in makers:
             expected = scenarios["expected"]
             before = expected.begin()
-            await self._rehearse(make(), expected)
+            await self._rehearse(make(), expected, scope)
             if expected.branched:
                 for name in ("low", "high"):
                     scenarios[name].begin()
-                    await self._rehearse(make(), scenarios[name])
+                    await self._rehearse(make(), scenarios[name], scope)
             else:
                 for name in ("low", "high"):
                     scenarios[name].adopt(expected, before)
         return forecast_of(scenarios, self._engine.caller)
 
-    async def _rehearse(self, flow: Flow[Any], scenario: Scenario) -> None:
+    async def _rehearse(self, flow: Flow[Any], scenario: Scenario, scope: str) -> None:
         try:
-            await self._engine.drive(flow, Context(scenario=scenario))
+            await self._engine.drive(flow, Context(scope, scenario=scenario))
         except Exception:  # a flow may choke on a stand-in reply; what follows is unknown
             scenario.uncertain += 1
 

@@ -11,13 +11,16 @@ from ..answer import (
     DraftBatch,
     DraftPlan,
     DraftRequest,
+    Underway,
     draft,
     generator_window,
     no_model,
 )
+from ..core import RagwrightError
 from ..flow import Flow, Forecast, Replies, TraceEntry
 from ..models import ExtractiveReranker
-from ._outputs import Serving, save_drafts
+from ._output_records import Origin
+from ._outputs import Serving, origin_of, save_drafts
 from ._served import draft_declarations
 
 
@@ -52,24 +55,61 @@ class DraftingBench(Serving, Protocol):
 
 
 def run_drafts(bench: DraftingBench, request: DraftRequest, how: Drafting) -> DraftBatch:
-    """The texts that a request comes to, stored in the table of outputs under a number."""
-    flow = drafts(bench, request, how)()
-    batch = bench.runner.run(flow, scope=how.scope, trace=how.trace)
-    if how.preview or not how.save:
+    """The texts that a request comes to, stored in the table of outputs under a number.
+
+    Where it is stopped, what was written until then is stored, marked partial.
+
+    Raises:
+        StoppedError: The budget was spent; its hint names the batch of what was written.
+    """
+    storing = how.save and not how.preview
+    underway = Underway()
+    flow = drafts(bench, request, how, underway)()
+    origin = origin_of(bench) if storing else Origin()  # before: files may change meanwhile
+    try:
+        batch = bench.runner.run(flow, scope=how.scope, trace=how.trace)
+    except (RagwrightError, KeyboardInterrupt) as stop:
+        if storing:
+            _keep_partial(bench, underway, how, origin, stop)
+        raise
+    if not storing:
         return batch
-    return replace(batch, number=save_drafts(bench, batch, how.scope))
+    return replace(batch, number=save_drafts(bench, batch, how.scope, origin))
+
+
+def _keep_partial(
+    bench: DraftingBench,
+    underway: Underway,
+    how: Drafting,
+    origin: Origin,
+    stop: RagwrightError | KeyboardInterrupt,
+) -> None:
+    """Store what was written before a stop; the error says where, or why it is not stored."""
+    reason = stop.what if isinstance(stop, RagwrightError) else "the user (Ctrl-C)"
+    batch = underway.batch(partial(bench.runner.known, scope=how.scope), reason)
+    if batch is None:
+        return
+    try:
+        number = save_drafts(bench, batch, how.scope, origin)
+        told = f"{len(batch.texts)} texts are kept as batch {number}, marked partial"
+    except RagwrightError as error:
+        told = f"{len(batch.texts)} texts are not kept as outputs: {error.what}"
+    if isinstance(stop, RagwrightError):
+        stop.hint = f"{stop.hint}; {told}" if stop.hint else told
 
 
 def forecast_drafts(bench: DraftingBench, request: DraftRequest, how: Drafting) -> Forecast:
     """What drafting would call and cost; without a model, what finding the records would."""
     asked = how if models_of(bench, how) else replace(how, preview=True)
-    return bench.runner.forecast([drafts(bench, request, asked)])
+    return bench.runner.forecast([drafts(bench, request, asked)], scope=how.scope)
 
 
 def drafts(
-    bench: DraftingBench, request: DraftRequest, how: Drafting
+    bench: DraftingBench, request: DraftRequest, how: Drafting, underway: Underway | None = None
 ) -> Callable[[], Flow[DraftBatch]]:
     """Everything a draft needs, opened here and now; what it gives makes the flow.
+
+    ``underway`` holds what there is of the draft where it is stopped.
 
     Raises:
         ConfigError: There is no model to write, or what is named is no model.
@@ -82,7 +122,7 @@ def drafts(
         bench.models.settings_of(model)  # a misspelt name is said before the others are paid
     plan = draft_plan(bench)
     plan = replace(plan, models=models, preview=how.preview)
-    return partial(draft, request, bench.target(), plan)
+    return partial(draft, request, bench.target(), plan, underway)
 
 
 def models_of(bench: DraftingBench, how: Drafting) -> tuple[str, ...]:
