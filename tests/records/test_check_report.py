@@ -306,6 +306,19 @@ def test_a_source_that_cannot_be_read_is_one_fault(
     assert report.rows == 0
 
 
+def test_a_missing_file_says_which_folder_was_looked_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    how = Checking(given={"source": "nope.csv"})
+    [fault] = check_records(Path("records"), Path(), how).faults
+    assert fault.hint == f"in {tmp_path.resolve()} there are: rows.csv"
+    (tmp_path / "rows.csv").unlink()
+    [fault] = check_records(Path("records"), Path(), how).faults
+    assert fault.hint == f"looked in {tmp_path.resolve()}"
+
+
 def test_columns_can_be_named_in_place_of_the_declared_ones(tmp_path: Path) -> None:
     folders = project(tmp_path, rollups="{}\n")
     report = check_records(*folders, Checking(given={"text": "sender"}))

@@ -170,6 +170,7 @@ def _beside(path: Path) -> str:
     if not folder.is_dir():
         return f"there is no folder {folder}"
     names = sorted(p.name for p in folder.iterdir() if p.suffix.lower() in _KINDS)
+    folder = folder.resolve()  # what "." is, depends on who reads
     return f"in {folder} there are: {', '.join(names[:10])}" if names else f"looked in {folder}"
 
 
