@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragwright.core import DatabaseError, DuplicateKeyError
+from ragwright.core import DatabaseError, DuplicateKeyError, RecordsError
 from ragwright.records import (
     LocalEngine,
     RefreshPlan,
@@ -37,10 +37,17 @@ FORMAT = (
 
 
 class Rows(RowSource):
-    """Rows in memory; ``fails_after`` batches it breaks off."""
+    """Rows in memory; ``fails_after`` batches it breaks off, ``more`` are further columns."""
 
-    def __init__(self, rows: list[Row], stamp: str = "", fails_after: int | None = None) -> None:
+    def __init__(
+        self,
+        rows: list[Row],
+        stamp: str = "",
+        fails_after: int | None = None,
+        more: tuple[str, ...] = (),
+    ) -> None:
         self.rows, self._stamp, self.fails_after = rows, stamp, fails_after
+        self.names = ("id", "body", "party", *more)
         self.asked = 0
 
     def stamp(self) -> str:
@@ -53,7 +60,7 @@ class Rows(RowSource):
                 raise DatabaseError("the server went away", where="rows")
             yield pa.Table.from_pylist(
                 self.rows[at : at + rows],
-                pa.schema([("id", pa.string()), ("body", pa.string()), ("party", pa.string())]),
+                pa.schema([(name, pa.string()) for name in self.names]),
             )
 
 
@@ -85,7 +92,7 @@ def content(tables: Path) -> dict[str, dict[str, Row]]:
     return found
 
 
-def row(key: str, body: str | None, party: str = "D") -> Row:
+def row(key: str, body: str | None, party: str | None = "D") -> Row:
     return {"id": key, "body": body, "party": party}
 
 
@@ -174,10 +181,121 @@ def test_two_rows_with_one_key_are_refused_and_nothing_is_lost(tmp_path: Path) -
     assert len(content(tmp_path / "tables")["bronze"]) == 1
 
 
+GROWN = {
+    "source": SOURCE.replace("[party]", "[party, drive]"),
+    "rules": "duplicates_by: [drive]\nrefine:\n  - {if: {drive: spring}, set: {season: warm}}\n",
+    "rollups": "client: {column: drive}\n",
+}
+
+
+@pytest.mark.parametrize("drives", [[None, None, "spring"], [None, None, None]])
+def test_a_column_that_the_source_gains_is_null_in_rows_from_before(
+    tmp_path: Path, drives: list[str | None]
+) -> None:
+    rows = [row("a", "Give a"), row("b", "Give b"), row("c", "Give c")]
+    refreshed(declare(tmp_path / "records"), tmp_path / "tables", Rows(rows[:2]))
+    now = [{**one, "drive": drive} for one, drive in zip(rows, drives, strict=True)]
+    # the column is there for a while before anybody asks for it
+    refreshed(tmp_path / "records", tmp_path / "tables", Rows(now, more=("drive",)))
+    folder = declare(tmp_path / "records", **GROWN)
+    report = refreshed(folder, tmp_path / "tables", Rows(now, "s", more=("drive",)))
+    assert counts(report, "bronze") == (0, 0, 3)
+    gold = content(tmp_path / "tables")["gold"]
+    assert [gold[key].get("drive") for key in "abc"] == drives
+    assert [gold[key]["client"] for key in "abc"] == drives
+    assert [gold[key].get("season") for key in "abc"] == [drive and "warm" for drive in drives]
+    full = refreshed(folder, tmp_path / "tables", Rows(now, more=("drive",)), full=True)
+    assert counts(full, "gold") == (0, 0, 3)
+    # known still where the source is not read again
+    declare(tmp_path / "records", **{**GROWN, "rules": GROWN["rules"].replace("warm", "mild")})
+    refreshed(folder, tmp_path / "tables", Rows(now, "s", more=("drive",)))
+    assert not content(tmp_path / "tables")["left_out"]
+
+
+def test_a_text_column_that_the_source_gains_is_empty_in_rows_from_before(tmp_path: Path) -> None:
+    folder, tables = declare(tmp_path / "records"), tmp_path / "tables"
+    refreshed(folder, tables, Rows([row("a", "Give a"), row("b", "Give b")]))
+    declare(folder, source=SOURCE.replace("text: body", "text: words"))
+    now = [{**row("a", "Give a"), "words": None}, {**row("b", "Give b"), "words": "Now b"}]
+    refreshed(folder, tables, Rows(now, more=("words",)))
+    found = content(tables)
+    assert {key: one["text"] for key, one in found["gold"].items()} == {"b": "Now b"}
+    assert found["left_out"]["a"]["left_out"] == "no text"
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"rollups": "client: {column: nowhere}\n"}, "nowhere"),
+        ({"rules": "refine:\n  - {if: {nowhere: x}, set: {season: warm}}\n"}, "nowhere"),
+        ({"rules": "duplicates_by: [nowhere]\n"}, "nowhere"),
+        ({"source": SOURCE.replace("[party]", "[body]")}, "body"),
+    ],
+)
+def test_a_column_that_no_row_ever_had_is_refused(
+    tmp_path: Path, files: dict[str, str], told: str
+) -> None:
+    folder = declare(tmp_path / "records", **files)
+    with pytest.raises(RecordsError, match=told):
+        refreshed(folder, tmp_path / "tables", Rows([row("a", "Give")]))
+
+
+NEEDY = {"source": SOURCE + "require: [party]\n"}
+
+
+def test_a_row_that_lacks_what_is_required_leaves_every_table_until_it_is_whole(
+    tmp_path: Path,
+) -> None:
+    folder, tables = declare(tmp_path / "records", **NEEDY), tmp_path / "tables"
+    whole = [row("a", "Give a"), row("b", "Give b"), row("c", "Give b")]
+    refreshed(folder, tables, Rows(whole))
+    assert content(tables)["left_out"]["c"]["left_out"] == "duplicate of b"
+    report = refreshed(folder, tables, Rows([row("b", "[redacted]", " "), row("d", "Now", "")]))
+    assert report.removed == {"bronze": 1, "silver": 1, "gold": 1}
+    assert report.left_out == {"required column is empty": 2}
+    found = content(tables)
+    assert {name: set(rows) for name, rows in found.items()} == {
+        "bronze": {"a", "c"},
+        "silver": {"a", "c"},
+        "gold": {"a", "c"},  # c is nobody's duplicate any more
+        "left_out": {"b", "d"},
+    }
+    assert found["left_out"]["b"]["stage"] == "bronze"
+    assert found["left_out"]["b"]["left_out"] == "required column is empty: party"
+    # no other declaration brings back what the source has taken away
+    declare(folder, **NEEDY, cleaning=CLEANING.replace("60", "50"))
+    refreshed(folder, tables, Rows([]))
+    assert set(content(tables)["gold"]) == {"a", "c"}
+    # equal to what it was before it was blanked
+    refreshed(folder, tables, Rows(whole[1:2]))
+    found = content(tables)
+    assert set(found["gold"]) == {"a", "b"}
+    assert found["left_out"]["c"]["left_out"] == "duplicate of b"
+    assert set(found["left_out"]) == {"c", "d"}
+
+
+@pytest.mark.parametrize("which", ["first", "last"])
+def test_a_row_that_lacks_what_is_required_is_no_rival_to_a_whole_one(
+    tmp_path: Path, which: str
+) -> None:
+    source = f"{NEEDY['source']}on_duplicate: {which}\n"
+    folder, tables = declare(tmp_path / "records", source=source), tmp_path / "tables"
+    blank = [row(f"{number}", None, "") for number in range(20)]
+    twice = [row("a", "Give", ""), row("a", "Now"), *blank, row("a", "Other", None)]
+    for _ in range(2):
+        refreshed(folder, tables, Rows(twice))
+        found = content(tables)
+        assert found["gold"]["a"]["text"] == "Now"
+        assert set(found["left_out"]) == {one["id"] for one in blank}
+
+
 KEYS = st.sampled_from("abcdefgh")
 WORDS = st.sampled_from(["give", "now", "health", "!!", "other", "x" * 70, " "])
 BODIES = st.none() | st.lists(WORDS, max_size=3).map(" ".join)
-EDITS = st.dictionaries(KEYS, st.tuples(BODIES, st.sampled_from("DR")), max_size=6)
+DRIVES = st.sampled_from([None, "", "spring"])
+EDITS = st.dictionaries(
+    KEYS, st.tuples(BODIES, st.sampled_from(["D", "R", ""]), DRIVES), max_size=6
+)
 OTHER = {
     "tags": [
         TAGS,
@@ -187,25 +305,60 @@ OTHER = {
     ],
     "cleaning": [CLEANING, CLEANING.replace("60", "20"), CLEANING.replace("'!+': '!'", "'!+'")],
     "rules": [RULES, "duplicates_by: [party]\n", "length_groups: {short: 5, long: null}\n"],
-    "source": [SOURCE, SOURCE.replace("[party]", "[]")],
+    "source": [SOURCE, SOURCE.replace("[party]", "[]"), NEEDY["source"]],
 }
-RULES_TAGGED = "give ask"
-CHANGES = st.fixed_dictionaries({name: st.sampled_from(texts) for name, texts in OTHER.items()})
+LATER = {  # once the source has the column
+    "tags": OTHER["tags"],
+    "cleaning": OTHER["cleaning"],
+    "rules": [*OTHER["rules"], GROWN["rules"]],
+    "source": [*OTHER["source"], GROWN["source"], GROWN["source"] + "require: [drive]\n"],
+    "rollups": ["", GROWN["rollups"]],
+}
+CHANGES, LATER_CHANGES = (
+    st.fixed_dictionaries({name: st.sampled_from(texts) for name, texts in files.items()})
+    for files in (OTHER, LATER)
+)
+STEPS = st.tuples(
+    st.lists(st.tuples(EDITS, CHANGES), min_size=1, max_size=3),
+    st.lists(st.tuples(EDITS, LATER_CHANGES), max_size=3),
+)
 
 
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(steps=st.lists(st.tuples(EDITS, CHANGES), min_size=1, max_size=4))
+@given(STEPS)
 def test_step_by_step_ends_where_a_refresh_from_nothing_ends(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[dict[str, Any], dict[str, str]]]
+    tmp_path_factory: pytest.TempPathFactory,
+    steps: tuple[list[tuple[dict[str, Any], dict[str, str]]], ...],
 ) -> None:
     base = tmp_path_factory.mktemp("steps")
-    bronze: dict[str, Row] = {}
-    for number, (edits, files) in enumerate(steps):
+    sent: dict[str, Row] = {}
+    declared = ""
+    first, later = steps
+    for number, (edits, files) in enumerate([*first, *later]):
+        more = ("drive",) if number >= len(first) else ()
         folder = declare(base / "records", **files)
-        now = [row(key, body, party) for key, (body, party) in edits.items()]
-        bronze |= {one["id"]: one for one in now}
-        refreshed(folder, base / "tables", Rows(now))
-        refreshed(folder, base / f"fresh{number}", Rows(list(bronze.values())))
-        assert content(base / "tables") == content(base / f"fresh{number}")
+        edited = {
+            key: {**row(key, body, party), **({"drive": drive} if more else {})}
+            for key, (body, party, drive) in edits.items()
+        }
+        sent |= edited
+        every = Rows(list(sent.values()), more=more)
+        # what is required is looked at in rows that come, so all come where that changed
+        now = Rows(list(edited.values()), more=more) if files["source"] == declared else every
+        declared = files["source"]
+        refreshed(folder, base / "tables", now)
+        refreshed(folder, base / f"fresh{number}", every)
+        assert filled(base / "tables") == filled(base / f"fresh{number}")
+
+
+def filled(tables: Path) -> dict[str, dict[str, Row]]:
+    """:func:`content` without nulls: a column may be there, all null, or not."""
+    return {
+        name: {
+            key: {column: value for column, value in one.items() if value is not None}
+            for key, one in rows.items()
+        }
+        for name, rows in content(tables).items()
+    }

@@ -19,13 +19,17 @@ from ._source_batches import Runs, place, place_in, runs_of
 from ._source_spec import SourceSpec
 from ._source_values import EXACT, text_of
 
+LACKING = "required column is empty"
+"""What the reason of a row begins with that lacks a value; the column follows."""
+
 
 class BronzeRows:
     """Bronze rows of one reading of a source: its columns, ``record_key``, ``record_hash``.
 
     Of rows with equal key and equal content one goes on. Of rows with equal key and different
     content the first or the last goes on, or the reading ends, as ``on_duplicate`` says; for
-    the last one all rows wait in a temporary file until the source is at its end.
+    the last one all rows wait in a temporary file until the source is at its end. Rows that lack
+    a value of ``require`` do not go on, and are no rival to others of their key.
 
     Args:
         source: Where rows come from.
@@ -44,6 +48,7 @@ class BronzeRows:
         self._there: list[str] = []
         self._names: list[str] = []
         self._left_out: Counter[str] = Counter()
+        self._refused: list[ArrowTable] = []
         self._once = _Once(spec)
 
     @property
@@ -81,11 +86,11 @@ class BronzeRows:
         rows = batch.rename_columns(self._names)
         check_text(self._spec, rows)
         wanted = np.ones(rows.num_rows, np.bool_)
+        keys = key_texts(rows.column(self._spec.key))
         for name in self._spec.require:
             empty = wanted & _empty(rows.column(name))
-            self._left_out[name] += int(empty.sum())
+            self._refuse(keys, empty, name)
             wanted &= ~empty
-        keys = key_texts(rows.column(self._spec.key))
         empty = wanted & _empty(keys)
         if empty.any():
             raise RecordsError(
@@ -98,6 +103,26 @@ class BronzeRows:
         wanted = self._once.wanted(keys, packed_hashes(whole), wanted, runs_of(batch))
         made = rows.append_column(KEY, keys).append_column(HASH, hashes)
         return made.replace_schema_metadata(None), wanted
+
+    def _refuse(self, keys: ArrowTable, empty: NDArray[np.bool_], column: str) -> None:
+        """Note the keys of rows that lack a value; a row without a key has no name to note."""
+        pa = require("pyarrow", "records", "reading records")
+        self._left_out[column] += int(empty.sum())
+        named = keys.filter(pa.array(empty & ~_empty(keys)))
+        if len(named):
+            reasons = pa.repeat(f"{LACKING}: {column}", len(named))
+            self._refused.append(pa.table({KEY: named, REASON: reasons}))
+
+    def refused(self) -> Iterator[ArrowTable]:
+        """Keys that came, but in no row with all that is required: ``record_key``, ``left_out``.
+
+        To be asked once the source is at its end; each key comes once.
+        """
+        pa = require("pyarrow", "records", "reading records")
+        for rows in self._refused:
+            new = self._once.first_of(rows.column(KEY))
+            if new.any():
+                yield rows.filter(pa.array(new))
 
     def _last(self, found: Iterator[tuple[ArrowTable, NDArray[np.bool_]]]) -> Iterator[ArrowTable]:
         """The last row of each key, once the source is at its end."""
@@ -177,6 +202,14 @@ class _Once:
         self._index.add(hashed.take(goes), hashes, goes)
         return goes
 
+    def first_of(self, keys: ArrowTable) -> NDArray[np.bool_]:
+        """Which of some keys were not met before, here or among these; they are now."""
+        hashed = hashed_keys(keys)
+        new = self._index.find(hashed) < 0
+        new &= _chosen(hashed, last=False) == np.arange(len(new))
+        self._index.add(hashed.take(new), np.zeros((len(new), 2), np.uint64), new)
+        return new
+
     def _compare(
         self,
         keys: ArrowTable,
@@ -213,7 +246,7 @@ def _chosen(keys: HashedKeys, *, last: bool) -> NDArray[np.int64]:
     new = np.ones(rows, np.bool_)
     new[1:] = (np.diff(keys.first[order]) != 0) | (np.diff(keys.second[order]) != 0)
     starts = np.flatnonzero(new)
-    picked = np.append(starts[1:], rows) - 1 if last else starts
+    picked = np.append(starts, rows)[1:] - 1 if last else starts
     chosen = np.empty(rows, np.int64)
     chosen[order] = order[picked][np.cumsum(new) - 1]
     return chosen

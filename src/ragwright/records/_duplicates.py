@@ -64,7 +64,7 @@ def left_out_keys(writing: Writing) -> Mapping[str, ArrowTable]:
     """Keys that each stage had left out before this writing."""
     pa = require("pyarrow", "records", "reading records")
     compute = require("pyarrow.compute", "records", "reading records")
-    found: dict[str, list[ArrowTable]] = {"silver": [], "gold": []}
+    found: dict[str, list[ArrowTable]] = {"bronze": [], "silver": [], "gold": []}
     for batch in writing.read("left_out", [KEY, "stage"]):
         for stage, chunks in found.items():
             there = compute.equal(batch.column("stage"), stage)

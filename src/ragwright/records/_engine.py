@@ -22,6 +22,9 @@ def run_task(step: Step, task: Task) -> Outcome:
     batch = parquet.read_table(task.source, use_threads=False)
     if task.live is not None:
         batch = batch.filter(pa.array(task.live))
+    for name in task.columns:
+        if name not in batch.column_names:
+            batch = batch.append_column(name, pa.nulls(batch.num_rows, pa.null()))
     made = step(batch)
     wanted = compute.is_null(made.column(REASON))
     if task.known is not None and task.known.num_rows:

@@ -38,6 +38,14 @@ class GoldStep(Step):
     keep: tuple[str, ...] = ()
     name = "gold"
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that are kept, that names the client, and that conditions look at."""
+        asked = (c for rule in self.rules.refinements for c in rule.conditions)
+        looked_at = (c.field for c in asked if c.pattern is not None)
+        named = (*self.keep, self.rollups.column, *looked_at)
+        return tuple(dict.fromkeys(name for name in named if name))
+
     def opened(self) -> AbstractContextManager[None]:
         """Worker processes for patterns that run in Python, started when one is met."""
         return workers()

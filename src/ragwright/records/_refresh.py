@@ -33,7 +33,7 @@ from ._seams import (
     Task,
     UpsertCounts,
 )
-from ._silver import RetagStep, SilverStep
+from ._silver import TEXT_HASH, RetagStep, SilverStep
 from ._spec import RecordsSpec
 from ._state import SourceState
 from ._tables import Tables
@@ -80,7 +80,7 @@ class RefreshReport:
     Attributes:
         version: Version of the tables afterwards.
         counts: Rows inserted, updated and unchanged in bronze, silver and gold.
-        removed: Rows that fell out of silver and gold.
+        removed: Rows that fell out of bronze, silver and gold.
         left_out: Reason -> rows that go no further now, as the table ``left_out`` says.
         read: Rows that the source gave.
         notes: What the reader should know.
@@ -172,6 +172,8 @@ class _Refresh:
         self._counts: Counter[tuple[str, str]] = Counter()
         self._left_out = {stage: _Keys(keys) for stage, keys in left_out_keys(writing).items()}
         self._notes: list[str] = []
+        # what the source had when it was last read: a column that is all null is in no file
+        self._columns = set(tables.manifest().lineage.get("columns", ()))
 
     def run(self, source: RowSource) -> RefreshReport:
         """All stages, then one commit."""
@@ -182,6 +184,7 @@ class _Refresh:
         report = self._report()
         if self._plan.dry_run:
             return report
+        self._lineage["columns"] = sorted(self._columns)
         version = self._writing.commit(self._lineage, self._plan.note)
         self._state.save(self._tables)
         return replace(report, version=version)
@@ -198,7 +201,10 @@ class _Refresh:
         known = self._writing.known("bronze")
         self._progress.begin("reading")
         waiting: list[ArrowTable] = []
+        met: set[str] = set()
         for batch in rows.batches(since):
+            met.update(batch.column_names)
+            self._pass("bronze", batch.column(KEY))
             self._progress.read = self._progress.done = rows.read
             new, changed = known.compare(batch.column(KEY), batch.column(HASH))
             kept = batch.filter(_mask(new | changed))
@@ -207,6 +213,12 @@ class _Refresh:
             if sum(rows.num_rows for rows in waiting) >= self._plan.part_rows:
                 waiting = self._write_bronze(waiting, whole=False)
         self._write_bronze(waiting, whole=True)
+        self._columns = met or self._columns
+        for refused in rows.refused():
+            # what the source has is not to be used: nor is what it had before
+            for table in _COUNTED:
+                self._remove(table, refused.column(KEY))
+            self._leave_out(refused, "bronze")
         self._notes += rows.notes
         self._state.read(stamp, rows.reached or since)
 
@@ -230,17 +242,17 @@ class _Refresh:
         spec = self._spec
         step = SilverStep(spec.cleaning, spec.tags, spec.source.text)
         if self._before.get("silver") != self._lineage["silver"]:
-            self._run("silver", step, self._tasks("bronze", "silver", self._live("bronze")))
+            self._run("silver", step, self._tasks(step, "bronze", "silver", self._live("bronze")))
             return
         adopted = self._writing.adopted("bronze")
         old = {part.path for part in self._live("silver")}
-        self._run("silver", step, self._tasks("bronze", "silver", adopted))
+        self._run("silver", step, self._tasks(step, "bronze", "silver", adopted))
         stale = self._stale_tags()
         if stale:
             # Tags see the clean text alone, so cleaning need not run again for them.
             left = [part for part in self._live("silver") if part.path in old]
             retag = RetagStep(spec.tags, stale)
-            self._run("silver", retag, self._tasks("silver", "silver", left))
+            self._run("silver", retag, self._tasks(retag, "silver", "silver", left))
 
     def _stale_tags(self) -> tuple[str, ...]:
         """Tags whose pattern is new, changed or gone; and one of them where the order changed."""
@@ -260,7 +272,8 @@ class _Refresh:
         if not rules and not adopted and not self._counts["silver", "removed"]:
             return
         self._progress.begin("duplicates", self._rows("silver"))
-        losers = duplicates(self._writing.read("silver", [KEY, *_sameness(spec)]), _sameness(spec))
+        same = self._sameness()
+        losers = duplicates(self._writing.read("silver", [KEY, *same]), same)
         self._remove("gold", losers.column(KEY))
         self._leave_out(losers, "gold")
         twice, barred = _Keys(losers.column(KEY)), self._contradictory()
@@ -276,7 +289,7 @@ class _Refresh:
             if live.any():
                 parts.append(replace(part, live=live))
         step = GoldStep(spec.tags, spec.rollups, spec.rules, spec.format, spec.source.keep)
-        self._run("gold", step, self._tasks("silver", "gold", parts))
+        self._run("gold", step, self._tasks(step, "silver", "gold", parts))
 
     def _contradictory(self) -> _Keys:
         """Keys that gold refused for what they say, when it last saw them."""
@@ -297,8 +310,22 @@ class _Refresh:
     def _rows(self, table: TableName) -> int:
         return self._writing.rows(table)
 
+    def _known_columns(self, step: Step, table: TableName) -> tuple[str, ...]:
+        """Those of the columns that a step reads which a table has, whatever a file has."""
+        there = self._columns | set(self._writing.columns("bronze"))
+        if table == "silver":
+            there.discard(self._spec.source.text)
+        return tuple(name for name in step.columns if name in there)
+
+    def _sameness(self) -> tuple[str, ...]:
+        """Columns in which duplicates agree; one that is null throughout tells none apart."""
+        there = self._writing.columns("silver")
+        by = self._spec.rules.duplicates_by
+        unheard = self._columns | set(self._writing.columns("bronze"))
+        return (TEXT_HASH, *(name for name in by if name in there or name not in unheard))
+
     def _tasks(
-        self, source: TableName, target: TableName, parts: Iterable[LivePart]
+        self, step: Step, source: TableName, target: TableName, parts: Iterable[LivePart]
     ) -> Iterator[Task]:
         """A task a part; ``known`` is what the target holds of its rows."""
         parts = list(parts)
@@ -306,7 +333,8 @@ class _Refresh:
         known = self._writing.known(target)
         for part in parts:
             held = known.slice(_read(part, [KEY]).column(KEY)) if len(known) else None
-            yield Task(part.path, self._writing.new_part(target), part.live, held)
+            path = self._writing.new_part(target)
+            yield Task(part.path, path, part.live, held, self._known_columns(step, source))
 
     def _run(self, table: TableName, step: Step, tasks: Iterator[Task]) -> None:
         for outcome in self._engine.run(step, tasks):
@@ -324,10 +352,13 @@ class _Refresh:
             self._remove("silver", out.column(KEY))
         self._remove("gold", out.column(KEY))
         self._leave_out(out, table)
-        passed = facts.column(KEY).filter(compute.invert(refused))
-        before = self._left_out[table].hold(passed)
-        if before.any():  # rows that a stage passes are left out no more
-            self._remove("left_out", passed.filter(_mask(before)))
+        self._pass(table, facts.column(KEY).filter(compute.invert(refused)))
+
+    def _pass(self, stage: str, keys: ArrowTable) -> None:
+        """Rows that a stage passes are left out no more, where it was this one that did."""
+        before = self._left_out[stage].hold(keys)
+        if before.any():
+            self._remove("left_out", keys.filter(_mask(before)))
 
     def _leave_out(self, refused: ArrowTable, stage: str) -> None:
         """Note rows that go no further, with ``left_out`` for the reason."""
@@ -375,7 +406,7 @@ class _Refresh:
         return RefreshReport(
             self._tables.version,
             counts,
-            {table: self._counts[table, "removed"] for table in ("silver", "gold")},
+            {table: self._counts[table, "removed"] for table in _COUNTED},
             dict(sorted(reasons.items())),
             self._progress.read,
             tuple(self._notes),
@@ -420,10 +451,6 @@ def _lineage(spec: RecordsSpec) -> dict[str, Any]:
             ]
         ),
     }
-
-
-def _sameness(spec: RecordsSpec) -> tuple[str, ...]:
-    return ("text_hash", *spec.rules.duplicates_by)
 
 
 def _read(part: LivePart, columns: Sequence[str]) -> ArrowTable:

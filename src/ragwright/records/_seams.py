@@ -11,7 +11,7 @@ Columns of the tables (every one also has ``record_key`` and ``record_hash``):
 - ``gold``: ``client``, ``ask_type``, ``topic``, ``tone`` (lists of strings but the first),
   ``length``, ``text``, ``document`` (assembled), ``message_at`` (where the text begins in it),
   fields that rules set, and the columns that source.yaml keeps.
-- ``left_out``: ``stage`` (silver, gold) and ``left_out`` (why): rows that went no
+- ``left_out``: ``stage`` (bronze, silver, gold) and ``left_out`` (why): rows that went no
   further.
 """
 
@@ -52,11 +52,17 @@ class Step(ABC):
 
     Attributes:
         name: What it is called in messages and in the lineage.
+        columns: Columns that it reads because a declaration names them.
         facts: Columns of its output that the driver wants to see for every row.
     """
 
     name: str
     facts: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """None but those that every row of its table has."""
+        return ()
 
     @abstractmethod
     def __call__(self, batch: ArrowTable) -> ArrowTable:
@@ -81,12 +87,15 @@ class Task:
         known: Keys and hashes that the target table holds of these rows already (columns
             ``record_key``, ``record_hash``): what comes out equal is not written.
         target: Parquet file for the rows that differ; not written where none does.
+        columns: Columns that the table has although this file may not, having been written
+            before they came; null in its rows then.
     """
 
     source: Path
     target: Path
     live: NDArray[np.bool_] | None = None
     known: ArrowTable | None = None
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,11 @@ class SilverStep(Step):
     name = "silver"
     facts = (TEXT_HASH,)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The column of the text."""
+        return (self.text_column,)
+
     def opened(self) -> AbstractContextManager[None]:
         """Worker processes for patterns that run in Python, started when one is met."""
         return workers()

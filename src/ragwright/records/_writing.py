@@ -203,6 +203,12 @@ class Writing:
             return self._state(table).rows
         return self._table(table).index.alive
 
+    def columns(self, table: TableName) -> tuple[str, ...]:
+        """Columns that a file of a table with a row alive has, each once."""
+        parts = {self._folder / part.file: part for part in self._parts(table)}
+        named = dict.fromkeys(parts[one.path].columns for one in self.live(table))
+        return tuple(dict.fromkeys(name for columns in named for name, _ in columns))
+
     def read(self, table: TableName, columns: Sequence[str] | None = None) -> Iterator[ArrowTable]:
         """Rows alive as they are now, a part at a time.
 
@@ -210,8 +216,7 @@ class Writing:
             RecordsError: No part has such a column.
         """
         live = self.live(table)
-        known = self._open[table].parts if table in self._open else self._state(table).parts
-        parts = {self._folder / part.file: part for part in known}
+        parts = {self._folder / part.file: part for part in self._parts(table)}
         return read_parts(self._folder, [parts[one.path] for one in live], live, columns)
 
     def commit(self, lineage: Mapping[str, Any], note: str) -> int:
@@ -280,6 +285,9 @@ class Writing:
             return one.part
         dying[one.part.file] = dead
         return replace(one.part, dead=len(dead))
+
+    def _parts(self, table: TableName) -> Sequence[Part]:
+        return self._open[table].parts if table in self._open else self._state(table).parts
 
     def _table(self, table: TableName) -> _OpenTable:
         state = self._state(table)
