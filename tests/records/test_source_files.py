@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -513,6 +514,25 @@ def test_the_stamp_follows_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (["2026-01-02", "2026-03-01", "2025-12-31"], "2026-01-02", None, "2026-03-01"),
         ([None, None], "4", [None, None], "4"),
         (["7", "x"], "8", ["x"], "8"),
+        (
+            ["2026-03-01T10:00:00Z", "2026-03-01T11:30:00+02:00", "2026-03-01T11:00:00Z"],
+            "2026-03-01T11:30:00+02:00",
+            ["2026-03-01T10:00:00Z", "2026-03-01T11:30:00+02:00", "2026-03-01T11:00:00Z"],
+            "2026-03-01T11:00:00Z",
+        ),
+        (
+            ["2026-03-01T10:00Z", "2026-03-01T11:30+02:00", "", "soon", "2026-03-01"],
+            "2026-03-01T10:00:00+00:00",
+            ["2026-03-01T10:00Z", "", "soon", "2026-03-01"],
+            "2026-03-01T10:00:00+00:00",
+        ),
+        (
+            ["2026-03-01 10:30:00", "2026-03-01T10:00:00"],
+            "2026-03-01T10:15:00",
+            ["2026-03-01 10:30:00"],
+            "2026-03-01 10:30:00",
+        ),
+        (["2026-99-01", "b", "a"], "b", ["b"], "b"),
     ],
 )
 def test_rows_at_or_above_the_watermark(
@@ -523,6 +543,62 @@ def test_rows_at_or_above_the_watermark(
     found = [value for batch in source.batches(2, since) for value in batch.column("w").to_pylist()]
     assert found == (list(values[:2]) if read is None else list(read))
     assert source.reached == reached  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("values", "since", "lag", "read"),
+    [
+        ([1, 5, 9], "9", "4", [5, 9]),
+        ([1.0, 5.5, 9.0], "9.0", "3.5", [5.5, 9.0]),
+        (["1", "5", "10"], "10", "5", ["5", "10"]),
+        (["2026-03-01", "2026-02-27"], "2026-03-01", "2d", ["2026-03-01", "2026-02-27"]),
+        (["2026-03-01", "2026-02-27"], "2026-03-01", "47h", ["2026-03-01"]),
+        (
+            ["2026-03-01T09:00Z", "2026-03-01T08:59Z"],
+            "2026-03-01T12:30+02:00",
+            "90m",
+            ["2026-03-01T09:00Z"],
+        ),
+    ],
+)
+def test_a_lag_reads_what_came_late(
+    tmp_path: Path, values: Sequence[Any], since: str, lag: str, read: Sequence[Any]
+) -> None:
+    lines = [json.dumps({"id": at, "w": value}) for at, value in enumerate(values)]
+    name = written(tmp_path, "a.jsonl", "\n".join(lines))
+    source = opened(tmp_path, name, watermark="w", watermark_lag=lag)
+    found = [value for batch in source.batches(2, since) for value in batch.column("w").to_pylist()]
+    assert found == list(read)
+    assert source.reached == since  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("value", "lag"), [(7, "2d"), ("2026-03-01", "5"), ("abc", "5")])
+def test_a_lag_of_another_kind_than_the_watermark(tmp_path: Path, value: Any, lag: str) -> None:
+    name = written(tmp_path, "a.jsonl", json.dumps({"id": 1, "w": value}))
+    with pytest.raises(RecordsError, match=f"a lag of {lag} cannot be taken from the watermark"):
+        list(opened(tmp_path, name, watermark="w", watermark_lag=lag).batches(2))
+
+
+@pytest.mark.parametrize(
+    ("future", "shape"),
+    [
+        ("2062-03-29", r"\d{4}-\d\d-\d\d"),
+        ("2062-03-29 10:00", r"\d{4}-\d\d-\d\d \d\d:\d\d"),
+        ("2062-03-29T10:00:00", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"),
+        ("2062-03-29T10:00:00.5", r"[\d-]+T\d\d:\d\d:\d\d\.\d{6}"),
+        ("2062-03-29T10:00:00Z", r"[\d-]+T\d\d:\d\d:\d\d\+00:00"),
+    ],
+)
+def test_a_time_to_come_is_no_watermark(tmp_path: Path, future: str, shape: str) -> None:
+    old = "2026-01-01" + future[10:]
+    lines = [json.dumps({"id": at, "w": value}) for at, value in enumerate((old, future))]
+    source: Any = opened(tmp_path, written(tmp_path, "a.jsonl", "\n".join(lines)), watermark="w")
+    assert sum(batch.num_rows for batch in source.batches(10)) == 2
+    assert re.fullmatch(shape, source.reached)
+    assert old < source.reached < "2062"
+    assert source.notes[0].startswith(f"the highest watermark, {future}, lies in the future")
+    (again,) = source.batches(10, source.reached)
+    assert again.column("w").to_pylist() == [future]
 
 
 def test_times_with_a_zone_are_compared_as_moments(tmp_path: Path) -> None:

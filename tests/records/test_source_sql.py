@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sqlite3
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +145,63 @@ def test_a_watermark_reads_what_is_at_or_above_it_and_nulls(
     assert len(rows_of(everything)) == 3
 
 
+@pytest.mark.parametrize(
+    ("column", "since", "lag", "ids"),
+    [
+        ("id", "3", "1", [2, 3]),
+        ("id", "3", "0.5", [3]),
+        ("at", "2026-03-02T00:00:00+00:00", "14h", [1, 2, 3]),
+        ("at", "2026-03-02T00:00:00+00:00", "13h", [2, 3]),
+        ("plain", "2026-03-02T00:00:00", "720m", [1, 2, 3]),
+        ("day", "2026-03-02", "1h", [1, 2, 3]),
+        ("score", "2.5", "3.5", [1, 2, 3]),
+        ("price", "12.50", "4", [1, 2, 3]),
+    ],
+)
+def test_a_lag_reads_rows_that_came_late(
+    address: str, column: str, since: str, lag: str, ids: list[int]
+) -> None:
+    query = "SELECT * FROM messages ORDER BY id"
+    source = opened(Path(), address, query, watermark=column, watermark_lag=lag)
+    assert [row["id"] for row in rows_of(source, since)] == ids
+    reached = source.reached  # type: ignore[attr-defined]
+    assert reached.startswith(since[:10])  # the lag moves no watermark back
+
+
+def test_a_lag_that_does_not_fit_is_told_at_the_first_reading(address: str) -> None:
+    for column, lag in (("id", "1h"), ("at", "5"), ("Body Text", "1h")):
+        query = "SELECT * FROM messages WHERE \"Body Text\" > 'a'"
+        source = opened(Path(), address, query, watermark=column, watermark_lag=lag)
+        with pytest.raises(RecordsError, match=f"a lag of {lag} cannot be taken"):
+            rows_of(source)
+
+
+@pytest.mark.parametrize("kind", ["timestamptz", "timestamp", "date", "text"])
+def test_a_time_to_come_does_not_hide_the_rows_before_it(address: str, kind: str) -> None:
+    rows = "VALUES (1, '2026-01-01'), (2, '2062-03-29'), (3, NULL)"
+    query = f"SELECT id, at::{kind} AS at FROM ({rows}) AS rows (id, at) ORDER BY id"
+    source: Any = opened(Path(), address, query, watermark="at")
+    assert [row["id"] for row in rows_of(source)] == [1, 2, 3]
+    now = datetime.now(UTC)
+    assert (now - timedelta(days=1)).isoformat()[:10] <= source.reached[:10]
+    assert source.reached[:10] <= now.isoformat()[:10]
+    assert "2062-03-29" in source.notes[0]
+    assert [row["id"] for row in rows_of(source, source.reached)] == [2, 3]
+
+
+def test_times_with_different_zones_in_texts_of_a_database(shop: Path) -> None:
+    with sqlite3.connect(shop / "shop.db") as made:
+        made.executescript(
+            "CREATE TABLE times (id, at);"
+            "INSERT INTO times VALUES (1, '2026-03-01T10:00:00Z'), "
+            "(2, '2026-03-01T11:30:00+02:00'), (3, '2026-03-01T09:45:00Z');"
+        )
+    made.close()
+    source = opened(shop, "sqlite:///shop.db", "SELECT * FROM times", watermark="at")
+    assert [row["id"] for row in rows_of(source, "2026-03-01T11:40:00+02:00")] == [1, 3]
+    assert source.reached == "2026-03-01T10:00:00Z"  # type: ignore[attr-defined]
+
+
 def test_renamed_watermarks_and_missing_ones(address: str) -> None:
     spec: dict[str, Any] = {"rename": {"id": "number"}, "key": "number"}
     query = "SELECT id FROM messages"
@@ -216,6 +273,22 @@ def test_secrets_stay_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
         with pytest.raises(DatabaseError, match="cannot be opened") as raised:
             rows_of(source)
         assert "ter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", ["timestamptz", "timestamp", "date"])
+@pytest.mark.parametrize("value", ["infinity", "-infinity", "0044-03-15 BC", "20000-01-01"])
+def test_a_date_of_no_calendar_is_named(address: str, kind: str, value: str) -> None:
+    dates = f"CASE WHEN id = 2500 THEN '{value}' ELSE '2026-03-01' END::{kind} AS at"
+    query = f"SELECT id, {dates} FROM many WHERE id < 3000 ORDER BY id"
+    with pytest.raises(RecordsError, match="'at' holds") as raised:
+        rows_of(opened(Path(), address, query, watermark="at"))
+    assert raised.value.where == "query, row 2500"
+    assert "NULLIF(at, 'infinity')" in str(raised.value.hint)
+    first = f"SELECT id, '{value}'::{kind} AS at FROM many"
+    with pytest.raises(RecordsError, match="'at' holds"):
+        rows_of(opened(Path(), address, first, watermark="at"), "2026-01-01")
+    mended = f"SELECT id, CAST(at AS text) AS at FROM ({query}) AS rows"
+    assert len(rows_of(opened(Path(), address, mended))) == 2_999
 
 
 def test_an_address_stands_in_a_variable_as_a_whole(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from ._seams import ArrowTable
 from ._source_alchemy import sqlite_file
 from ._source_spec import SourceSpec
 from ._source_sql import Reading, Server
-from ._source_values import text_of
+from ._source_values import endless, text_of
 
 
 class AdbcServer(Server):
@@ -89,7 +90,10 @@ class _AdbcReading(Reading):
         """One row is fetched."""
         with closing(self._connection.cursor()) as cursor:
             cursor.execute(statement)
-            row = cursor.fetchone()
+            try:
+                row = cursor.fetchone()
+            except OverflowError as error:
+                raise endless(str(cursor.description[0][0]), "infinity", 1) from error
             return None if row is None else row[0]
 
     def tables(self, query: str, statement: str, parameter: Any = None) -> Iterator[ArrowTable]:
@@ -97,9 +101,14 @@ class _AdbcReading(Reading):
         pa = require("pyarrow", "records", "reading records")
         with closing(self._connection.cursor()) as cursor:
             cursor.execute(statement, None if parameter is None else (parameter,))
+            rows = 0
             for batch in cursor.fetch_record_batch():
                 names = batch.schema.names
-                columns = [self._plain(n, c) for n, c in zip(names, batch.columns, strict=True)]
+                columns = []
+                for name, column in zip(names, batch.columns, strict=True):
+                    _check_dates(name, column, rows)
+                    columns.append(self._plain(name, column))
+                rows += batch.num_rows
                 yield pa.Table.from_arrays(columns, names=names)
 
     def _plain(self, name: str, column: ArrowTable) -> ArrowTable:
@@ -128,3 +137,31 @@ class _AdbcReading(Reading):
             column.validate(full=True)  # texts may hold bytes that are no UTF-8
             return column
         return pa.array([text_of(value) for value in column.to_pylist()], pa.string())
+
+
+def _check_dates(name: str, column: ArrowTable, before: int) -> None:
+    """Dates are of the years 1 to 9999.
+
+    Args:
+        name: Of the column.
+        column: Its values.
+        before: Rows that were read before.
+
+    Raises:
+        RecordsError: One is not; infinity comes as the last number that there is.
+    """
+    pa = require("pyarrow", "records", "reading records")
+    compute = require("pyarrow.compute", "records", "reading records")
+    kind = column.type
+    if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        return
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":  # none of them can lie outside
+        return
+    zone = UTC if getattr(kind, "tz", None) else None
+    least = pa.scalar(datetime.min.replace(tzinfo=zone), kind)
+    most = pa.scalar(datetime.max.replace(tzinfo=zone), kind)
+    outside = compute.or_(compute.less(column, least), compute.greater(column, most))
+    if compute.any(outside).as_py():
+        at = compute.index(outside, True).as_py()
+        value = "infinity" if compute.greater(column[at], most).as_py() else "-infinity"
+        raise endless(name, value, before + at + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ from ..core import (
 from ._seams import ArrowTable
 from ._source_spec import SourceSpec
 from ._source_sql import Reading, Server
-from ._source_values import EXACT, column_of, kind_of, text_of, type_of
+from ._source_values import EXACT, column_of, endless, kind_of, text_of, type_of
 
 _ROWS = 2_000
 """Rows that are fetched at once."""
@@ -42,6 +43,10 @@ _POSTGRES: Mapping[str, tuple[int, ...]] = {
 }
 """Kind of a column -> numbers of PostgreSQL's types; all others are texts."""
 
+_DATES = ("date", "time", "moment")
+
+_DATE = re.compile(r"\d{4}-[^B]*$")
+"""How PostgreSQL writes a date of the years 1 to 9999: others are longer, or end with BC."""
 
 _CONNECTING: Mapping[str, Any] = {
     "client_encoding": "utf8",
@@ -172,7 +177,7 @@ class _AlchemyReading(Reading):
 
     def first(self, statement: str) -> Any:
         """One row is fetched."""
-        with self._run(statement) as found:
+        with self._naming(statement), self._run(statement) as found:
             row = found.fetchone()
             return None if row is None else row[0]
 
@@ -180,7 +185,7 @@ class _AlchemyReading(Reading):
         """Types are PostgreSQL's, or SQLite's own of every value; else the first rows decide."""
         pa = require("pyarrow", "records", "reading records")
         types = self._sqlite_types(query) if self._sqlite else None
-        with self._run(statement, parameter) as found:
+        with self._naming(statement, parameter), self._run(statement, parameter) as found:
             names = list(found.keys())
             types = types or self._postgres_types(found)
             for rows in found.partitions(_ROWS):
@@ -188,6 +193,37 @@ class _AlchemyReading(Reading):
                 types = types or [type_of(map(kind_of, column)) for column in values]
                 columns = map(self._column, names, values, types)
                 yield pa.Table.from_arrays(list(columns), names=names)
+
+    @contextmanager
+    def _naming(self, statement: str, parameter: Any = None) -> Iterator[None]:
+        """Where a date of PostgreSQL is none of the calendar, its column and row are named.
+
+        Raises:
+            RecordsError: It is in place of the error of reading.
+        """
+        errors = require("sqlalchemy.exc", "records", "reading a database")
+        try:
+            yield
+        except errors.DataError:
+            if self._connection.dialect.driver == "psycopg":
+                self._find_endless(statement, parameter)
+            raise
+
+    def _find_endless(self, statement: str, parameter: Any) -> None:
+        """Read once more, with dates as texts: the driver does not say which one it cannot read."""
+        texts = require("psycopg.types.string", "pg", "reading PostgreSQL").TextLoader
+        adapters = self._connection.connection.driver_connection.adapters
+        numbers = [n for kind in _DATES for n in _POSTGRES[kind]]
+        for number in numbers:
+            adapters.register_loader(number, texts)
+        with self._run(statement, parameter) as found:
+            names = list(found.keys())
+            codes = [column[1] for column in found.cursor.description]
+            dates = [at for at, code in enumerate(codes) if code in numbers]
+            for number, row in enumerate(found, 1):
+                for at in dates:
+                    if row[at] is not None and not _DATE.match(row[at]):
+                        raise endless(names[at], row[at], number)
 
     def _column(self, name: str, values: Sequence[Any], kind: Any) -> ArrowTable:
         pa = require("pyarrow", "records", "reading records")

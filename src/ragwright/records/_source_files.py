@@ -39,16 +39,22 @@ _RACY_NS = 2_000_000_000
 
 
 class FileSource(RowSource):
-    """Files in the order of their names; a column that one of them lacks is null there.
-
-    Attributes:
-        reached: Text of the highest watermark met so far, never below ``since``.
-    """
+    """Files in the order of their names; a column that one of them lacks is null there."""
 
     def __init__(self, spec: SourceSpec, root: Path) -> None:
         self._spec = spec
         self._root = root
-        self.reached = ""
+        self._watermark = Watermark()
+
+    @property
+    def reached(self) -> str:
+        """Text of the highest watermark met so far, never in the future."""
+        return self._watermark.reached
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader should know of the watermark."""
+        return self._watermark.notes
 
     def stamp(self) -> str:
         """Sizes and times of all files; empty where one changed just now."""
@@ -74,16 +80,14 @@ class FileSource(RowSource):
         return batched(self._pieces(since), rows)
 
     def _pieces(self, since: str) -> Iterator[Piece]:
-        watermark = Watermark(since)
+        self._watermark = Watermark(since, self._spec.lag)
         column = source_name(self._spec, self._spec.watermark)
-        self.reached = since
         _ = self._columns  # all files are looked at before the first row goes on
         for file in self._files:
             for found in file.pieces():
                 cast = self._cast(found)
                 if column in cast.rows.schema.names:
-                    wanted = watermark.wanted(cast.rows.column(column))
-                    self.reached = watermark.reached
+                    wanted = self._watermark.wanted(cast.rows.column(column))
                     cast = cast if wanted.all() else cast.filter(wanted)
                 yield cast
 

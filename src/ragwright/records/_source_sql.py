@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -17,9 +16,7 @@ from ._seams import ArrowTable, RowSource
 from ._source_batches import Piece, batched, piece
 from ._source_file import source_name
 from ._source_spec import SourceSpec
-from ._source_watermark import Watermark, watermark_value
-
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+from ._source_watermark import Watermark, in_order
 
 
 class Reading(ABC):
@@ -73,9 +70,6 @@ class SqlSource(RowSource):
     Args:
         spec: What source.yaml says.
         server: The database.
-
-    Attributes:
-        reached: Text of the highest watermark met so far, never below ``since``.
     """
 
     def __init__(self, spec: SourceSpec, server: Server) -> None:
@@ -87,7 +81,17 @@ class SqlSource(RowSource):
             )
         self._spec = spec
         self._server = server
-        self.reached = ""
+        self._watermark = Watermark()
+
+    @property
+    def reached(self) -> str:
+        """Text of the highest watermark met so far, never in the future."""
+        return self._watermark.reached
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader should know of the watermark."""
+        return self._watermark.notes
 
     def stamp(self) -> str:
         """Empty: nobody knows whether a query would give the same rows again."""
@@ -100,28 +104,26 @@ class SqlSource(RowSource):
     def _pieces(self, since: str) -> Iterator[Piece]:
         column = source_name(self._spec, self._spec.watermark)
         query = self._spec.query.strip().rstrip(";").rstrip() + "\n"  # a comment may end it
-        watermark = Watermark(since)
-        self.reached = since
+        self._watermark = Watermark(since, self._spec.lag)
         row = 1
         with self._server.opened() as reading:
             statement, parameter = query, None
             if column and since:
-                statement, parameter = self._newer(reading, query, column, since)
+                statement, parameter = self._newer(reading, query, column)
             for table in reading.tables(query, statement, parameter):
                 found = piece(table, "query", row)
                 row += table.num_rows
                 if column in table.schema.names:
-                    wanted = watermark.wanted(table.column(column))
-                    self.reached = watermark.reached
+                    wanted = self._watermark.wanted(table.column(column))
                     if since and parameter is None and not wanted.all():
                         found = found.filter(np.asarray(wanted))
                 yield found
 
-    def _newer(self, reading: Reading, query: str, column: str, since: str) -> tuple[str, Any]:
+    def _newer(self, reading: Reading, query: str, column: str) -> tuple[str, Any]:
         """The query for rows at or above a watermark, and its parameter.
 
-        Numbers stored as texts are ordered otherwise by a database: those are all read, and
-        compared here, as is every type without a counterpart.
+        Numbers and times with a zone that are stored as texts are ordered otherwise by a
+        database: those are all read, and compared here, as is every type without a counterpart.
 
         Raises:
             RecordsError: The query has no such column, or the watermark does not fit it.
@@ -137,7 +139,8 @@ class SqlSource(RowSource):
         name = reading.quoted(column)
         like = reading.first(f"SELECT {name} FROM {inner} WHERE {name} IS NOT NULL")  # noqa: S608
         known = isinstance(like, str | int | float | Decimal | date)
-        if not known or (isinstance(like, str) and _NUMBER.fullmatch(like)):
+        lowest = self._watermark.lowest(like) if known else None
+        if lowest is None or (isinstance(like, str) and not (in_order(like) and in_order(lowest))):
             return query, None
         wanted = f"{name} >= {reading.marker} OR {name} IS NULL"
-        return f"SELECT * FROM {inner} WHERE {wanted}", watermark_value(since, like)  # noqa: S608
+        return f"SELECT * FROM {inner} WHERE {wanted}", lowest  # noqa: S608

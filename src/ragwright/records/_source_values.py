@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time
 from typing import Any
 
-from ..core import require
+from ..core import RecordsError, require
 from ._seams import ArrowTable
 
 EXACT = 2**53
@@ -82,6 +82,16 @@ def text_of(value: Any) -> str | None:
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).hex()
     return value.isoformat() if isinstance(value, date | time) else str(value)
+
+
+def endless(name: str, value: Any, row: int) -> RecordsError:
+    """The error for a date or time of a database that no calendar of years 1 to 9999 has."""
+    return RecordsError(
+        f"the column {name!r} holds {value!r}, which is no date of the years 1 to 9999",
+        where=f"query, row {row}",
+        hint=f"write in the query NULLIF({name}, 'infinity') AS {name}, "
+        f"or CAST({name} AS text) AS {name}",
+    )
 
 
 def unified(kinds: Iterable[Any]) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +15,13 @@ from ..core import RecordsError, require
 from ._seams import ArrowTable
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d($|[T ]\d\d:\d\d)")
+
+_LAG = re.compile(r"(\d+(?:\.\d+)?) ?([smhdw]?)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+_BEFORE, _BEHIND = timedelta(hours=14), timedelta(hours=12)
+"""How far the clocks of time zones go before and behind UTC: times without a zone are of any."""
 
 
 def watermark_text(value: Any) -> str:
@@ -55,26 +63,146 @@ def watermark_value(text: str, like: Any) -> Any:
         ) from error
 
 
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far below the highest watermark a reading begins, for rows that come late.
+
+    Attributes:
+        amount: Time, or a number; None for none.
+        text: As it was written.
+        where: Where it was written.
+    """
+
+    amount: timedelta | Decimal | None = None
+    text: str = ""
+    where: str = ""
+
+    @classmethod
+    def parsed(cls, text: str, where: str = "") -> Lag:
+        """The lag in a text: a number, or a number and one of s, m, h, d, w.
+
+        Raises:
+            RecordsError: It is neither.
+        """
+        found = _LAG.fullmatch(text.strip())
+        if not text.strip():
+            return cls()
+        try:
+            if not found:
+                raise ValueError(text)
+            number = Decimal(found[1])
+            amount = timedelta(seconds=float(number) * _SECONDS[found[2]]) if found[2] else number
+        except (ValueError, OverflowError) as error:
+            raise RecordsError(
+                f"{text!r} is no lag of a watermark",
+                where=where,
+                hint="write 90m, 12h or 2d for times (s, m, h, d, w), a number for numbers",
+            ) from error
+        return cls(amount, text, where)
+
+    def below(self, value: Any) -> Any:
+        """The value that lies so far below another, at least; the value itself without a lag.
+
+        Raises:
+            RecordsError: A lag of its kind cannot be taken from such a value.
+        """
+        timed = isinstance(value, date)
+        if self.amount is None:
+            return value
+        if isinstance(self.amount, timedelta) and timed:
+            whole = isinstance(value, datetime)
+            try:
+                if whole:
+                    return value - self.amount
+                return (datetime.combine(value, time()) - self.amount).date()
+            except OverflowError:
+                return datetime.min.replace(tzinfo=value.tzinfo) if whole else date.min
+        if isinstance(self.amount, Decimal) and isinstance(value, int | float | Decimal):
+            return (
+                type(value)(Decimal(value) - self.amount)
+                if _fits(value, self.amount)
+                else (Decimal(value) - self.amount)
+            )
+        raise RecordsError(
+            f"a lag of {self.text} cannot be taken from the watermark {watermark_text(value)!r}",
+            where=self.where,
+            hint="times take 90m, 12h or 2d; numbers take a number; other texts take none",
+        )
+
+
+def _fits(value: Any, amount: Decimal) -> bool:
+    """Whether a value less an amount is of the value's own type."""
+    return not isinstance(value, int) or amount == int(amount)
+
+
 class Watermark:
     """The watermark of one reading.
 
-    Nulls and empty texts are always wanted. A column of texts is compared as numbers where the
-    watermark is a number (texts that are none are then always wanted), else as texts.
+    Nulls and empty texts are always wanted. A column of texts is compared as the watermark is:
+    as numbers, as ISO 8601 times with a zone, as times without one, else as texts. Texts that
+    are no such value are always wanted, and never become the watermark.
 
     Args:
-        since: Text of the lowest value that is wanted; empty for all.
+        since: Text of the highest value that was met before; empty for all.
+        lag: How far below that rows are wanted.
+
+    Attributes:
+        notes: What the reader should know of the watermark.
     """
 
-    def __init__(self, since: str = "") -> None:
+    def __init__(self, since: str = "", lag: Lag | None = None) -> None:
         self._since = since
-        self.reached = since
+        self._lag = lag or Lag()
+        self._reached = since
         self._highest: Any = None
+        self._kind = ""
 
-    def wanted(self, column: ArrowTable) -> NDArray[np.bool_]:
-        """Which values are at or above the watermark; the highest is kept in ``reached``.
+    @property
+    def reached(self) -> str:
+        """Text of the highest value met, or ``since``; a time of now where that is to come.
+
+        Rows would be waited for until then: a wrong date in one row must not hide the others.
+        """
+        return self._of_now() or self._reached
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """That the watermark lies in the future, where it does."""
+        told = f"the highest watermark, {self._reached}, lies in the future; rows from "
+        return (f"{told}{self._of_now()} on are read again",) if self._of_now() else ()
+
+    def _of_now(self) -> str:
+        """Text of now, where the highest value lies in the future, as the column writes it."""
+        value = self._highest
+        if not isinstance(value, date):
+            return ""
+        now = datetime.now(UTC)
+        if not isinstance(value, datetime):
+            today = (now - _BEHIND).date()
+            return today.isoformat() if value > (now + _BEFORE).date() else ""
+        if value.tzinfo:
+            return _written(now, self._reached) if value > now else ""
+        now = now.replace(tzinfo=None)
+        return _written(now - _BEHIND, self._reached) if value > now + _BEFORE else ""
+
+    def lowest(self, like: Any) -> Any:
+        """The lowest value that is wanted, of the type of another; a text for a text.
 
         Raises:
-            RecordsError: The watermark does not fit the column.
+            RecordsError: The watermark, or the lag, does not fit the other value.
+        """
+        if not isinstance(like, str):
+            return self._lag.below(watermark_value(self._since, like))
+        if self._lag.amount is None:
+            return self._since
+        low = self._lag.below(_sortable(self._since, _kind_of(self._since)))
+        return _written(low, self._since) if isinstance(low, datetime) else str(low)
+
+    def wanted(self, column: ArrowTable) -> NDArray[np.bool_]:
+        """Which values are wanted; the highest is kept in ``reached``.
+
+        Raises:
+            RecordsError: The watermark, or the lag, does not fit the column.
         """
         pa = require("pyarrow", "records", "reading records")
         compute = require("pyarrow.compute", "records", "reading records")
@@ -84,14 +212,15 @@ class Watermark:
         if not len(present):
             return np.ones(len(column), np.bool_)
         highest = compute.max(present).as_py()
+        self._lag.below(highest)  # told at the first reading already
         wanted = np.ones(len(column), np.bool_)
         if self._since:
-            since = watermark_value(self._since, highest)
-            self._highest = since if self._highest is None else self._highest
-            above = compute.greater_equal(column, _scalar(since, column.type))
+            if self._highest is None:
+                self._highest = watermark_value(self._since, highest)
+            above = compute.greater_equal(column, _scalar(self.lowest(highest), column.type))
             wanted = compute.fill_null(above, True).to_numpy(zero_copy_only=False)
         if self._highest is None or highest >= self._highest:
-            self._highest, self.reached = highest, watermark_text(highest)
+            self._highest, self._reached = highest, watermark_text(highest)
         return wanted
 
     def _texts(self, column: ArrowTable) -> NDArray[np.bool_]:
@@ -100,25 +229,56 @@ class Watermark:
             first = self._since or next((value for value in values if value), "")
             if not first:
                 return np.ones(len(values), np.bool_)
-            self._highest = _sortable(first, number=bool(_NUMBER.fullmatch(first)))
-        number = isinstance(self._highest, Decimal)
-        since = _sortable(self._since, number=number) if self._since else None
+            self._kind = _kind_of(first)
+            self._highest = _sortable(first, self._kind)
+            self._lag.below(self._highest)
+        since = self._lag.below(_sortable(self._since, self._kind)) if self._since else None
         wanted = np.ones(len(values), np.bool_)
         for at, value in enumerate(values):
-            found = _sortable(value, number=number) if value else None
+            found = _sortable(value, self._kind) if value else None
             if found is None:
                 continue
             wanted[at] = since is None or found >= since
-            if found > self._highest or not self.reached:
-                self._highest, self.reached = max(found, self._highest), value
+            if found > self._highest or not self._reached:
+                self._highest, self._reached = max(found, self._highest), value
         return wanted
 
 
-def _sortable(text: str, *, number: bool) -> Any:
-    """What a text is compared by, None where it is no number and numbers are compared."""
-    if not number:
+def in_order(text: str) -> bool:
+    """True where a database puts texts like this one in the order of what they say."""
+    return _kind_of(text) in {"text", "time"}
+
+
+def _kind_of(text: str) -> str:
+    """What texts like this one are compared as: number, moment (with a zone), time or text."""
+    for kind in ("number", "moment", "time"):
+        if _sortable(text, kind) is not None:
+            return kind
+    return "text"
+
+
+def _sortable(text: str, kind: str) -> Any:
+    """What a text is compared by, None where it is not of the kind."""
+    if kind == "text":
         return text
-    return Decimal(text) if _NUMBER.fullmatch(text) else None
+    if kind == "number":
+        return Decimal(text) if _NUMBER.fullmatch(text) else None
+    if not _TIME.match(text):
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if (found.tzinfo is not None) == (kind == "moment") else None
+
+
+def _written(value: datetime, like: str) -> str:
+    """A time as another one is written, so that their texts sort as they do."""
+    if len(like) <= len("2026-01-02"):
+        return value.date().isoformat()
+    clock = re.split(r"Z|[+-]", like[11:])[0]
+    spec = "microseconds" if "." in clock else "seconds" if clock.count(":") == 2 else "minutes"
+    return value.isoformat(like[10], spec)
 
 
 def _scalar(value: Any, kind: Any) -> Any:
