@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from command_line import called
 
 from ragwright import Workbench
@@ -135,6 +137,29 @@ def test_outputs_are_exported_for_others(project: Path) -> None:
     called(project, "score", "rows.jsonl", "--measures", "KPrecision")
     done = called(project, "outputs", "export", "-o", "all.doc", code=1)
     assert "no form for the name" in done.stderr
+
+
+def test_costs_in_the_table_add_up_to_what_was_paid(project: Path) -> None:
+    """A batch of three calls, the same from known replies, and another one that is paid."""
+    settings = project / "ragwright.yaml"
+    with settings.open("a") as file:
+        model = yaml.safe_load(settings.read_text())["answer"]["model"]
+        file.write(f"models: {{'{model}': {{price_in: 100, price_out: 100}}}}\n")
+    long = ("--length", "long", "--set", "answer.draft.examples=1", "--set", "answer.draft.pool=1")
+    made = [draft(project, *words) for words in (long, long, ())]
+    costs = [batch["cost"] or 0 for batch in made]
+    assert costs[0] > 0
+    assert costs[2] > 0
+    assert (costs[1], made[1]["usage"]["calls"]) == (0, 0)
+    called(project, "outputs", "export", "-o", "all.csv")
+    with (project / "all.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert sum(float(line["cost"] or 0) for line in lines) == pytest.approx(sum(costs))
+    assert sum(int(line["calls"]) for line in lines) == sum(b["usage"]["calls"] for b in made)
+    known = [
+        float(one["reply_cost"]) for one in lines if (one["batch"], one["kind"]) == ("2", "prompt")
+    ]
+    assert sum(known) == pytest.approx(costs[0])
 
 
 def test_what_belongs_to_a_tenant_is_named_or_left_out(project: Path) -> None:
