@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from small_project import MakeProject
 
 from ragwright import Session, Workbench
-from ragwright.core import ConfigError, Row, StoreBusyError, StoreError
+from ragwright.core import ConfigError, RecordsError, Row, StoreBusyError, StoreError
 from ragwright.experiment import Testset
 from ragwright.measure import GateOptions
 from ragwright.testing import ScriptedServer
@@ -209,6 +209,17 @@ def test_records_outside_the_project_are_served_as_they_stand(make: Make, tmp_pa
     declare(folder.parent, {"rollups.yaml": CHANGED["rollups.yaml"]})
     with Workbench.open(folder, Session(served=True)) as bench:
         assert draft_plan(bench).rollups.canonical("team doe") == "John Roe"
+
+
+def test_rollups_that_are_at_fault_are_told_by_those_who_draft(make: Make) -> None:
+    folder = make("records: {folder: declared, format: plain}\n")
+    declare(folder, RECORDS)
+    for text in ("biographies: [1", "- biographies\n", "biographies: {a: b}\n"):
+        declare(folder, {"rollups.yaml": text})
+        with Workbench.open(folder) as bench:
+            assert "people/bios.csv" not in configuration_of(bench.folder, bench.settings).files
+            with pytest.raises(RecordsError, match="declared/rollups"):
+                draft_plan(bench)
 
 
 def test_files_are_known_however_the_project_is_reached(

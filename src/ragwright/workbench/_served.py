@@ -51,6 +51,8 @@ _SETTINGS = "settings.yaml"
 _RECORDS = "records"
 """Key of the settings: which declarations of records drafts are made by."""
 
+_BIOGRAPHIES = "biographies"
+
 _NAMING = ("retrieve", "prompt", "answer")
 """Sections in which a text may be the path of a file."""
 
@@ -127,7 +129,7 @@ def _declared(folder: ProjectFolder, options: RecordsOptions) -> tuple[str, str]
     if folder.frozen is None:
         return options.folder, options.format
     values = read_yaml(folder.frozen / _SETTINGS).value
-    kept = RecordsOptions(**(values["settings"].get(_RECORDS) or {}))
+    kept = RecordsOptions(**((values["settings"] or {}).get(_RECORDS) or {}))
     return kept.folder, kept.format
 
 
@@ -486,13 +488,24 @@ def _declarations(root: Path, where: str, name: str) -> Iterator[str]:
     yield os.path.normpath(f"{where}/text_formats/{name}.yaml")
     rollups = os.path.normpath(f"{where}/rollups.yaml")
     yield rollups
-    try:
-        named = read_yaml(root / rollups).value
-    except ConfigError:  # not there, or wrong, which those who draft are told
-        return
-    table = named.get("biographies") if isinstance(named, dict) else None
-    if isinstance(table, str):
+    table = _biographies(root / rollups)
+    if table:
         yield os.path.normpath(Path(where) / table)
+
+
+def _biographies(rollups: Path) -> str:
+    """The table of biographies that a file of rollups names; empty where it names none."""
+    import yaml
+
+    # Spellings of thousands of clients: three times as fast as with the lines of their keys.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        text = rollups.read_text("utf-8-sig")
+        named = yaml.load(text, Loader=loader) if _BIOGRAPHIES in text else None  # noqa: S506
+    except (OSError, ValueError, yaml.YAMLError):  # those who draft are told
+        return ""
+    table = named.get(_BIOGRAPHIES) if isinstance(named, dict) else None
+    return table if isinstance(table, str) else ""
 
 
 def _texts(value: Any) -> Iterator[str]:
