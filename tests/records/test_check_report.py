@@ -216,6 +216,12 @@ def test_numbers_that_max_repeat_changes_are_noted(tmp_path: Path) -> None:
     report = check_records(*project(tmp_path / "b", rows, rules="{}\n", cleaning=spared))
     assert not report.notes
     assert pattern(report, "max_repeat: 3 except digits").rows == 2
+    (tmp_path / "c").mkdir()
+    cleaning = FILES["cleaning"].replace("characters: 50", "characters: 500000")
+    long = [("1", "Ann", f"{'12' * 100_000}7777{'12' * 9}")]
+    [note] = check_records(*project(tmp_path / "c", long, rules="{}\n", cleaning=cleaning)).notes
+    assert "7777" in note.what
+    assert len(note.what) < 150
     assert "We raised $10000!!!" in [one.after for one in report.examples]
 
 

@@ -33,6 +33,9 @@ _SLOW = 5.0
 _ENOUGH = 1000
 """Rows below which nothing is said to be slow: the start of a pattern would count for much."""
 
+_NUMBER = 20
+"""Digits of a number that are shown before those that change."""
+
 _NOTICED = 0.02
 """Seconds below which nothing is said to be slow: the clock is too coarse for that."""
 
@@ -163,20 +166,35 @@ def _lost_digits(step: CleaningStep, keys: ArrowTable, texts: ArrowTable) -> Fau
     """Numbers that ``max_repeat`` made others of, with the first row of them."""
     if not isinstance(step, MaxRepeat) or not step.digits:
         return None
-    longer = re.compile(rf"[^\s\d]?\d*(\d)\1{{{step.times},}}\d*")
+    longer = re.compile(rf"(\d)\1{{{step.times},}}")
     rows = found_in(texts, [rf"\d{{{step.times + 1},}}"])[:, 0]
-    hits = [(at, hit) for at in np.flatnonzero(rows) if (hit := longer.search(texts[at].as_py()))]
+    found = ((at, texts[at].as_py()) for at in np.flatnonzero(rows))
+    hits = [(at, text, hit) for at, text in found if (hit := longer.search(text))]
     if not hits:
         return None
-    at, hit = hits[0]
-    made = repeated_at_most(hit[0], step.times)
+    at, text, hit = hits[0]
+    number = _number_around(text, *hit.span())
     count = "1 row" if len(hits) == 1 else f"{len(hits):,} rows"
     return Fault(
-        f"max_repeat changes digits in {count}: {hit[0][:40]!r} becomes {made[:40]!r} on the row "
-        f"{keys[at].as_py()!r}",
+        f"max_repeat changes digits in {count}: {number!r} becomes "
+        f"{repeated_at_most(number, step.times)!r} on the row {keys[at].as_py()!r}",
         step.where,
         f"write max_repeat: {{times: {step.times}, except: digits}}",
     )
+
+
+def _number_around(text: str, start: int, end: int) -> str:
+    """The digits around a place, and the sign before them; of a long one the beginning."""
+    first = max(0, start - _NUMBER)
+    while start > first and text[start - 1].isdigit():
+        start -= 1
+    if start and not text[start - 1].isspace():
+        start -= 1
+    last = min(len(text), start + 2 * _NUMBER)
+    end = min(end, last)
+    while end < last and text[end].isdigit():
+        end += 1
+    return text[start:end]
 
 
 def _facts(
