@@ -14,6 +14,7 @@ from ragwright.answer import DraftBatch, DraftPlan, DraftRequest, DraftWeights
 from ragwright.core import (
     Document,
     Filter,
+    FilterError,
     PromptError,
     RagwrightError,
     Relaxation,
@@ -100,6 +101,55 @@ def test_rollups_name_the_nearest_where_the_index_does_not(desk: Desk) -> None:
     with pytest.raises(PromptError) as raised:
         preview(desk, replace(FULL, client="Zweig & Partner"), replace(plan_of(), rollups=rollups))
     assert raised.value.hint == "nearest: Jane Doe"
+
+
+@pytest.fixture(scope="module")
+def tenants(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """Jane Doe and Tom Ash are clients of tenant a, Rosa Lima of b."""
+    records = [record(n, tenant="b" if n % 3 == 1 else "a") for n in range(60)]
+    with Desk(tmp_path_factory.mktemp("tenants"), records) as made:
+        yield made
+
+
+def of_tenant(tenant: str) -> DraftPlan:
+    hard = RetrieveOptions(filters=(Filter("tenant", (tenant,)),))
+    names = {"Rosa Lima": ("Lima, R.",), "Jane Doe": ()}
+    rollups = Rollups(names=names, biographies={"Rosa Lima": "A teacher."})
+    return replace(plan_of(), retrieve=hard, rollups=rollups)
+
+
+@pytest.mark.parametrize("client", ["Rosa Lime", "Rosa Lima", "Lima, R.", "lima, r", "Lima Doe"])
+@pytest.mark.parametrize("bio", [False, True])
+def test_names_of_other_tenants_are_not_told(tenants: Desk, client: str, bio: bool) -> None:
+    request = DraftRequest(client, bio=bio)
+    with pytest.raises(PromptError) as raised:
+        preview(tenants, request, of_tenant("a"))
+    told = str(raised.value).replace(repr(client), "")
+    assert f"no record has the client {client!r} under tenant=a" in str(raised.value)
+    assert "Rosa" not in told
+    assert "Lima" not in told
+    assert preview(tenants, DraftRequest("Lima, R.", bio=bio), of_tenant("b")).hits
+    with pytest.raises(PromptError) as raised:
+        preview(tenants, DraftRequest("Lima, R"), replace(of_tenant("b"), rollups=Rollups()))
+    assert raised.value.hint == "nearest: Rosa Lima"
+
+
+def test_biographies_of_other_tenants_are_not_told(tenants: Desk) -> None:
+    for tenant, named in (("a", False), ("b", True)):
+        plan = of_tenant(tenant)
+        client = "Tom Ash" if tenant == "a" else "Lima Rosa"
+        plan = replace(plan, options=replace(plan.options, weights=DraftWeights(client=0)))
+        with pytest.raises(PromptError, match="no biography of") as raised:
+            preview(tenants, DraftRequest(client, bio=True), plan)
+        assert ("Rosa Lima" in (raised.value.hint or "")) is named
+
+
+def test_a_hard_filter_that_nothing_meets_is_its_own_error(tenants: Desk) -> None:
+    for filters in ((Filter("client", ("Nobody",)),), (Filter("nofield", ("x",)),)):
+        plan = replace(plan_of(), retrieve=RetrieveOptions(filters=filters))
+        with pytest.raises(FilterError) as raised:
+            preview(tenants, DraftRequest("Jane Doe"), plan)
+        assert raised.value.field == filters[0].field
 
 
 def test_a_field_that_no_record_has(tmp_path: Path) -> None:

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 from draft_desk import Desk, plan_of, record
 
-from ragwright.answer import DraftOptions, DraftPlan, DraftPrompt, DraftRequest, Window
+from ragwright.answer import (
+    DraftOptions,
+    DraftPlan,
+    DraftPrompt,
+    DraftRequest,
+    DraftWeights,
+    Window,
+)
 from ragwright.core import ConfigError, PromptError
 from ragwright.models import ModelSettings
 from ragwright.testing import Reply, ScriptedServer
@@ -171,10 +178,12 @@ def test_the_biography_and_headlines_are_shown(desk: Desk) -> None:
 
 
 def test_no_biography_is_an_error_with_near_names(desk: Desk) -> None:
-    for client, said in (("Tom Ash", "there is one for"), ("Jane Dow", "nearest: Jane Doe")):
-        with pytest.raises(PromptError, match="no biography") as raised:
-            shown(desk, plan_of(), replace(SHORT, client=client, bio=True))
+    for client, said in (("Tom Ash", "one for: Jane Doe, Rosa Lima"), ("Jane Ash", "nearest: ")):
+        any_client = plan_of(weights=DraftWeights(client=0))
+        with pytest.raises(PromptError, match=f"no biography of '{client}'") as raised:
+            shown(desk, any_client, replace(SHORT, client=client, bio=True))
         assert said in (raised.value.hint or "")
+        assert "Jane Doe" in (raised.value.hint or "")
     with pytest.raises(PromptError, match="whose biography"):
         shown(desk, plan_of(), replace(SHORT, client="", bio=True))
 

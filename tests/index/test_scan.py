@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,11 +75,11 @@ def fill(store: Store, seed: int, steps: int) -> None:
 
 
 def said(view: View, ask: str, *arguments: Any) -> Any:
-    """What a view answers, or the kind and text of its error."""
+    """What a view answers, or what its error says."""
     try:
         return getattr(view, ask)(*arguments)
     except FilterError as error:
-        return "FilterError", error.what
+        return "FilterError", error.what, error.field, error.values
     except RetrieveError as error:
         return type(error).__name__
 
@@ -153,6 +154,22 @@ def test_a_hidden_value_is_never_named(tmp_path: Path, relax: Relaxation | None)
         ScanView(PAIR, reading).keyword("engine", 5, filters)
     assert "secret-a" in str(told.value)
     assert "secret-b" not in str(told.value)
+    store.close()
+
+
+def test_errors_of_filters_say_the_field_and_its_values(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.sqlite")
+    store.upsert(PAIR, [index(make_document(n, metadata={"year": 2000 + n})) for n in range(3)])
+    with store.reading(PAIR) as reading:
+        for view in (store.view(PAIR), ScanView(PAIR, reading)):
+            for condition, values in (
+                (Filter("nofield", ("x",)), ()),
+                (Filter("year", (1999, "x")), ("1999", "x")),
+            ):
+                with pytest.raises(FilterError) as told:
+                    view.keyword("engine", 5, (condition,))
+                assert (told.value.field, told.value.values) == (condition.field, values)
+                assert pickle.loads(pickle.dumps(told.value)).values == values
     store.close()
 
 

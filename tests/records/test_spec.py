@@ -105,6 +105,12 @@ def test_a_whole_folder(tmp_path: Path) -> None:
     assert spec.rollups.biography("Jane Doe for Congress") == "A nurse, and a mother."
     assert spec.rules.fields == ("fundraising_type",)
     assert spec.rules.length_of(99) == "brief"
+    assert spec.rules.bounds("brief") == (0, 100)
+    assert spec.rules.bounds("nothing") == (0, None)
+    for characters in range(1000):
+        least, under = spec.rules.bounds(str(spec.rules.length_of(characters)))
+        assert least <= characters
+        assert under is None or characters < under
     assert spec.format.variables == ("fundraising_type", "party", "text")
 
 

@@ -10,7 +10,13 @@ from ..core import ConfigError, RagwrightError, Usage
 from ..flow import Flow, aside, gather
 from ..retrieve import Target
 from ._draft_copies import copies_among
-from ._draft_find import DraftPlan, Pool, find_pool, settled_request
+from ._draft_find import (
+    DraftPlan,
+    Pool,
+    check_biography,
+    find_pool,
+    settled_request,
+)
 from ._draft_records import DraftBatch, DraftPrompt, DraftRequest, DraftText
 from ._draft_write import Job, Known, Written, left_of, previewed, written_by
 
@@ -60,7 +66,9 @@ def draft(
     asked = settled_request(request, plan)
     if not plan.models and not plan.preview:
         raise no_model()
-    pool = yield from find_pool(asked, target, plan)
+    typed = request.client.strip()
+    pool = yield from find_pool(asked, target, plan, typed)
+    yield from check_biography(asked, target, plan, typed)
     job = Job(asked, plan, pool, target.snapshot)
     if underway is not None:
         underway.job = job

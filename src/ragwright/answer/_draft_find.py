@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -28,6 +27,9 @@ RECORDS = Filter("kind", ("record",))
 
 MOST_TEXTS = 200
 """Texts that one request may ask of a model."""
+
+_MOST_TRIED = 50
+"""Clients with a biography that are looked for among the records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +74,6 @@ class DraftPlan:
         """The window of a model; unknown without a model."""
         return Window() if self.window_of is None or not model else self.window_of(model)
 
-    def bounds(self, group: str) -> tuple[int, int | None]:
-        """Least characters of a length group, and under how many; (0, None) for no group."""
-        least = 0
-        for one in self.rules.length_groups:
-            if one.name == group:
-                return least, one.under
-            least = one.under or least
-        return 0, None
-
 
 @dataclass(frozen=True, slots=True)
 class Example:
@@ -108,8 +101,7 @@ def settled_request(request: DraftRequest, plan: DraftPlan) -> DraftRequest:
     """The request with the client's one name and a length group that there is.
 
     Raises:
-        PromptError: An unknown length group, no biography where one is wanted, more texts than
-            anybody reads.
+        PromptError: An unknown length group, more texts than anybody reads.
     """
     client = plan.rollups.canonical(request.client.strip())
     groups = [group.name for group in plan.rules.length_groups]
@@ -123,7 +115,7 @@ def settled_request(request: DraftRequest, plan: DraftPlan) -> DraftRequest:
         raise PromptError(
             f"{request.count} texts in one request", hint=f"ask for {MOST_TEXTS} or fewer"
         )
-    settled = replace(
+    return replace(
         request,
         client=client,
         ask_type=request.ask_type.strip(),
@@ -131,33 +123,52 @@ def settled_request(request: DraftRequest, plan: DraftPlan) -> DraftRequest:
         tones=tuple(dict.fromkeys(t.strip() for t in request.tones if t.strip())),
         headlines=tuple(" ".join(h.split()) for h in request.headlines if h.strip()),
     )
-    if request.bio:
-        biography_of(settled, plan)
-    return settled
 
 
 def biography_of(request: DraftRequest, plan: DraftPlan) -> str:
-    """The client's biography where the request wants it, else empty.
+    """The client's biography where the request wants it, and there is one; else empty."""
+    wanted = request.bio and bool(request.client)
+    return (plan.rollups.biography(request.client) or "") if wanted else ""
+
+
+def check_biography(
+    request: DraftRequest, target: Target, plan: DraftPlan, typed: str = ""
+) -> Flow[None]:
+    """Refuse a request that wants a biography which is not there; ``typed`` as in `find_pool`.
 
     Raises:
-        PromptError: There is none; the nearest names that have one are named.
+        PromptError: There is none; the nearest clients that have one are named.
     """
-    if not request.bio:
-        return ""
-    found = plan.rollups.biography(request.client) if request.client else None
-    if found is not None:
-        return found
-    named = sorted(plan.rollups.biographies)
-    folded = {name.casefold(): name for name in named}
-    close = difflib.get_close_matches(request.client.casefold(), folded, n=3, cutoff=0.5)
-    near = ", ".join(folded[name] for name in close)
+    if not request.bio or biography_of(request, plan):
+        return
+    having = {plan.rollups.canonical(name) for name in plan.rollups.biographies}
+    known = yield from _occurring(sorted(having), target, plan)
+    client = typed or request.client
+    near = [name for name in plan.rollups.nearest(client, known) if name in known]
     file = "the file that records/rollups.yaml names under `biographies`"
-    hint = f"nearest: {near}" if near else f"there is one for: {', '.join(named[:5])}"
+    hint = f"nearest: {', '.join(near)}" if near else f"there is one for: {', '.join(known[:5])}"
     raise PromptError(
-        f"there is no biography of {request.client!r}" if request.client else "whose biography?",
+        f"there is no biography of {client!r}" if client else "whose biography?",
         where="--bio",
-        hint=hint if named else f"write it into {file}, or leave --bio out",
+        hint=hint if known else f"write it into {file}, or leave --bio out",
     )
+
+
+def _occurring(names: Sequence[str], target: Target, plan: DraftPlan) -> Flow[list[str]]:
+    """Those of some clients that a record has under the hard filters.
+
+    The others are nobody's business: the file of rollups is of all tenants.
+    """
+    found = []
+    for name in names[:_MOST_TRIED]:
+        hard = (*plan.retrieve.filters, RECORDS, Filter("client", (name,)))
+        how = RetrieveOptions(top_k=1, pool=1, search="keyword", filters=hard)
+        try:
+            yield from retrieve(name, target, how)
+        except FilterError:
+            continue
+        found.append(name)
+    return found
 
 
 def fields_of(request: DraftRequest) -> dict[str, Any]:
@@ -221,8 +232,12 @@ def searching_for(request: DraftRequest, plan: DraftPlan) -> RetrieveOptions:
     )
 
 
-def find_pool(request: DraftRequest, target: Target, plan: DraftPlan) -> Flow[Pool]:
+def find_pool(
+    request: DraftRequest, target: Target, plan: DraftPlan, typed: str = ""
+) -> Flow[Pool]:
     """The records nearest to a settled request, as examples.
+
+    ``typed`` is the client as it was asked for: an error shows no other spelling of it.
 
     Raises:
         PromptError: A client, ask type, topic or tone that no record has, with the nearest ones;
@@ -233,7 +248,13 @@ def find_pool(request: DraftRequest, target: Target, plan: DraftPlan) -> Flow[Po
     try:
         found = yield from _searched(request, target, plan, how)
     except FilterError as error:
-        raise _unknown(error, request, plan) from error
+        near: list[str] = []
+        if error.field == "client" and not (error.hint or "").startswith(_NEAREST):
+            likely = plan.rollups.nearest(typed or request.client)
+            near = yield from _occurring(likely, target, plan)
+        if typed:
+            request = replace(request, client=typed)
+        raise _unknown(error, request, plan, near) from error
     examples = tuple(example for hit in found.hits if (example := _example(hit, plan)).text.strip())
     if len(examples) < plan.options.examples:
         raise _too_few(len(examples), how, plan)
@@ -260,7 +281,7 @@ def _searched(
     try:
         return (yield from retrieve(query, target, how))
     except FilterError as error:
-        if not error.what.startswith("no chunk has length = ") or not request.length:
+        if error.field != "length" or not error.values or not _is_asked(error, request, plan):
             raise
     others = tuple(one for one in how.soft if one.field != "length")
     found = yield from retrieve(query, target, replace(how, soft=others))
@@ -277,35 +298,41 @@ def _example(hit: Hit, plan: DraftPlan) -> Example:
     return Example(told, length if isinstance(length, str) else "", hit.text[at:].strip(), hit)
 
 
-def _unknown(error: FilterError, request: DraftRequest, plan: DraftPlan) -> Exception:
-    """What is wrong with the request where a filter's field or value is nowhere."""
-    if error.what in {
-        "no chunk carries the field 'kind'",
-        "no chunk has kind = 'record'",
-    }:
+def _unknown(
+    error: FilterError, request: DraftRequest, plan: DraftPlan, near: Sequence[str]
+) -> RetrieveError | PromptError:
+    """What is wrong with the request where a filter's field or value is nowhere.
+
+    ``near`` are clients that are spelled like the one that is nowhere.
+    """
+    name, values = error.field, error.values
+    if name == "kind" and values in ((), RECORDS.values):
         return RetrieveError(
             "the index holds no records", hint="run: ragwright records refresh   (then draft again)"
         )
-    for field_ in ("client", "ask_type", "topic", "tone", "length"):
-        if error.what == f"no chunk carries the field {field_!r}":
-            return PromptError(
-                f"no record has any {_LABEL[field_]}",
-                where=_FLAG[field_],
-                hint="leave it out, or see what `ragwright records check` finds",
-            )
-        if error.what.startswith(f"no chunk has {field_} = "):
-            value = error.what.partition(" = ")[2]
-            hint = error.hint or ""
-            if field_ == "client" and not hint.startswith("nearest"):
-                near = plan.rollups.nearest(request.client)
-                hint = f"nearest: {', '.join(near)}" if near else hint
-            under = _listed([str(one) for one in plan.retrieve.filters])
-            what = f"no record has the {_LABEL[field_]} {value}"
-            what += f" under {under}" if under else ""
-            return PromptError(what, where=_FLAG[field_], hint=hint or None)
-    return error
+    if not _is_asked(error, request, plan):
+        return error
+    if not values:
+        return PromptError(
+            f"no record has any {_LABEL[name]}",
+            where=_FLAG[name],
+            hint="leave it out, or see what `ragwright records check` finds",
+        )
+    told = (request.client,) if name == "client" else values
+    under = _listed([str(one) for one in plan.retrieve.filters])
+    what = f"no record has the {_LABEL[name]} {' or '.join(map(repr, told))}"
+    hint = f"{_NEAREST} {_listed(near)}" if near else error.hint
+    return PromptError(what + (f" under {under}" if under else ""), where=_FLAG[name], hint=hint)
 
 
+def _is_asked(error: FilterError, request: DraftRequest, plan: DraftPlan) -> bool:
+    """True where it is what the request asks for that is nowhere, and no hard filter's value."""
+    wanted = fields_of(request).get(error.field, ())
+    hard = [one.values for one in plan.retrieve.filters if one.field == error.field]
+    return bool(wanted) and not any(error.values == tuple(map(str, values)) for values in hard)
+
+
+_NEAREST = "nearest:"
 _LABEL = {
     "client": "client",
     "ask_type": "ask type",

@@ -219,7 +219,7 @@ class Frame:
 
 def length_words(group: str, plan: DraftPlan) -> str:
     """A length group in words, ``short: under 160 characters``; empty for an unknown one."""
-    least, under = plan.bounds(group)
+    least, under = plan.rules.bounds(group)
     if not least and under is None:
         return ""
     wording = plan.wording

@@ -8,7 +8,6 @@ from typing import Literal, TypeAlias
 
 from ..core import ConfigError, Hit, Usage, option
 
-DraftLength: TypeAlias = Literal["short", "medium", "long"]
 DraftSearch: TypeAlias = Literal["auto", "keyword", "dense", "hybrid"]
 DraftPurpose: TypeAlias = Literal["first", "length", "missing"]
 

@@ -322,7 +322,7 @@ def _before_stop(text: str, stop: Sequence[str]) -> str:
 
 def _wrong_length(text: str, job: Job) -> str:
     """How a text misses the length group that was asked for; empty where it does not."""
-    least, under = job.plan.bounds(job.request.length)
+    least, under = job.plan.rules.bounds(job.request.length)
     if under is not None and len(text) >= under:
         return f"too long: {len(text)} of {under}"
     if len(text) < least:

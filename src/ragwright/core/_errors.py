@@ -278,7 +278,26 @@ class StatementError(DatabaseError):
 
 
 class FilterError(RetrieveError):
-    """A metadata filter names an unknown field or value."""
+    """A metadata filter names an unknown field or value, or is no filter.
+
+    Args:
+        field: Field that nothing carries, or whose values nothing has; empty for other faults.
+        values: The values as they are spelled that nothing has; empty where no row carries the
+            field.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        hint: str | None = None,
+        field: str = "",
+        values: Sequence[str] = (),
+    ) -> None:
+        super().__init__(what, where=where, hint=hint)
+        self.field = field
+        self.values = tuple(values)
 
 
 class PromptError(RagwrightError):

@@ -139,6 +139,7 @@ def _unknown_field(name: str, known: Mapping[str, int]) -> FilterError:
     return FilterError(
         f"no chunk carries the field {name!r}",
         hint=f"did you mean {_listed(near)}?" if near else f"one of {_listed(fields[:20])}",
+        field=name,
     )
 
 
@@ -172,6 +173,8 @@ def unknown_value(
     return FilterError(
         f"no chunk has {condition.field} = {' or '.join(repr(v) for v in wanted)}",
         hint=f"{'nearest' if near else 'it has'}: {_listed(some)}" if some else None,
+        field=condition.field,
+        values=wanted,
     )
 
 

@@ -290,12 +290,15 @@ class _Census:
                 raise FilterError(
                     f"no chunk carries the field {condition.field!r}",
                     hint=_nearest([condition.field], {*self._fields, *ALWAYS}),
+                    field=condition.field,
                 )
             if condition.values and seen.rows and not seen.met:
                 wanted = [spelling(value) for value in condition.values]
                 raise FilterError(
                     f"no chunk has {condition.field} = {' or '.join(map(repr, wanted))}",
                     hint=_nearest(wanted, seen.values),
+                    field=condition.field,
+                    values=wanted,
                 )
         request = asked.request
         if request.after:

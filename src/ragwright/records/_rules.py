@@ -115,6 +115,15 @@ class Rules:
                 return group.name
         return None
 
+    def bounds(self, name: str) -> tuple[int, int | None]:
+        """Least characters of a length group, and under how many; (0, None) for no group."""
+        least = 0
+        for group in self.length_groups:
+            if group.name == name:
+                return least, group.under
+            least = group.under or least
+        return 0, None
+
 
 def read_rules(declared: Declared, tags: Tags | None) -> Rules:
     """The rules in a file's values; faults are noted.
