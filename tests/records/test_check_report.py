@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 pytest.importorskip("daft")
 
 from ragwright.app._show_check import check_text
-from ragwright.core import DatabaseError, DuplicateKeyError
+from ragwright.core import DatabaseError, DuplicateKeyError, RecordsError
 from ragwright.records import Checking, CheckReport, PatternFacts, RowSource, check_records
 from ragwright.records._bronze import BronzeRows
 from ragwright.records._check import overlaps
@@ -310,6 +311,17 @@ def test_a_source_that_cannot_be_read_is_one_fault(
     report = check_records(*project(tmp_path), Checking(given=given))
     assert [told in fault.what for fault in report.faults] == [True]
     assert report.rows == 0
+
+
+def test_who_has_no_key_column_is_shown_a_way(tmp_path: Path) -> None:
+    declared, base = project(tmp_path)
+    (declared / "source.yaml").write_text("source: rows.csv\ntext: body\n", "utf-8")
+    [fault] = check_records(declared, base).faults
+    assert "Rows without a key" in fault.hint
+    spec = replace(load_spec(declared).source, key="nr")
+    with pytest.raises(RecordsError, match="names the column 'nr'") as caught:
+        list(BronzeRows(open_source(spec, base), spec).batches())
+    assert "Rows without a key" in str(caught.value.hint)
 
 
 def test_a_missing_file_says_which_folder_was_looked_in(

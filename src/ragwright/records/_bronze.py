@@ -16,7 +16,7 @@ from ._hashes import row_hashes
 from ._known import HashedKeys, KeyIndex, Words, hashed_keys, packed_hashes
 from ._seams import HASH, KEY, REASON, ArrowTable, RowSource
 from ._source_batches import Runs, place, place_in, runs_of
-from ._source_spec import SourceSpec
+from ._source_spec import KEYLESS, SourceSpec
 from ._source_values import EXACT, text_of
 
 LACKING = "required column is empty"
@@ -296,6 +296,8 @@ def check_text(spec: SourceSpec, rows: ArrowTable) -> None:
 def _missing(spec: SourceSpec, key: str, name: str, there: Sequence[str]) -> RecordsError:
     nearest = near(name, there)
     columns = f"the columns are: {', '.join(there)}"
+    if key == "key":
+        columns += f"; {KEYLESS}"
     hint = f"{nearest} {columns}" if nearest.startswith("did") else columns
     return RecordsError(
         f"{key} names the column {name!r}, which the source does not have",

@@ -15,7 +15,7 @@ from ._check_report import Fault
 from ._hashes import row_hashes
 from ._seams import KEY, ArrowTable, RowSource
 from ._source_batches import Runs, place_in, runs_of
-from ._source_spec import SourceSpec
+from ._source_spec import KEYLESS, SourceSpec
 
 _BATCH = 4096
 
@@ -114,7 +114,7 @@ def _columns_there(
             told = f"the source has no column {name!r}"
             hint = near(name, there)
             if name == spec.key:
-                hint += "; rows without a key: see 'Rows without a key' in the guide to records"
+                hint += f"; {KEYLESS}"
             faults.append(Fault(told, where, hint))
     for name in spec.rename:
         if name not in batch.schema.names:

@@ -32,6 +32,9 @@ _RESERVED = {
 """Columns of the tables that documents' own columns must not be called."""
 
 
+KEYLESS = "where no column is one, see 'Rows without a key' in the guide to records"
+"""What to do about a key that is missing."""
+
 _PLACES = {"where", "places"}
 """Fields that are no keys of the file."""
 
@@ -95,8 +98,7 @@ class SourceSpec:
                     else f"nothing says which column is the {key} of a row",
                     where=self.place(key),
                     hint=f"write {key}: … there, or give --{key}"
-                    + ("; rows may have none: see 'Rows without a key' in the guide to records")
-                    * (key == "key"),
+                    + f"; {KEYLESS}" * (key == "key"),
                 )
         return self
 
