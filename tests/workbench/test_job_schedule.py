@@ -206,6 +206,8 @@ CHANGES = [
 @example("0 0 15 * 0-6", CHANGES[0], 0)  # every day of the week, and yet restricted
 @example("0 0 1-31 * mon", CHANGES[0], 0)
 @example("0 0 */1 * mon", CHANGES[0], 0)
+@example("* * */6 * sat,0-5", CHANGES[0], 0)
+@example("0 0 1-31 * */6", CHANGES[0], 0)
 @example("30 0-23 * * *", CHANGES[0], 0)
 @settings(max_examples=80, deadline=None)
 @given(expression=EXPRESSIONS, change=st.sampled_from(CHANGES), minutes=st.integers(-1500, 120))

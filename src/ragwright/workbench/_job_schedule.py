@@ -30,6 +30,11 @@ _NICKNAMES = {
     "@hourly": "0 * * * *",
 }
 _FIELDS = ("minute", "hour", "day of month", "month", "day of week")
+_DAYS = ((2, "1-31"), (4, "0-6"))
+"""What a star with a step stands for in the fields of days.
+
+With a star in one of them the library takes a list of all days in the other for no restriction.
+"""
 _ITEM = re.compile(r"(\*|\w+(-\w+)?)(/[1-9]\d*)?", re.ASCII)
 _NAMES: tuple[set[str], ...] = (
     set(),
@@ -171,6 +176,8 @@ def _fields(expression: str, where: str) -> str:
                     where=where,
                     hint="numbers, names (mon, jan), ranges 1-5, steps */15, lists 1,3,5",
                 )
+    for at, span in _DAYS:
+        fields[at] = re.sub(r"(?<![^,])\*(?=/)", span, fields[at])
     return " ".join(fields)
 
 
