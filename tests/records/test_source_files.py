@@ -22,6 +22,7 @@ pa = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
 
 from ragwright.core import ConfigError, RecordsError  # noqa: E402
+from ragwright.records._bronze import BronzeRows  # noqa: E402
 from ragwright.records._seams import RowSource  # noqa: E402
 from ragwright.records._source import open_source  # noqa: E402
 from ragwright.records._source_batches import place  # noqa: E402
@@ -599,6 +600,9 @@ def test_a_time_to_come_is_no_watermark(tmp_path: Path, future: str, shape: str)
     assert source.notes[0].startswith(f"the highest watermark, {future}, lies in the future")
     (again,) = source.batches(10, source.reached)
     assert again.column("w").to_pylist() == [future]
+    rows = BronzeRows(source, SourceSpec("a.jsonl", key="id", text="w", watermark="w"))
+    assert len(list(rows.batches())) == 1
+    assert any("lies in the future" in note for note in rows.notes)
 
 
 def test_times_with_a_zone_are_compared_as_moments(tmp_path: Path) -> None:
