@@ -58,13 +58,13 @@ class BronzeRows:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the reader should know of the rows that did not go on."""
+        """What the reader should know of the source, and of the rows that did not go on."""
         found = [
             f"{_rows(count)} left out: {column} is empty"
             for column, count in sorted(self._left_out.items())
             if count
         ]
-        return (*found, *self._once.notes)
+        return (*found, *self._once.notes, *getattr(self._source, "notes", ()))
 
     def batches(self, since: str = "") -> Iterator[ArrowTable]:
         """Bronze rows, a batch of the source at a time.
