@@ -181,7 +181,7 @@ class _Trial:
         if rollups.column not in self._columns:
             rollups = replace(rollups, column="")
         same = [name for name in rules.duplicates_by if name in silver.column_names]
-        twice = duplicates([silver], [TEXT_HASH, *same])
+        twice = duplicates(lambda names: iter([silver.select(names)]), [TEXT_HASH, *same])
         self._left_out[DUPLICATE] += twice.num_rows
         self._left_out_keys[DUPLICATE] = twice.column(KEY).to_pylist()[:_SOME]
         if not twice.num_rows:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..core import require
+from ._hashes import row_hashes
+from ._known import Words, packed_hashes
 from ._seams import KEY, REASON, ArrowTable
 
 if TYPE_CHECKING:
@@ -15,49 +20,59 @@ DUPLICATE = "duplicate"
 """What the reason of such a row begins with."""
 
 
-def duplicates(batches: Iterable[ArrowTable], by: Sequence[str]) -> ArrowTable:
+def duplicates(
+    read: Callable[[Sequence[str]], Iterator[ArrowTable]], by: Sequence[str]
+) -> ArrowTable:
     """Rows that are equal in some columns to one with a smaller key (as text).
 
+    Of a row 128 bits are held, and 8 bytes to sort them by; keys of those rows alone that are
+    equal to another.
+
     Args:
-        batches: Rows with ``record_key`` and the columns of ``by``; keys are unique.
-        by: Columns that make rows equal; a null equals a null.
+        read: Gives the rows, some columns of them, in the same order each time; their
+            ``record_key`` is unique.
+        by: Columns that make rows equal, compared by their text; a null equals a null.
 
     Returns:
-        ``record_key`` of those rows and ``left_out``: ``duplicate of KEY``.
+        ``record_key`` of those rows, sorted, and ``left_out``: ``duplicate of KEY``.
     """
     pa = require("pyarrow", "records", "reading records")
     compute = require("pyarrow.compute", "records", "reading records")
-    shape = pa.schema([(KEY, pa.string()), (REASON, pa.string())])
-    parts = list(batches)
-    if not parts:
-        return shape.empty_table()
-    rows = pa.concat_tables(parts, promote_options="permissive")
-    groups = rows.group_by(list(by), use_threads=False).aggregate([(KEY, "min"), (KEY, "count")])
-    several = groups.filter(compute.greater(groups.column(f"{KEY}_count"), 1))
-    if not several.num_rows:
-        return shape.empty_table()
-    first = several.select([*by, f"{KEY}_min"])
-    found = _joined(rows, first, by)
-    found = found.filter(compute.not_equal(found.column(KEY), found.column(f"{KEY}_min")))
-    found = found.sort_by(KEY)
+    hashes = [packed_hashes(row_hashes(batch, by)) for batch in read(by)]
+    groups = _groups(np.concatenate(hashes) if hashes else np.empty((0, 2), np.uint64))
+    several = groups >= 0
+    keys = [pa.array([], pa.large_string())]
+    start = 0
+    for batch in read([KEY]) if several.any() else ():
+        chosen = pa.array(several[start : start + batch.num_rows])
+        keys += batch.column(KEY).filter(chosen).cast(pa.large_string()).chunks
+        start += batch.num_rows
+    rows = pa.table({KEY: pa.chunked_array(keys), "group": groups[several]})
+    firsts = rows.group_by("group", use_threads=False).aggregate([(KEY, "min")]).sort_by("group")
+    first = firsts.column(f"{KEY}_min").take(rows.column("group"))
+    rows = rows.append_column("first", first)
+    rows = rows.filter(compute.not_equal(rows.column(KEY), first)).sort_by(KEY)
     reasons = compute.binary_join_element_wise(
-        f"{DUPLICATE} of ", compute.cast(found.column(f"{KEY}_min"), pa.string()), ""
+        pa.scalar(f"{DUPLICATE} of", pa.large_string()),
+        rows.column("first"),
+        pa.scalar(" ", pa.large_string()),
     )
-    return pa.table({KEY: compute.cast(found.column(KEY), pa.string()), REASON: reasons})
+    return pa.table({KEY: rows.column(KEY).cast(pa.string()), REASON: reasons.cast(pa.string())})
 
 
-def _joined(rows: ArrowTable, first: ArrowTable, by: Sequence[str]) -> ArrowTable:
-    """Rows of groups with several, each beside the smallest key of its group."""
-    pa = require("pyarrow", "records", "reading records")
-    smallest = {
-        group: key
-        for *group_values, key in zip(*(c.to_pylist() for c in first.columns), strict=True)
-        for group in (tuple(group_values),)
-    }
-    values = zip(*(rows.column(name).to_pylist() for name in by), strict=True)
-    found = [smallest.get(group) for group in values]
-    mins = pa.array(found, pa.string())
-    return rows.select([KEY]).append_column(f"{KEY}_min", mins).filter(mins.is_valid())
+def _groups(hashes: Words) -> NDArray[np.int64]:
+    """For each row the number of its group, from 0, -1 where no other row is equal to it."""
+    rows = len(hashes)
+    found = np.full(rows, -1, np.int64)
+    order = np.lexsort((hashes[:, 1], hashes[:, 0]))
+    ordered = hashes[order]
+    same = (ordered[1:] == ordered[:-1]).all(axis=1)
+    del ordered
+    joins = np.append(np.zeros(1, np.bool_), same)[:rows]
+    several = joins | np.append(same, np.zeros(1, np.bool_))[:rows]
+    if several.any():
+        found[order[several]] = np.cumsum(~joins[several]) - 1
+    return found
 
 
 def left_out_keys(writing: Writing) -> Mapping[str, ArrowTable]:

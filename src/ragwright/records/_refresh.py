@@ -19,6 +19,7 @@ from ._bronze import BronzeRows
 from ._duplicates import DUPLICATE, duplicates, left_out_keys
 from ._engine import write_part
 from ._gold import GoldStep
+from ._known import KeyIndex, hashed_keys
 from ._parts import LivePart, read_file
 from ._seams import (
     HASH,
@@ -273,7 +274,7 @@ class _Refresh:
             return
         self._progress.begin("duplicates", self._rows("silver"))
         same = self._sameness()
-        losers = duplicates(self._writing.read("silver", [KEY, *same]), same)
+        losers = duplicates(lambda columns: self._writing.read("silver", columns), same)
         self._remove("gold", losers.column(KEY))
         self._leave_out(losers, "gold")
         twice, barred = _Keys(losers.column(KEY)), self._contradictory()
@@ -417,15 +418,14 @@ class _Keys:
     """A set of keys to look rows up in."""
 
     def __init__(self, keys: ArrowTable) -> None:
-        self._keys = keys
+        self._index = KeyIndex()
+        self._index.add(hashed_keys(keys), np.zeros((len(keys), 2), np.uint64), _all(len(keys)))
 
     def hold(self, keys: ArrowTable) -> Mask:
         """Which of some keys are in it."""
-        compute = require("pyarrow.compute", "records", "reading records")
-        if not len(self._keys) or not len(keys):
+        if not self._index.alive:
             return np.zeros(len(keys), np.bool_)
-        found: Mask = compute.is_in(keys, value_set=self._keys).to_numpy(zero_copy_only=False)
-        return found
+        return self._index.find(hashed_keys(keys)) >= 0
 
 
 def kind_of_reason(reason: str) -> str:
@@ -468,6 +468,10 @@ def _within(live: Mask, wanted: Mask) -> Mask:
     whole = live.copy()
     whole[np.flatnonzero(live)[~wanted]] = False
     return whole
+
+
+def _all(rows: int) -> Mask:
+    return np.ones(rows, np.bool_)
 
 
 def _mask(rows: Mask) -> ArrowTable:
