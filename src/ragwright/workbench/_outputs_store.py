@@ -38,7 +38,7 @@ _VERSION = 2
 _COUNTS = """
         prompt_tokens INTEGER NOT NULL,
         completion_tokens INTEGER NOT NULL,
-        cost REAL,                       -- what was paid; NULL: nothing, or no price is known
+        cost REAL,                       -- what was paid; NULL: of a text, or no price known
         seconds REAL NOT NULL,
         calls INTEGER NOT NULL"""
 _SCHEMA = (
