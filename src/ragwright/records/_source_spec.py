@@ -97,8 +97,7 @@ class SourceSpec:
                     if key == "source"
                     else f"nothing says which column is the {key} of a row",
                     where=self.place(key),
-                    hint=f"write {key}: … there, or give --{key}"
-                    + f"; {KEYLESS}" * (key == "key"),
+                    hint=f"write {key}: … there, or give --{key}" + f"; {KEYLESS}" * (key == "key"),
                 )
         return self
 
