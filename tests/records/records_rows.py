@@ -54,6 +54,7 @@ def bronze_of(texts: Sequence[str | None], **columns: Sequence[Any]) -> pa.Table
 
 def plainly_cleaned(text: str, cleaning: Cleaning) -> str:
     """What the cleaning makes of a text, in plain Python."""
+    text = text.replace("\0", "")
     for step in cleaning.steps:
         if isinstance(step, MaxRepeat):
             times = step.times
@@ -68,7 +69,7 @@ def plainly_cleaned(text: str, cleaning: Cleaning) -> str:
                 return "".join(t if isinstance(t, str) else match[t] or "" for t in tokens)
 
             text = re.sub(step.pattern.find, replaced, text)
-    return text
+    return text.replace("\0", "")
 
 
 def plainly_tagged(text: str, tags: Tags) -> list[str]:
@@ -80,5 +81,8 @@ _NAMED: dict[str, Callable[[str], str]] = {
     "strip": str.strip,
     "unescape_html": html.unescape,
     "normalise_unicode": lambda text: unicodedata.normalize("NFKC", text),
+    "control_characters": lambda text: "".join(
+        c for c in text if unicodedata.category(c) != "Cc" or c in "\t\n\f\r\x85"
+    ),
     "squeeze_spaces": lambda text: re.sub(r"\s+", " ", text),
 }

@@ -181,6 +181,24 @@ def test_two_rows_with_one_key_are_refused_and_nothing_is_lost(tmp_path: Path) -
     assert len(content(tmp_path / "tables")["bronze"]) == 1
 
 
+def test_rows_of_another_source_are_told_from_those_there_were(tmp_path: Path) -> None:
+    folder, tables = declare(tmp_path / "records"), tmp_path / "tables"
+    first = refreshed(folder, tables, Rows([row("a", "Give a"), row("b", "Give b")]))
+    again = refreshed(folder, tables, Rows([row("a", "Give!")]))
+    assert (*first.notes, *again.notes) == ()
+    other = "postgresql+psycopg://me:hush-hush@h/db"
+    declare(folder, source=SOURCE.replace("rows.jsonl", other) + "query: select 1\n")
+    [note] = refreshed(folder, tables, Rows([row("a", "Now"), row("z", "Now z")])).notes
+    for told in ("another source", "rows.jsonl", "1 row that was there"):
+        assert told in note
+    declare(folder, source=SOURCE.replace("rows.jsonl", other) + "query: select 2\n")
+    [note] = refreshed(folder, tables, Rows([row("a", "Now")])).notes
+    assert "another query" in note
+    assert "0 rows that were there" in note
+    assert "hush-hush" not in note + str(Tables(tables).manifest().lineage)
+    assert not refreshed(folder, tables, Rows([row("a", "Now")])).notes
+
+
 GROWN = {
     "source": SOURCE.replace("[party]", "[party, drive]"),
     "rules": "duplicates_by: [drive]\nrefine:\n  - {if: {drive: spring}, set: {season: warm}}\n",

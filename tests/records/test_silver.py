@@ -7,6 +7,7 @@ import json
 import pickle
 import random
 import time
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -282,3 +283,22 @@ def test_a_column_of_lists_is_no_text() -> None:
         batch = bronze_of(["x"]).drop_columns(["body"]).append_column("body", kind)
         with pytest.raises(RecordsError, match="'body' holds no text but"):
             step(batch)
+
+
+def test_no_text_of_silver_holds_a_nul() -> None:
+    step = SilverStep(Cleaning(), tags_of("tags: {give ask: '^give$'}\n"), "body")
+    made = step(bronze_of(["gi\x00ve", "\x00", "a\x07b"])).to_pylist()
+    assert [row["text"] for row in made] == ["give", "", "a\x07b"]
+    assert [row[REASON] for row in made] == [None, "empty", None]
+    assert made[0]["tags"] == ["give ask"]
+
+
+def test_the_template_drops_control_characters_and_keeps_joiners() -> None:
+    place = "data/templates/records/records/cleaning.yaml"
+    step = SilverStep(
+        cleaning_of((files("ragwright.workbench") / place).read_text("utf-8")), Tags(), "body"
+    )
+    family, persian = "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u0645\u06cc\u200c\u062e"
+    texts = [family, persian, "a\u200bb\u200e\x07\x1b\x9f", "a\tb\r\nc"]
+    made = step(bronze_of(texts)).column("text").to_pylist()
+    assert made == [family, persian, "ab", "a b c"]

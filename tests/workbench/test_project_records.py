@@ -347,3 +347,27 @@ def test_files_are_the_owners_alone(folder: Path) -> None:
         bench.records.refresh()
         kept = [path for path in bench.records.tables.folder.rglob("*") if path.is_file()]
     assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
+
+
+def test_a_version_that_was_gone_back_to_is_held_until_it_is_released(folder: Path) -> None:
+    with opened(folder) as bench:
+        bench.records.refresh()
+        written(folder, [row(1, "Give for something else"), *ROWS[1:]])
+        bench.records.refresh()
+        [told] = bench.records.restore(1).tables.notes
+        assert "the next refresh" in told
+        assert "--hold" in told
+        bench.records.refresh()
+        assert bench.records.rows("gold", 1, ["1"])[0]["text"] == "Give for something else"
+        assert not bench.records.release()
+        assert not bench.records.restore(1, held=True).tables.notes
+        version = bench.records.tables.version
+        for how in (Refreshing(), Refreshing(full=True)):
+            report = bench.records.refresh(how)
+            assert "records release" in " ".join(report.tables.notes)
+            assert report.tables.version == version
+            assert report.tables.counts["gold"].unchanged == 3
+        assert bench.records.rows("gold", 1, ["1"])[0]["text"] == ROWS[0]["body"]
+        assert bench.records.release()
+        assert not bench.records.refresh().tables.notes
+        assert bench.records.rows("gold", 1, ["1"])[0]["text"] == "Give for something else"

@@ -179,20 +179,37 @@ def restore(
     version: Annotated[int, typer.Argument(min=1, help="Version to go back to.")],
     project: Project = HERE,
     overrides: Overrides = None,
+    held: Annotated[
+        bool, typer.Option("--hold", help="Refreshes leave it so, until: records release.")
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Go back to an earlier version of the tables, as a new one; the index follows."""
     console = Console(quiet)
     with Workbench.open(project, Session(tuple(overrides or ()))) as bench:
-        report = bench.records.restore(version)
+        report = bench.records.restore(version, held=held)
         rows = {name: bench.records.tables.rows(name) for name in ("bronze", "silver", "gold")}
     if as_json:
         console.json(report.as_dict() | {"rows": rows})
         return
     made = report.tables.version
     body = [["table", "rows"], *([name, f"{count:,}"] for name, count in rows.items())]
-    console.result(f"version {made} is version {version} again\n{text_table(body, right=(1,))}")
+    lines = [f"version {made} is version {version} again", text_table(body, right=(1,))]
+    console.result("\n".join([*lines, *(f"note: {note}" for note in report.tables.notes)]))
+
+
+@group.command("release")
+@reported
+def release(project: Project = HERE, as_json: Json = False) -> None:
+    """Let refreshes go on after `records restore --hold`."""
+    with Workbench.open(project) as bench:
+        held = bench.records.release()
+    console = Console()
+    if as_json:
+        console.json({"released": held})
+    else:
+        console.result("refreshes go on" if held else "nothing was held")
 
 
 @group.command("export")

@@ -18,6 +18,7 @@ from ._seams import Engine, RowSource, TableName, UpsertCounts
 from ._source import open_source
 from ._source_spec import SourceSpec
 from ._spec import RecordsSpec, load_draft_spec, load_spec, spec_faults
+from ._state import held_note, hold, release
 from ._tables import Tables
 from ._text_format import TextFormat, parse_text_format
 
@@ -50,6 +51,8 @@ __all__ = [
     "check_records",
     "export_chats",
     "export_table",
+    "held_note",
+    "hold",
     "load_draft_spec",
     "load_spec",
     "open_source",
@@ -57,5 +60,6 @@ __all__ = [
     "record_document_id",
     "record_key",
     "refresh",
+    "release",
     "spec_faults",
 ]

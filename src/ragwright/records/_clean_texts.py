@@ -21,6 +21,11 @@ from ._seams import ArrowTable
 
 _BY_PATTERN = {
     "strip": Replace("strip", Pattern(r"\A\s+|\s+\Z"), Replacement("")),
+    "control_characters": Replace(
+        "control_characters",
+        Pattern(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]"),
+        Replacement(""),
+    ),
     # a single blank stays as it is: most of them do, and replacing each by itself takes time
     "squeeze_spaces": Replace("squeeze_spaces", Pattern(r"\s{2,}|[^\S ]"), Replacement(" ")),
 }
@@ -31,7 +36,9 @@ _SQUEEZED = (Pattern(r"\s+"), Replacement(" "))
 
 
 def clean_texts(texts: ArrowTable, keys: ArrowTable, cleaning: Cleaning) -> ArrowTable:
-    """The texts after every step.
+    """The texts after every step, and without NUL, which no step need ask for.
+
+    A model, a terminal and a database each end a text at it, or refuse it.
 
     Args:
         texts: Arrow array of large strings; nulls stay.
@@ -41,6 +48,7 @@ def clean_texts(texts: ArrowTable, keys: ArrowTable, cleaning: Cleaning) -> Arro
     Raises:
         PatternError: A pattern took too long on a row; the row is named.
     """
+    texts = without_nul(texts)
     steps = [_by_pattern(step) for step in cleaning.steps]
     for by_pattern, several in groupby(steps, lambda step: isinstance(step, Replace)):
         if by_pattern:
@@ -50,7 +58,13 @@ def clean_texts(texts: ArrowTable, keys: ArrowTable, cleaning: Cleaning) -> Arro
         for step in several:
             rows, change = _slow(step, texts)
             texts = _changed(texts, rows, change)
-    return texts
+    return without_nul(texts)
+
+
+def without_nul(texts: ArrowTable) -> ArrowTable:
+    """Texts without the character U+0000."""
+    compute = require("pyarrow.compute", "records", "cleaning records")
+    return compute.replace_substring(texts, "\x00", "")
 
 
 def repeated_at_most(text: str, times: int, *, digits: bool = True) -> str:

@@ -10,13 +10,16 @@ from ._declared import Declared
 from ._patterns import Pattern, Replacement, read_pattern, read_replacement
 from ._tags import read_seconds
 
-StepName: TypeAlias = Literal["strip", "unescape_html", "normalise_unicode", "squeeze_spaces"]
+StepName: TypeAlias = Literal[
+    "strip", "unescape_html", "normalise_unicode", "squeeze_spaces", "control_characters"
+]
 
 _NAMED: tuple[StepName, ...] = get_args(StepName)
 _REPEAT = "max_repeat"
 _FORMS = (
-    "a step is a name (strip, unescape_html, normalise_unicode, squeeze_spaces), "
-    "max_repeat: N, max_repeat: {times: N, except: digits}, or NAME: [patterns]"
+    "a step is a name (strip, unescape_html, normalise_unicode, squeeze_spaces, "
+    "control_characters), max_repeat: N, max_repeat: {times: N, except: digits}, "
+    "or NAME: [patterns]"
 )
 
 
@@ -39,7 +42,7 @@ class NamedStep:
 
     ``strip``: no white space at the ends; ``unescape_html``: entities as characters;
     ``normalise_unicode``: NFKC; ``squeeze_spaces``: every run of white space (line breaks
-    too) as one blank.
+    too) as one blank; ``control_characters``: none but tabs and line breaks.
     """
 
     name: StepName

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import require, value_hash
+from ..core import require, value_hash, without_secret
 from ._bronze import BronzeRows
 from ._duplicates import DUPLICATE, duplicates, left_out_keys
 from ._engine import write_part
@@ -36,7 +36,7 @@ from ._seams import (
 )
 from ._silver import TEXT_HASH, RetagStep, SilverStep
 from ._spec import RecordsSpec
-from ._state import SourceState
+from ._state import SourceState, held_note
 from ._tables import Tables
 from ._writing import Writing
 
@@ -145,7 +145,8 @@ def refresh(
     shown.begin("waiting")
     with tables.writing("records refresh", plan.wait) as writing:
         work = _Refresh(plan, tables, writing, engine, shown)
-        return work.run(source)
+        held = held_note(tables)
+        return work.unchanged(held) if held else work.run(source)
 
 
 class _Refresh:
@@ -169,6 +170,8 @@ class _Refresh:
         if plan.full:
             self._before = {}
         self._lineage = _lineage(plan.spec)
+        self._came_from = tables.manifest().lineage.get("from")
+        self._lineage["from"] = self._came_from
         self._state = SourceState.load(tables)
         self._counts: Counter[tuple[str, str]] = Counter()
         self._left_out = {stage: _Keys(keys) for stage, keys in left_out_keys(writing).items()}
@@ -189,6 +192,11 @@ class _Refresh:
         version = self._writing.commit(self._lineage, self._plan.note)
         self._state.save(self._tables)
         return replace(report, version=version)
+
+    def unchanged(self, note: str) -> RefreshReport:
+        """Nothing done, and why."""
+        self._notes.append(note)
+        return self._report()
 
     # -- bronze ----------------------------------------------------------------------------
 
@@ -221,7 +229,23 @@ class _Refresh:
                 self._remove(table, refused.column(KEY))
             self._leave_out(refused, "bronze")
         self._notes += rows.notes
+        self._note_origin()
         self._state.read(stamp, rows.reached or since)
+
+    def _note_origin(self) -> None:
+        """Say where rows of another source than before stand beside its rows, or in their place."""
+        spec = self._spec.source
+        now = [without_secret(spec.source, spec.source), value_hash(spec.query)]
+        self._lineage["from"] = now
+        if self._came_from in (None, now):
+            return
+        what = "source" if self._came_from[0] != now[0] else "query"
+        over = self._counts["bronze", "updated"]
+        rows = f"{over:,} rows that were there have" if over != 1 else "1 row that was there has"
+        self._notes.append(
+            f"another {what} than the last refresh read ({self._came_from[0]}): "
+            f"its rows join those of that one, and {rows} been replaced by one with the same key"
+        )
 
     def _write_bronze(self, waiting: list[ArrowTable], *, whole: bool) -> list[ArrowTable]:
         """Write what fills parts (``whole``: the rest too); what is left waits on."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from ._manifest import now
 from ._tables import Tables
 
 _FILE = "source.json"
+_HOLD = "hold.json"
 
 
 class SourceState:
@@ -48,6 +50,32 @@ class SourceState:
         beside.touch(mode=0o600)
         beside.write_text(json.dumps(kept), "utf-8")
         beside.replace(path)
+
+
+def hold(tables: Tables) -> None:
+    """Refreshes leave these tables as they are until :func:`release`."""
+    tables.folder.mkdir(parents=True, exist_ok=True)
+    (tables.folder / _HOLD).write_text(json.dumps({"since": now()}), "utf-8")
+
+
+def release(tables: Tables) -> bool:
+    """Refreshes go on; False where nothing held them."""
+    held = (tables.folder / _HOLD).exists()
+    (tables.folder / _HOLD).unlink(missing_ok=True)
+    return held
+
+
+def held_note(tables: Tables) -> str:
+    """What a refresh says of tables that are held; empty where they are not."""
+    try:
+        written = (tables.folder / _HOLD).read_text("utf-8")
+    except FileNotFoundError:
+        return ""
+    try:
+        since = f" since {json.loads(written)['since']}"
+    except (ValueError, KeyError, TypeError):
+        since = ""
+    return f"held{since}: nothing was read; `ragwright records release` lets refreshes go on"
 
 
 def _path(tables: Tables) -> Path:

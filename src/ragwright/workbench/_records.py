@@ -24,10 +24,13 @@ from ..records import (
     check_records,
     export_chats,
     export_table,
+    held_note,
+    hold,
     load_spec,
     open_source,
     record_key,
     refresh,
+    release,
 )
 from ._ingest import IngestProgress
 from ._opened import Opened
@@ -82,6 +85,12 @@ class RecordsReport:
 
 Started = Callable[[RefreshProgress | IngestProgress], None]
 """Gets the counters of each part of a refresh as it begins, to draw a progress bar from."""
+
+
+_NOT_HELD = (
+    "the next refresh reads the source again and brings back what it holds; "
+    "to keep this version give --hold, until: ragwright records release"
+)
 
 
 class ProjectRecords:
@@ -179,13 +188,29 @@ class ProjectRecords:
             return RecordsReport(done)
         return RecordsReport(done, sync_index(self._opened, tables, on_start))
 
-    def restore(self, version: int, on_start: Started | None = None) -> RecordsReport:
-        """Go back to an earlier version of the tables, as a new version; the index follows."""
+    def restore(
+        self, version: int, on_start: Started | None = None, *, held: bool = False
+    ) -> RecordsReport:
+        """Go back to an earlier version of the tables, as a new version; the index follows.
+
+        Args:
+            version: Which.
+            on_start: See :meth:`refresh`.
+            held: Refreshes leave it so until :meth:`release`; else the next one reads the
+                source again and brings back what it holds.
+        """
         tables = self.tables
         tables.restore(version)
+        if held:
+            hold(tables)
         counts: Mapping[str, Any] = {}
-        done = RefreshReport(tables.version, counts, {}, {})
+        notes = () if held_note(tables) else (_NOT_HELD,)
+        done = RefreshReport(tables.version, counts, {}, {}, notes=notes)
         return RecordsReport(done, sync_index(self._opened, tables, on_start))
+
+    def release(self) -> bool:
+        """Let refreshes go on after a restore that held them; False where none did."""
+        return release(self.tables)
 
     def rows(
         self,
