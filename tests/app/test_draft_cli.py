@@ -70,6 +70,45 @@ def test_one_json_document(project: Path, server: ScriptedServer) -> None:
     assert found["notes"]
 
 
+def test_a_known_reply_is_free_and_of_one_scope(project: Path, server: ScriptedServer) -> None:
+    prices = ("--set", "models.s.price_in=100", "--set", "models.s.price_out=100")
+    base = ("--set", f"models.s.base={server.url}")
+    words = (*ASKED, *FEW, "--model", "s:scoped", "--json", *prices, *base)
+    first, again = (json.loads(ragwright(project, *words).stdout) for _ in range(2))
+    assert first["cost"] > 0
+    assert (first["usage"]["calls"], again["usage"]["calls"]) == (2, 0)
+    assert (again["cost"], again["cached"], again["partial"]) == (0.0, True, False)
+    assert again["prompts"][0]["reply_usage"] == first["prompts"][0]["usage"]
+    assert again["snapshot"] == first["snapshot"] != ""
+    own = json.loads(ragwright(project, *words, "--scope", "acme").stdout)
+    assert not own["cached"]
+    listed = json.loads(ragwright(project, "outputs", "list", "--scope", "acme", "--json").stdout)
+    assert {one["batch"] for one in listed["outputs"]} == {own["batch"]}
+
+
+def test_a_budget_stop_says_where_the_texts_are(project: Path, server: ScriptedServer) -> None:
+    server.play(lambda request: f"{server.count}. Chip in, friend. " * 30)
+    prices = ("--set", "models.s.price_in=100", "--set", "models.s.price_out=100")
+    words = (
+        *ASKED,
+        *FEW,
+        "--length",
+        "long",
+        "-n",
+        "6",
+        "-m",
+        "s:m",
+        "--max-cost",
+        "0.15",
+        "-j",
+        "1",
+    )
+    base = ("--set", f"models.s.base={server.url}", "--set", "answer.draft.max_tokens=500")
+    done = ragwright(project, *words, *prices, *base, code=101)
+    assert 0 < server.count < 6
+    assert f"{server.count} texts are kept as batch" in done.stderr
+
+
 def test_texts_for_a_person_and_a_file(project: Path, server: ScriptedServer) -> None:
     model = f"{server.url}#scripted"
     done = ragwright(project, *ASKED, *FEW, "-m", model, "-o", "out/drafts.txt", "--no-save")

@@ -161,6 +161,8 @@ def batch_json(batch: DraftBatch) -> dict[str, Any]:
         "usage": asdict(batch.usage),
         "cost": batch.usage.cost,
         "cached": batch.cached,
+        "snapshot": batch.snapshot,
+        "partial": batch.partial,
     }
 
 
