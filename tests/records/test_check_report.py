@@ -407,7 +407,7 @@ def test_the_template_has_no_fault_and_nothing_that_never_acts(tmp_path: Path) -
     init_project(tmp_path, template="records")
     report = check_records(tmp_path / "records", tmp_path)
     assert not report.faults
-    assert not report.never
+    assert [one.name for one in report.never] == ["control_characters"], "a guard, and no pattern"
     assert set(report.left_out) == {"empty", "too long", "duplicate", "contradiction"}
     assert report.gold >= 30, "as many as a pool of examples takes"
     assert all(report.lengths.values())
