@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragwright.records._engine import LocalEngine, run_task, write_part
+from ragwright.records._engine import LocalEngine, run_task
+from ragwright.records._parts import write_part
 from ragwright.records._seams import Step, Task
 
 pa = pytest.importorskip("pyarrow")

@@ -532,7 +532,7 @@ import resource, sys
 from pathlib import Path
 from table_rows import adopt
 from ragwright.core import StoreFullError
-from ragwright.records._engine import write_part
+from ragwright.records._parts import write_part
 from ragwright.records._tables import Tables
 import numpy, pyarrow
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import require
 from ._manifest import Part
-from ._parts import Flags, read_file, write_rows
+from ._parts import Flags, read_file, write_part
 
 TARGET_ROWS = 16_384
 """Rows of a file that compaction writes, at most where it joins several."""
@@ -89,5 +89,5 @@ def rewrite(folder: Path, group: Sequence[Standing], path: Path) -> Part:
     rows = pa.concat_tables(
         read_file(folder / one.part.file).filter(pa.array(~one.dead)) for one in group
     )
-    write_rows(rows, path)
+    write_part(rows, path)
     return Part(path.relative_to(folder).as_posix(), rows.num_rows, group[0].part.columns)

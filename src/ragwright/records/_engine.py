@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 
 from ..core import require
-from ._manifest import owner_only
+from ._parts import write_part
 from ._seams import HASH, KEY, REASON, ArrowTable, Engine, Outcome, Step, Task
 
 
@@ -35,24 +33,6 @@ def run_task(step: Step, task: Task) -> Outcome:
         return Outcome(task, facts, None)
     write_part(rows, task.target)
     return Outcome(task, facts, task.target)
-
-
-def write_part(rows: ArrowTable, target: Path) -> None:
-    """Write one Parquet file, on the disk; it has its name only when it is whole.
-
-    The name until then is nobody else's, so that a task begun twice (a worker that was thought
-    dead) does not write into its twin's file. For its owner alone, like all of the tables.
-    """
-    parquet = require("pyarrow.parquet", "records", "writing records")
-    part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
-    try:
-        with open(part, "xb", opener=owner_only) as file:
-            parquet.write_table(rows, file, compression="zstd")
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _held(made: ArrowTable, known: ArrowTable) -> ArrowTable:

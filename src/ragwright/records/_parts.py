@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,16 +129,25 @@ def write_dead_rows(path: Path, dead: Mapping[str, NDArray[np.int64]]) -> None:
             "row": np.concatenate(list(dead.values())).astype(np.int64),
         }
     )
-    write_rows(table, path)
+    write_part(table, path)
 
 
-def write_rows(rows: ArrowTable, path: Path) -> None:
-    """Write a new Parquet file, whole and on the disk, that only its owner reads."""
+def write_part(rows: ArrowTable, target: Path) -> None:
+    """Write one Parquet file, on the disk; it has its name only when it is whole.
+
+    The name until then is nobody else's, so that a task begun twice (a worker that was thought
+    dead) does not write into its twin's file. For its owner alone, like all of the tables.
+    """
     parquet = require("pyarrow.parquet", "records", "writing records")
-    with open(path, "xb", opener=owner_only) as file:
-        parquet.write_table(rows, file, compression="zstd")
-        file.flush()
-        os.fsync(file.fileno())
+    part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+    try:
+        with open(part, "xb", opener=owner_only) as file:
+            parquet.write_table(rows, file, compression="zstd")
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def live_mask(rows: int, dead: NDArray[np.int64] | None) -> Flags | None:

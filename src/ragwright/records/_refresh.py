@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from ..core import require, value_hash, without_secret
 from ._bronze import BronzeRows
 from ._duplicates import DUPLICATE, duplicates, left_out_keys
-from ._engine import write_part
 from ._gold import GoldStep
 from ._known import KeyIndex, hashed_keys
-from ._parts import LivePart, read_file
+from ._parts import LivePart, read_file, write_part
 from ._seams import (
     HASH,
     KEY,
