@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ragwright.core import PatternError, RagwrightError, RecordsError
@@ -104,11 +105,11 @@ def test_a_whole_folder(tmp_path: Path) -> None:
     assert spec.rollups.canonical("  doe, JANE. ") == "Jane Doe"
     assert spec.rollups.biography("Jane Doe for Congress") == "A nurse, and a mother."
     assert spec.rules.fields == ("fundraising_type",)
-    assert spec.rules.length_of(99) == "brief"
+    assert spec.rules.lengths_of(np.array([99])) == ["brief"]
     assert spec.rules.bounds("brief") == (0, 100)
     assert spec.rules.bounds("nothing") == (0, None)
     for characters in range(1000):
-        least, under = spec.rules.bounds(str(spec.rules.length_of(characters)))
+        least, under = spec.rules.bounds(str(spec.rules.lengths_of(np.array([characters]))[0]))
         assert least <= characters
         assert under is None or characters < under
     assert spec.format.variables == ("fundraising_type", "party", "text")

@@ -64,7 +64,7 @@ class GoldStep(Step):
         for kind in TAG_KINDS:
             fields[kind] = self._displays(carried, kind)
         lengths = np.asarray(compute.utf8_length(batch.column(TEXT)))
-        fields["length"] = self._groups(lengths)
+        fields["length"] = pa.array(self.rules.lengths_of(lengths), pa.string())
         self._refine(batch, fields)
         fields[TEXT] = whole(batch.column(TEXT))
         for name in self.keep:
@@ -97,15 +97,6 @@ class GoldStep(Step):
             if tag.kind == kind:
                 found[:, names.index(tag.display)] |= carried[:, at]
         return tag_lists(found, names)
-
-    def _groups(self, lengths: NDArray[Any]) -> ArrowTable:
-        pa = require("pyarrow", "records", "making records")
-        found = np.full(len(lengths), len(self.rules.length_groups))
-        for at in reversed(range(len(self.rules.length_groups))):
-            under = self.rules.length_groups[at].under
-            found[lengths < under if under is not None else slice(None)] = at
-        names = pa.array([*(group.name for group in self.rules.length_groups), None], pa.string())
-        return names.take(pa.array(found))
 
     def _against(self, carried: NDArray[np.bool_]) -> ArrowTable:
         pa = require("pyarrow", "records", "making records")

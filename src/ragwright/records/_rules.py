@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..core import near, value_hash
 from ._declared import Declared
 from ._patterns import Pattern, read_pattern
@@ -108,12 +111,13 @@ class Rules:
         named = (name for rule in self.refinements for name, _ in rule.values)
         return tuple(dict.fromkeys(name for name in named if name not in SETTABLE))
 
-    def length_of(self, characters: int) -> str | None:
-        """The group of a text of so many characters; None where no group takes it."""
-        for group in self.length_groups:
-            if group.under is None or characters < group.under:
-                return group.name
-        return None
+    def lengths_of(self, characters: NDArray[Any]) -> list[str | None]:
+        """The group of each text of so many characters; None where no group takes it."""
+        found = np.full(len(characters), len(self.length_groups))
+        for at, group in reversed(list(enumerate(self.length_groups))):
+            found[characters < group.under if group.under is not None else slice(None)] = at
+        names = [*(group.name for group in self.length_groups), None]
+        return [names[at] for at in found]
 
     def bounds(self, name: str) -> tuple[int, int | None]:
         """Least characters of a length group, and under how many; (0, None) for no group."""
