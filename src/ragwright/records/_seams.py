@@ -153,14 +153,6 @@ class UpsertCounts:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class RowSourceState:
-    """How far a source was read: what it looked like, and the highest watermark met."""
-
-    stamp: str = ""
-    watermark: str = ""
-
-
 class RowSource(ABC):
     """Rows from somewhere, as Arrow batches."""
 
