@@ -126,20 +126,6 @@ def read_rollups(declared: Declared, folder: Path) -> Rollups:
     return Rollups(column or "", names, biographies, declared.placed.file)
 
 
-def load_biographies(file: Path, shown: str) -> dict[str, str]:
-    """Biography by name, from a CSV file with the columns ``name`` and ``biography``.
-
-    Raises:
-        RecordsError: No such file, not UTF-8, a column missing, a row without a name or a
-            biography, a name given twice; with file and line.
-    """
-    faults: list[RagwrightError] = []
-    found = _read_biographies(file, shown, faults)
-    if faults:
-        raise faults[0]
-    return found
-
-
 def _biographies(declared: Declared, folder: Path, name: str) -> dict[str, str]:
     file = folder / name
     if not file.is_file():
@@ -149,10 +135,15 @@ def _biographies(declared: Declared, folder: Path, name: str) -> dict[str, str]:
             hint=f"a path from {folder.name}/, to a CSV file with the columns name and biography",
         )
         return {}
-    return _read_biographies(file, f"{folder.name}/{name}", declared.faults)
+    return read_biographies(file, f"{folder.name}/{name}", declared.faults)
 
 
-def _read_biographies(file: Path, shown: str, faults: list[RagwrightError]) -> dict[str, str]:
+def read_biographies(file: Path, shown: str, faults: list[RagwrightError]) -> dict[str, str]:
+    """Biography by name, from a CSV file with the columns ``name`` and ``biography``.
+
+    Faults are noted with file and line: not UTF-8, a column missing, a row without a name or a
+    biography, a name given twice.
+    """
     found: dict[str, str] = {}
     lines: dict[str, int] = {}
 
