@@ -44,6 +44,9 @@ with Workbench.open(sys.argv[1]) as bench:
     print(json.dumps({"work": time.perf_counter() - started, **report.as_dict()}))
 """
 COMPILED = Path(tempfile.gettempdir()) / "ragwright-bench" / "compiled"
+_SETTLED = 2.5
+"""Seconds after which a file that looks the same is taken for the same."""
+
 STAGES = ("first", "unchanged", "1 % of rows changed", "one tag's pattern changed")
 
 
@@ -139,6 +142,7 @@ class Job:
         self.rows = folder / "rows.jsonl"
         self.folder = projects.declare(folder, script, self.rows)
         shutil.copyfile(rows, self.rows)
+        time.sleep(_SETTLED)  # a file that changed just now may change again unseen: it is read
         self._raw, self._seed = rows, seed
 
     def stages(self) -> Iterator[str]:
