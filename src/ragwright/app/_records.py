@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated
 
 import typer
 
-from ..records import RefreshProgress
+from ..records import RefreshProgress, TableName
 from ..report import text_table
 from ..workbench import (
     IngestProgress,
@@ -37,8 +37,6 @@ from ._show_tables import history_text, refresh_line, refresh_text, rows_text
 group = typer.Typer(
     help="Rows to bronze, silver and gold tables, and to documents.", no_args_is_help=True
 )
-
-Table: TypeAlias = Literal["bronze", "silver", "gold", "left_out"]
 
 Source = Annotated[
     str, typer.Option("--source", help="File, folder, pattern or database address to read instead.")
@@ -132,7 +130,7 @@ def check(
 @group.command("show")
 @reported
 def show(
-    table: Annotated[Table, typer.Argument(help="bronze, silver, gold or left_out.")],
+    table: Annotated[TableName, typer.Argument(help="bronze, silver, gold or left_out.")],
     project: Project = HERE,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Rows to show.")] = 10,
     keys: Annotated[
@@ -215,7 +213,7 @@ def release(project: Project = HERE, as_json: Json = False) -> None:
 @group.command("export")
 @reported
 def export(
-    table: Annotated[Table, typer.Argument(help="bronze, silver, gold or left_out.")],
+    table: Annotated[TableName, typer.Argument(help="bronze, silver, gold or left_out.")],
     output: Annotated[
         Path,
         typer.Option(

@@ -54,7 +54,7 @@ class BronzeRows:
     @property
     def reached(self) -> str:
         """Text of the highest watermark met so far; empty where no column is named."""
-        return str(getattr(self._source, "reached", ""))
+        return self._source.reached
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ class BronzeRows:
             for column, count in sorted(self._left_out.items())
             if count
         ]
-        return (*found, *self._once.notes, *getattr(self._source, "notes", ()))
+        return (*found, *self._once.notes, *self._source.notes)
 
     def batches(self, since: str = "") -> Iterator[ArrowTable]:
         """Bronze rows, a batch of the source at a time.

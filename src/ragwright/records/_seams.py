@@ -156,6 +156,16 @@ class UpsertCounts:
 class RowSource(ABC):
     """Rows from somewhere, as Arrow batches."""
 
+    @property
+    def reached(self) -> str:
+        """Text of the highest watermark met so far; empty where the source knows of none."""
+        return ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader should know of the reading so far."""
+        return ()
+
     @abstractmethod
     def stamp(self) -> str:
         """Equal only where reading again would give the same rows; empty where nobody knows."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core import RecordsError, require
-from ._seams import ArrowTable, RowSource
+from ._seams import ArrowTable
 from ._source_batches import Piece, batched
 from ._source_csv import DelimitedFile
 from ._source_file import Columns, RowFile, source_name
@@ -19,7 +19,7 @@ from ._source_parquet import ParquetFile
 from ._source_spec import SourceSpec
 from ._source_text import encoding_of, unreadable
 from ._source_values import unified
-from ._source_watermark import Watermark
+from ._source_watermark import Watermark, WatermarkedSource
 
 _KINDS = {
     ".csv": "delimited",
@@ -38,23 +38,13 @@ _RACY_NS = 2_000_000_000
 """A file changed within this time of being looked at may change again under the same times."""
 
 
-class FileSource(RowSource):
+class FileSource(WatermarkedSource):
     """Files in the order of their names; a column that one of them lacks is null there."""
 
     def __init__(self, spec: SourceSpec, root: Path) -> None:
         self._spec = spec
         self._root = root
-        self._watermark = Watermark()
-
-    @property
-    def reached(self) -> str:
-        """Text of the highest watermark met so far, never in the future."""
-        return self._watermark.reached
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the reader should know of the watermark."""
-        return self._watermark.notes
+        super().__init__()
 
     def stamp(self) -> str:
         """Sizes and times of all files; empty where one changed just now."""

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..core import RecordsError, near
-from ._seams import ArrowTable, RowSource
+from ._seams import ArrowTable
 from ._source_batches import Piece, batched, piece
 from ._source_file import source_name
 from ._source_spec import SourceSpec
-from ._source_watermark import Watermark, in_order
+from ._source_watermark import Watermark, WatermarkedSource, in_order
 
 
 class Reading(ABC):
@@ -64,7 +64,7 @@ class Server(ABC):
         """
 
 
-class SqlSource(RowSource):
+class SqlSource(WatermarkedSource):
     """The rows of one query.
 
     Args:
@@ -81,17 +81,7 @@ class SqlSource(RowSource):
             )
         self._spec = spec
         self._server = server
-        self._watermark = Watermark()
-
-    @property
-    def reached(self) -> str:
-        """Text of the highest watermark met so far, never in the future."""
-        return self._watermark.reached
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the reader should know of the watermark."""
-        return self._watermark.notes
+        super().__init__()
 
     def stamp(self) -> str:
         """Empty: nobody knows whether a query would give the same rows again."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import RecordsError, require
-from ._seams import ArrowTable
+from ._seams import ArrowTable, RowSource
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d($|[T ]\d\d:\d\d)")
@@ -286,3 +286,20 @@ def _scalar(value: Any, kind: Any) -> Any:
     if isinstance(value, Decimal) and not pa.types.is_decimal(kind):
         value = float(value)
     return pa.scalar(value) if isinstance(value, float) else pa.scalar(value, kind)
+
+
+class WatermarkedSource(RowSource):
+    """A source whose reading is followed by a watermark, begun anew with each reading."""
+
+    def __init__(self) -> None:
+        self._watermark = Watermark()
+
+    @property
+    def reached(self) -> str:
+        """Text of the highest watermark met so far, never in the future."""
+        return self._watermark.reached
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader should know of the watermark."""
+        return self._watermark.notes
