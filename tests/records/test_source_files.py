@@ -543,7 +543,7 @@ def test_rows_at_or_above_the_watermark(
     source = opened(tmp_path, written(tmp_path, "a.jsonl", "\n".join(lines)), watermark="w")
     found = [value for batch in source.batches(2, since) for value in batch.column("w").to_pylist()]
     assert found == (list(values[:2]) if read is None else list(read))
-    assert source.reached == reached  # type: ignore[attr-defined]
+    assert source.reached == reached
 
 
 @pytest.mark.parametrize(
@@ -570,7 +570,7 @@ def test_a_lag_reads_what_came_late(
     source = opened(tmp_path, name, watermark="w", watermark_lag=lag)
     found = [value for batch in source.batches(2, since) for value in batch.column("w").to_pylist()]
     assert found == list(read)
-    assert source.reached == since  # type: ignore[attr-defined]
+    assert source.reached == since
 
 
 @pytest.mark.parametrize(("value", "lag"), [(7, "2d"), ("2026-03-01", "5"), ("abc", "5")])
@@ -610,7 +610,7 @@ def test_times_with_a_zone_are_compared_as_moments(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"id": [1, 2, 3], "at": times}), tmp_path / "a.parquet")
     source = opened(tmp_path, "a.parquet", watermark="at")
     assert sum(batch.num_rows for batch in source.batches(10)) == 3
-    reached = source.reached  # type: ignore[attr-defined]
+    reached = source.reached
     assert reached == "1970-01-01T01:00:00.000000+00:00"
     (batch,) = source.batches(10, reached)
     assert batch.column("id").to_pylist() == [2, 3]

@@ -140,7 +140,7 @@ def test_a_watermark_reads_what_is_at_or_above_it_and_nulls(
     source = opened(Path(), address, "SELECT * FROM messages ORDER BY id;", watermark=column)
     found = rows_of(source, since)
     assert [row["id"] for row in found] == ids
-    assert source.reached == reached  # type: ignore[attr-defined]
+    assert source.reached == reached
     everything = opened(Path(), address, "SELECT * FROM messages", watermark=column)
     assert len(rows_of(everything)) == 3
 
@@ -164,7 +164,7 @@ def test_a_lag_reads_rows_that_came_late(
     query = "SELECT * FROM messages ORDER BY id"
     source = opened(Path(), address, query, watermark=column, watermark_lag=lag)
     assert [row["id"] for row in rows_of(source, since)] == ids
-    reached = source.reached  # type: ignore[attr-defined]
+    reached = source.reached
     assert reached.startswith(since[:10])  # the lag moves no watermark back
 
 
@@ -199,7 +199,7 @@ def test_times_with_different_zones_in_texts_of_a_database(shop: Path) -> None:
     made.close()
     source = opened(shop, "sqlite:///shop.db", "SELECT * FROM times", watermark="at")
     assert [row["id"] for row in rows_of(source, "2026-03-01T11:40:00+02:00")] == [1, 3]
-    assert source.reached == "2026-03-01T10:00:00Z"  # type: ignore[attr-defined]
+    assert source.reached == "2026-03-01T10:00:00Z"
 
 
 def test_renamed_watermarks_and_missing_ones(address: str) -> None:
@@ -333,7 +333,7 @@ def test_sqlite(shop: Path, scheme: str) -> None:
         {"id": 2, "text": "b", "number": 2.5, "raw": None},
         {"id": 2**60, "text": None, "number": None, "raw": None},
     ]
-    assert source.reached == str(2**60)  # type: ignore[attr-defined]
+    assert source.reached == str(2**60)
     assert [row["id"] for row in rows_of(source, "2")] == [2, 2**60]
     absolute = f"{scheme}:///{shop}/shop.db"
     assert len(rows_of(opened(Path(), absolute, query))) == 3
