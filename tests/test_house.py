@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -160,6 +162,38 @@ def test_no_file_imports_itself_by_a_detour() -> None:
             del left[name]
 
 
+def part(name: str) -> str:
+    """The part of a room that a module belongs to: its folder, or itself at the room's top."""
+    parts = name.split(".")
+    inner = parts[:3] if len(parts) > 3 or (SOURCE / Path(*parts[1:])).is_dir() else parts
+    return ".".join(inner)
+
+
+def test_parts_of_a_room_stand_in_an_order_and_use_front_doors() -> None:
+    """A folder within a room has a front door too, and no two parts need each other."""
+    wrong = []
+    arrows: dict[str, set[str]] = {}
+    for _, path, tree in modules():
+        name = ".".join(("ragwright", *path.relative_to(SOURCE).with_suffix("").parts))
+        name = name.removesuffix(".__init__")
+        if name.count(".") < 2:
+            continue
+        own = part(name)
+        for other, _, line in imports(path, tree):
+            if other.split(".")[:2] != name.split(".")[:2] or part(other) == own:
+                continue
+            if other.count(".") > 2:
+                wrong.append(f"{path.relative_to(SOURCE)}:{line} imports {other}")
+            arrows.setdefault(own, set()).add(part(other))
+            arrows.setdefault(part(other), set())
+    assert not wrong
+    while arrows:
+        free = [name for name, to in arrows.items() if not to & arrows.keys()]
+        assert free, f"in a circle: {sorted(arrows)}"
+        for name in free:
+            del arrows[name]
+
+
 def test_function_level_imports_are_optional_or_listed() -> None:
     wrong = []
     for _, path, tree in modules():
@@ -193,16 +227,28 @@ def test_optional_extras_are_never_imported_at_module_level() -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("room", ["", *(f".{r}" for r in ROOMS)])
+DOORS = sorted(
+    "".join(f".{name}" for name in path.parent.relative_to(SOURCE).parts)
+    for path in SOURCE.rglob("__init__.py")
+)
+
+
+@pytest.mark.parametrize("room", DOORS)
 def test_public_names_are_sorted_and_exist(room: str) -> None:
     module = importlib.import_module(f"ragwright{room}")
-    names = getattr(module, "__all__", None)
-    if names is None:
-        pytest.skip(f"ragwright{room} offers nothing yet")
-    assert list(names) == sorted(names)
-    assert len(set(names)) == len(names)
+    names = list(module.__all__)
+    stub = ast.parse(Path(str(module.__file__)).with_suffix(".pyi").read_text("utf-8"))
+    assigned = [node for node in stub.body if isinstance(node, ast.Assign)]
+    assert ast.literal_eval(assigned[-1].value) == names == sorted(set(names))
     for name in names:
         assert hasattr(module, name), name
+
+
+def test_importing_the_package_loads_no_room() -> None:
+    """Start-up time: a front door loads a name when it is first used."""
+    code = "import sys, ragwright; print([m for m in sys.modules if m.startswith('ragwright.')])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
 
 
 def drawn_tree(text: str) -> dict[str, str]:

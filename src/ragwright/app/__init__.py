@@ -1,7 +1,5 @@
 """The command line: parse, call, show."""
 
-from __future__ import annotations
+import lazy_loader
 
-from ._main import COMMANDS, command_line, main
-
-__all__ = ["COMMANDS", "command_line", "main"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

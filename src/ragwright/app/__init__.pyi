@@ -1,0 +1,3 @@
+from ._main import COMMANDS, command_line, main
+
+__all__ = ["COMMANDS", "command_line", "main"]
