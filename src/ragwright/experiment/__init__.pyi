@@ -1,184 +1,207 @@
-from ._ablation import (
-    Ablated,
-    AblationPlan,
-    Contrast,
-    Design,
-    ablation_plan,
-    deletion,
-    prompt_of,
-)
-from ._ablation_verdict import Ablation, least_rows
-from ._asked import Asking, answered_by, asked_row
-from ._candidates import Candidate, context_fault, language_fault, located, without_near_duplicates
-from ._capabilities import Curve, CurvePoint, capability_curves
-from ._clusters import cluster_of, clusters_of_rows
-from ._comparing import clusters_of_results, compare_evaluations
-from ._diagnosis import (
+from .diagnosis import (
+    Curve,
+    CurvePoint,
+    DiagnosedRow,
     Diagnosis,
-    StagePoints,
-    diagnosed_body,
-    diagnosed_of,
-    diagnosis_by,
-    diagnosis_of,
-)
-from ._evaluate import (
-    answer_flows,
-    answer_row,
-    computed_results,
-    evaluate_retrieval,
-    ranking_search,
-    rescore_flows,
-    retrieval_flows,
-    retrieval_row,
-    score_run,
-    summarise,
-)
-from ._facts import facts_kept, is_right
-from ._falsify import entities, falsify
-from ._generators import (
+    DiagnosisCase,
+    GoldPlace,
     PairOf,
     Readers,
     Reading,
     ReadRow,
+    Stage,
+    StagePoints,
+    capability_curves,
+    diagnosed_body,
+    diagnosed_of,
+    diagnosed_row,
+    diagnosis_by,
+    diagnosis_of,
+    facts_kept,
+    has_gold,
+    is_right,
+    pool_depth,
     read_body,
     read_of,
     read_row,
     readers_of,
     readings_of,
+    stage_names,
 )
-from ._given import all_given, given_answer
-from ._gold_answers import GoldAnswer, LeakCheck, gold_answer
-from ._gold_places import GoldPlace, has_gold
-from ._http_system import HttpSystem, http_system
-from ._judges import differing, judge_identity, scored_differently
-from ._leaderboard import (
+from .evaluations import (
+    Answered,
+    Asking,
+    Evaluation,
+    HttpSystem,
+    Label,
+    Made,
+    ReviewKey,
+    RowResult,
+    Sheet,
+    Slice,
+    System,
+    SystemReply,
+    agreed_labels,
+    answer_flows,
+    answer_row,
+    answered,
+    answered_by,
+    answered_flows,
+    answered_row,
+    asked_row,
+    blind_sheet,
+    chat_row,
+    check_labelled,
+    cluster_of,
+    clusters_of_results,
+    clusters_of_rows,
+    compare_evaluations,
+    computed_results,
+    differing,
+    evaluate_retrieval,
+    evaluation_of,
+    haystack_system,
+    http_system,
+    judge_identity,
+    langchain_system,
+    llamaindex_system,
+    ranking_search,
+    read_key,
+    read_labels,
+    read_results,
+    rescore_flows,
+    result_body,
+    result_of,
+    results_jsonl,
+    retrieval_flows,
+    retrieval_row,
+    score_run,
+    scored_differently,
+    slices,
+    summarise,
+    write_key,
+    write_sheet,
+)
+from .rows import iter_rows, read_rows, row_record, rows_of, write_rows
+from .studies import (
+    Ablated,
+    Ablation,
+    AblationPlan,
+    Axis,
+    Confirmation,
+    Contrast,
+    Design,
+    EffectOptions,
+    ListSampler,
     Objective,
+    PartEffect,
+    PartResult,
+    Range,
+    Sampler,
+    Study,
+    StudyOptions,
+    TpeSampler,
+    Trial,
     TrialResult,
+    Verdict,
+    ablation_plan,
+    compared,
+    confirmation_body,
+    confirmation_of,
+    deletion,
+    grid_points,
     leaderboard,
+    least_rows,
+    load_study,
+    objective_scores,
     objectives_of,
     pareto_front,
+    part_body,
+    part_effects,
+    part_of,
+    part_tokens,
+    prompt_of,
+    prompt_sizes,
+    random_points,
+    selection_of,
+    settled,
+    stored_study,
+    study_of,
     survivors,
     trial_body,
     trial_of,
     trial_result,
 )
-from ._offline_questions import cloze_questions, heading_questions, plain_text, spread
-from ._openings import Opening, Openings
-from ._oracles import (
-    DiagnosedRow,
-    DiagnosisCase,
-    Stage,
-    diagnosed_row,
-    pool_depth,
-    stage_names,
+from .suites import (
+    Corpus,
+    Evidence,
+    Gathered,
+    GoldAnswer,
+    LeakCheck,
+    RgbQuestion,
+    SuiteOptions,
+    SuiteRows,
+    all_given,
+    corpus_evidence,
+    entities,
+    falsify,
+    given_answer,
+    gold_answer,
+    open_corpus,
+    read_rgb,
+    rgb_rows,
+    suite_rows,
 )
-from ._part_effects import (
-    EffectOptions,
-    PartEffect,
-    PartResult,
-    part_body,
-    part_effects,
-    part_of,
-    part_tokens,
-    prompt_sizes,
-)
-from ._questions import questions_of
-from ._result_files import read_results, results_jsonl
-from ._results import (
-    Evaluation,
-    Made,
-    RowResult,
-    Slice,
-    evaluation_of,
-    result_body,
-    result_of,
-    slices,
-)
-from ._review import (
-    Label,
-    ReviewKey,
-    Sheet,
-    agreed_labels,
-    blind_sheet,
-    check_labelled,
-    read_key,
-    read_labels,
-    write_key,
-    write_sheet,
-)
-from ._rgb import RgbQuestion, read_rgb, rgb_rows
-from ._rows import iter_rows, read_rows, rows_of
-from ._sampling import (
-    ListSampler,
-    Sampler,
-    Trial,
-    grid_points,
-    random_points,
-)
-from ._splits import (
-    Split,
-    assign_splits,
-    gold_documents,
-    names_splits,
-    split_clusters,
-    split_of,
-)
-from ._stale import StaleSpan, current_gold, moved_row, stale_rows
-from ._study import (
-    Axis,
-    Range,
-    Study,
-    StudyOptions,
-    load_study,
-    stored_study,
-    study_of,
-)
-from ._suite_corpus import Corpus, Gathered, corpus_evidence, open_corpus
-from ._suites import Evidence, SuiteOptions, SuiteRows, suite_rows
-from ._survey import Survey, Vocabulary
-from ._synth import Synthesis, planned_splits, row_record, synthesis_of, write_rows
-from ._synth_import import imported_rows
-from ._synth_model import (
+from .synthesis import (
+    Candidate,
     Passage,
+    Survey,
+    Synthesis,
+    Vocabulary,
     Writing,
     candidate_body,
     candidates_of,
+    cloze_questions,
+    context_fault,
+    heading_questions,
+    imported_rows,
+    language_fault,
     level_lines,
+    located,
+    plain_text,
+    planned_splits,
+    spread,
+    synthesis_of,
+    without_near_duplicates,
     write_questions,
 )
-from ._systems import (
-    Answered,
-    System,
-    SystemReply,
-    answered,
-    answered_flows,
-    answered_row,
-    chat_row,
-    haystack_system,
-    langchain_system,
-    llamaindex_system,
-)
-from ._testset_review import (
+from .testsets import (
+    Opening,
+    Openings,
     ReviewStatus,
     SheetOutcome,
+    Split,
+    StaleSpan,
+    Testset,
     TestsetReview,
+    assign_splits,
+    current_gold,
+    declared_splits,
+    gold_documents,
+    load_testset,
+    moved_row,
+    names_splits,
+    questions_of,
+    read_qrels,
     read_review_sheet,
+    read_run,
     review_status,
     reviewed,
+    rows_fingerprint,
+    split_clusters,
+    split_of,
+    stale_rows,
     write_review_sheet,
-)
-from ._testsets import Testset, declared_splits, load_testset, rows_fingerprint
-from ._tpe import TpeSampler
-from ._trec import read_qrels, read_run
-from ._verdict import (
-    Confirmation,
-    Verdict,
-    compared,
-    confirmation_body,
-    confirmation_of,
-    objective_scores,
-    selection_of,
-    settled,
 )
 
 __all__ = [

@@ -1,0 +1,369 @@
+"""Dose-response curves of capability suites, from a stored run alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from ...core import Row, Score, TestsetError
+from ...measure import MeasureSetup, aggregate, compare_rows, marked, parse_measure, score_rows
+from ..evaluations import Evaluation, RowResult
+from ..suites import CLOSED_BOOK, GoldAnswer, gold_answer
+
+ACCURACY = "Contains"
+"""What an answer's accuracy is measured as where no measure is named, part by part."""
+
+_DOSES = {
+    "noise": "share of irrelevant passages",
+    "rejection": "share of irrelevant passages",
+    "integration": "share of irrelevant passages",
+    "sources": "questions joined",
+    "counterfactual": "share of falsified passages",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """What the rows of one dose come to; numbers are None where they are undefined.
+
+    Attributes:
+        dose: The dose.
+        n: Rows with a value; ``questions``, how many questions they are of.
+        without: Rows without a value, by state.
+        mean: Mean of the values, with its 95 % interval ``low`` to ``high``: exact for shares
+            (Clopper and Pearson 1934), a bootstrap over questions where a question has several
+            rows or parts.
+        abstained: Share of the rows in which the generator declined to answer.
+        closed_book: Mean over the same questions asked without any passage.
+        above: ``mean - closed_book``, paired by question, with its 95 % interval ``above_low``
+            to ``above_high``: what the passages add to what the model knows by heart.
+        paired: Rows that have a control.
+    """
+
+    dose: float
+    n: int = 0
+    questions: int = 0
+    without: Mapping[str, int] = field(default_factory=dict)
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    abstained: float | None = None
+    closed_book: float | None = None
+    above: float | None = None
+    above_low: float | None = None
+    above_high: float | None = None
+    paired: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One quantity of one suite over its doses.
+
+    Attributes:
+        suite: Name of the suite.
+        quantity: What is measured: ``accuracy``, ``share of parts``, ``rejection rate``, ….
+        measure: The measure behind it, as a text that parses.
+        dose_name: What the doses count.
+        among: Which questions: ``all``, or ``known``, those answered right without passages.
+        points: By rising dose.
+        change: Difference between the largest and the smallest dose, paired by question, with
+            its 95 % interval ``change_low`` to ``change_high``.
+    """
+
+    suite: str
+    quantity: str
+    measure: str
+    dose_name: str
+    among: str
+    points: tuple[CurvePoint, ...]
+    change: float | None = None
+    change_low: float | None = None
+    change_high: float | None = None
+
+
+_Pair: TypeAlias = tuple[RowResult, Row]
+Reading: TypeAlias = Callable[[RowResult, Row], Score]
+"""One quantity of one row."""
+
+
+def capability_curves(
+    evaluation: Evaluation,
+    *,
+    accuracy: str = "",
+    setup: MeasureSetup | None = None,
+    seed: int = 0,
+) -> tuple[Curve, ...]:
+    """What a run of capability suites shows, suite by suite.
+
+    An answer is accurate where it holds every part of its gold answer in one of its wordings and
+    the generator did not abstain; ``share of parts`` counts the parts. Refusals, reports of errors
+    and corrections are the capability measures, as the run stored them, else taken now.
+
+    Args:
+        evaluation: A run of a testset with suites.
+        accuracy: A measure of the run that takes the place of that, such as a judged one.
+        setup: Cues of capability measures that the run did not store.
+        seed: Seed of the intervals.
+
+    Raises:
+        TestsetError: No row of the run belongs to a suite, or the run has no such measure.
+    """
+    rows = [
+        (result, result.row)
+        for result in evaluation.results
+        if result.row is not None and "suite" in result.row.metadata
+    ]
+    if not rows:
+        raise TestsetError(
+            "no row of the run belongs to a capability suite",
+            where=evaluation.name,
+            hint="make one with `ragwright suite make`, and run `ragwright eval --testset` on it",
+        )
+    if accuracy and not any(
+        score.measure == accuracy for result, _ in rows for score in result.scores
+    ):
+        named = ", ".join(summary.measure for summary in evaluation.summaries)
+        raise TestsetError(
+            f"the run has no scores of {accuracy}", where=evaluation.name, hint=f"it has: {named}"
+        )
+    lost: dict[tuple[str, str], Counter[str]] = {}
+    for result in evaluation.results:
+        suite, dose, *_ = (*result.row_id.split("/"), "", "")
+        if result.row is None and suite in _DOSES:
+            lost.setdefault((suite, dose), Counter())[result.scores[0].state] += 1
+    return _Curves(rows, accuracy, setup or MeasureSetup(), seed, lost).all()
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantity:
+    """What is read off every row of a suite: its name, its measure, and how."""
+
+    name: str
+    measure: str
+    reading: Reading
+    controlled: bool = False
+    among: str = "all"
+
+
+class _Curves:
+    """The rows of a run, and how they are read."""
+
+    def __init__(
+        self,
+        rows: Sequence[_Pair],
+        accuracy: str,
+        setup: MeasureSetup,
+        seed: int,
+        lost: Mapping[tuple[str, str], Mapping[str, int]],
+    ) -> None:
+        self.by_suite: dict[str, list[_Pair]] = {}
+        for result, row in rows:
+            self.by_suite.setdefault(str(row.metadata["suite"]), []).append((result, row))
+        self.named, self.setup, self.seed, self.lost = accuracy, setup, seed, lost
+        controls = self.by_suite.pop(CLOSED_BOOK, [])
+        self.controls = {_asked(row): (result, row) for result, row in controls}
+
+    def all(self) -> tuple[Curve, ...]:
+        """Every curve, the suites in the order of the field."""
+        found: list[Curve] = []
+        for suite in (*_DOSES, *(name for name in self.by_suite if name not in _DOSES)):
+            if suite in self.by_suite:
+                found += self._suite(suite, self.by_suite[suite])
+        return tuple(found)
+
+    def _suite(self, suite: str, rows: Sequence[_Pair]) -> list[Curve]:
+        accuracy = _Quantity("accuracy", self.named or ACCURACY, self._accuracy, True)
+        found = []
+        if suite == "rejection":
+            rejected = _Quantity("rejection rate", "RejectionRate", self._rejected)
+            found.append(self._curve(suite, rejected, rows))
+        if suite == "counterfactual":
+            found += [self._curve(suite, quantity, rows) for quantity in self._errors("all")]
+            known = [pair for pair in rows if self._known(pair[1])]
+            if known and len(known) < len(rows):
+                found += [self._curve(suite, one, known) for one in self._errors("known")]
+        found.append(self._curve(suite, accuracy, rows))
+        if not self.named and any(len(_gold(row).parts) > 1 for _, row in rows):
+            parts = _Quantity("share of parts", ACCURACY, _parts, True)
+            found.append(self._curve(suite, parts, rows))
+        return found
+
+    def _errors(self, among: str) -> tuple[_Quantity, ...]:
+        """Detection (at dose 0: false alarms), correction, and the false answer taken over."""
+        return (
+            _Quantity("errors reported", "ErrorDetection", self._detected, among=among),
+            _Quantity(
+                "errors corrected, of those reported",
+                "ErrorCorrection",
+                self._corrected,
+                among=among,
+            ),
+            _Quantity("false answer given", ACCURACY, _fooled, among=among),
+        )
+
+    def _curve(self, suite: str, what: _Quantity, rows: Sequence[_Pair]) -> Curve:
+        by_dose: dict[float, list[tuple[Row, Score]]] = {}
+        for result, row in rows:
+            score = replace(what.reading(result, row), measure=what.measure)
+            by_dose.setdefault(_dose(row), []).append((row, score))
+        points = []
+        for dose in sorted(by_dose):
+            # Rows that failed are stored without their metadata; their ids say what they were.
+            lost = self.lost.get((suite, f"{dose:g}"), {}) if what.among == "all" else {}
+            point = self._point(dose, by_dose[dose], lost)
+            if what.controlled and self.controls:
+                point = self._controlled(point, by_dose[dose], what)
+            points.append(point)
+        dose_name = _DOSES.get(suite, "dose")
+        curve = Curve(suite, what.name, what.measure, dose_name, what.among, tuple(points))
+        if len(by_dose) < 2:
+            return curve
+        first, last = (
+            {_base(row): (score,) for row, score in by_dose[end]}
+            for end in (min(by_dose), max(by_dose))
+        )
+        change, low, high, _ = self._difference(first, last)
+        return replace(curve, change=change, change_low=low, change_high=high)
+
+    def _point(
+        self, dose: float, pairs: Sequence[tuple[Row, Score]], lost: Mapping[str, int]
+    ) -> CurvePoint:
+        bases = [_base(row) for row, _ in pairs]
+        found = aggregate((score for _, score in pairs), self.seed, clusters=bases)
+        scored = {_base(row) for row, score in pairs if score.value is not None}
+        return CurvePoint(
+            dose,
+            found.n,
+            len(scored),
+            dict(Counter({s: n for s, n in found.states.items() if s != "scored"}) + Counter(lost)),
+            found.mean,
+            found.low,
+            found.high,
+            sum(marked(row, "abstained") is True for row, _ in pairs) / len(pairs),
+        )
+
+    def _controlled(
+        self,
+        point: CurvePoint,
+        pairs: Sequence[tuple[Row, Score]],
+        what: _Quantity,
+    ) -> CurvePoint:
+        """The point beside the same questions without passages."""
+        with_, without = {}, {}
+        for row, score in pairs:
+            control = self.controls.get(_asked(row))
+            if control is not None:
+                with_[row.id] = (score,)
+                without[row.id] = (replace(what.reading(*control), measure=what.measure),)
+        above, low, high, mean = self._difference(
+            without, with_, {row.id: _base(row) for row, _ in pairs}
+        )
+        return replace(
+            point, closed_book=mean, above=above, above_low=low, above_high=high, paired=len(with_)
+        )
+
+    def _difference(
+        self,
+        a: Mapping[str, tuple[Score, ...]],
+        b: Mapping[str, tuple[Score, ...]],
+        clusters: Mapping[str, str] | None = None,
+    ) -> tuple[float | None, float | None, float | None, float | None]:
+        """Difference b - a over the rows of both with its interval, and the mean of a."""
+        if not a.keys() & b.keys():
+            return None, None, None, None
+        found = compare_rows(a, b, seed=self.seed, clusters=clusters).measures[0]
+        low, high = found.low, found.high
+        ends = found.scale.ends if found.scale is not None else (0.0, None)
+        if low is None or high is None or ends[1] is None:
+            return found.difference, low, high, found.mean_a
+        most = ends[1] - ends[0]  # two values of a scale are no further apart
+        if low == high:
+            low, high = _unseen(low, most, found.clusters or found.n)
+        return found.difference, max(low, -most), min(high, most), found.mean_a
+
+    def _known(self, row: Row) -> bool:
+        """True where the model answers the question right without any passage."""
+        control = self.controls.get(_asked(row))
+        return control is not None and self._accuracy(*control).value == 1.0
+
+    def _accuracy(self, result: RowResult, row: Row) -> Score:
+        if not self.named:
+            found = _parts(result, row)
+            value = None if found.value is None else float(found.value == 1.0)
+            return replace(found, value=value)
+        return next(score for score in result.scores if score.measure == self.named)
+
+    def _rejected(self, result: RowResult, row: Row) -> Score:
+        return self._stored(result, row, "RejectionRate")
+
+    def _corrected(self, result: RowResult, row: Row) -> Score:
+        return self._stored(result, row, "ErrorCorrection")
+
+    def _detected(self, result: RowResult, row: Row) -> Score:
+        if row.metadata.get("falsified") is True:
+            return self._stored(result, row, "ErrorDetection")
+        # At dose 0 nothing is false: what is reported there is a false alarm, counted alike.
+        asked = replace(row, metadata={**row.metadata, "falsified": True})
+        return self._taken(asked, "ErrorDetection")
+
+    def _stored(self, result: RowResult, row: Row, measure: str) -> Score:
+        """The score as the run has it, taken now where it has none."""
+        kept = (score for score in result.scores if score.measure == measure)
+        return next(kept, None) or self._taken(row, measure)
+
+    def _taken(self, row: Row, measure: str) -> Score:
+        [[score]] = score_rows((row,), (parse_measure(measure),), self.setup)
+        return score
+
+
+def _unseen(difference: float, most: float, n: int) -> tuple[float, float]:
+    """Where a mean difference can lie although all n differences seen are equal.
+
+    As for a mean without spread: at most ``1 - 0.025 ** (1 / n)`` of all differences have another
+    value (the exact bound for none seen, Clopper and Pearson 1934), up to ``most`` either way.
+    """
+    other = 1 - 0.025 ** (1 / n)
+    return difference - other * (difference + most), difference + other * (most - difference)
+
+
+def _gold(row: Row) -> GoldAnswer:
+    return gold_answer(row) or GoldAnswer(((),))
+
+
+def _parts(result: RowResult, row: Row) -> Score:
+    """Share of the gold answer's parts that an answer holds, 0 where it abstained."""
+    if row.response is None:
+        return Score(ACCURACY, "not_applicable", reason="there is no answer")
+    if marked(row, "abstained"):
+        return Score(ACCURACY, "scored", 0.0)
+    held = _gold(row).held(row.said)
+    return Score(ACCURACY, "scored", sum(held) / len(held))
+
+
+def _fooled(result: RowResult, row: Row) -> Score:
+    """1 where the answer is the false one: it holds that and does not hold the true one."""
+    fake = row.metadata.get("fake")
+    if not isinstance(fake, tuple) or not fake or row.response is None:
+        return Score(ACCURACY, "not_applicable", reason="no false answer is known")
+    said = GoldAnswer((fake,), _gold(row).language).held(row.said)
+    return Score(ACCURACY, "scored", float(all(said) and not all(_gold(row).held(row.said))))
+
+
+def _asked(row: Row) -> tuple[str, str]:
+    """What a row and its control have in common."""
+    return row.user_input, row.persona_name
+
+
+def _base(row: Row) -> str:
+    return str(row.metadata.get("base", row.id))
+
+
+def _dose(row: Row) -> float:
+    dose = row.metadata.get("dose")
+    if isinstance(dose, bool) or not isinstance(dose, int | float):
+        raise TestsetError(
+            f"row {row.id!r} has the dose {dose!r}", hint="a suite's rows carry a number in `dose`"
+        )
+    return float(dose)

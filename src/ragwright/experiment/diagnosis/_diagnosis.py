@@ -1,0 +1,384 @@
+"""What oracles come to: points a stage loses, rows it loses first, and where to work (SPEC F6).
+
+Every number is a paired difference over the rows, in the direction that is good; all stages and
+measures are tested together (Holm 1979).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from statistics import median
+from typing import Any
+
+from ...core import MetaValue, Score
+from ...measure import (
+    Comparison,
+    Comparisons,
+    Measure,
+    MeasureScale,
+    Summary,
+    aggregate,
+    compare_rows,
+    marked,
+)
+from ..evaluations import clusters_of_results, result_body, result_of
+from ._gold_places import GoldPlace
+from ._oracles import FRONT, LOSSES, RANKING, STAGES, DiagnosedRow, Lost, Stage, is_judged
+
+KNOWN = "known without passages"
+"""Name of the share of rows that are right in a closed book."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagePoints:
+    """What one stage's oracle recovers by one measure; differences are improvements.
+
+    Attributes:
+        stage: The stage.
+        measure: Text of the measure.
+        plain: Mean without any oracle, over the rows compared.
+        recovered: The oracle against no oracle, over all rows.
+        first: The same where only rows that this stage is the first to lose get the oracle.
+        rows: Number of these rows; ``first.wins`` of them gain by it.
+        scale: Width of the measure's scale, None where it has no end.
+    """
+
+    stage: Stage
+    measure: str
+    plain: float | None
+    recovered: Comparison
+    first: Comparison
+    rows: int
+    scale: float | None = None
+
+    @property
+    def proven(self) -> bool:
+        """True where both differences are proven improvements."""
+        return self.recovered.verdict == "better" and self.first.verdict == "better"
+
+    @property
+    def weight(self) -> float:
+        """Points on rows it loses first, as a share of the scale, so that measures compare."""
+        points = self.first.difference or 0.0
+        return points / self.scale if self.scale else points
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Where a pipeline loses points.
+
+    Attributes:
+        name: The testset.
+        verdict: In plain words, the first sentence first.
+        stage: The stage to work on; empty where none is proven to lose points.
+        points: A stage and a measure each, stages from the front.
+        losses: Where rows are lost first -> how many; ``""`` counts rows that nothing loses.
+        rows: Every row that was answered, with its oracles.
+        context: The answer against the same question without passages, where asked for.
+        known: Share of rows that are right without passages.
+        notes: What the reader should know.
+        parts: ``field = value`` -> the same for the rows that have it.
+    """
+
+    name: str
+    verdict: tuple[str, ...]
+    stage: Stage | None
+    points: tuple[StagePoints, ...]
+    losses: Mapping[Lost, int]
+    rows: tuple[DiagnosedRow, ...]
+    context: Comparisons | None = None
+    known: Summary | None = None
+    notes: tuple[str, ...] = ()
+    parts: Mapping[str, Diagnosis] = field(default_factory=dict)
+
+    def of(self, stage: str, measure: str) -> StagePoints:
+        """The points of a stage by a measure."""
+        for points in self.points:
+            if (points.stage, points.measure) == (stage, measure):
+                return points
+        raise KeyError(f"{stage} {measure}")
+
+
+def diagnosis_of(
+    rows: Sequence[DiagnosedRow],
+    measures: Sequence[Measure],
+    stages: Sequence[Stage] = STAGES,
+    *,
+    name: str = "",
+    seed: int = 0,
+) -> Diagnosis:
+    """What diagnosed rows come to.
+
+    A row's points are credited to the stage that is the first to lose it. Where gold reached the
+    context, what a measure of rankings still lacks is the order's (``rerank``), and what a measure
+    of answers lacks is ``generate``'s and ``judge``'s. An abstention counts as the worst value: the
+    row has an answer, and none was given. Rows that share gold documents or a question are no
+    independent observations (:func:`clusters_of_results`).
+    """
+    clusters = clusters_of_results([row.plain for row in rows]) or None
+    points = _points(rows, (measures, stages), seed, clusters)
+    losses = Counter(row.lost for row in rows)
+    counted: dict[Lost, int] = {lost: losses[lost] for lost in (*LOSSES, "") if losses[lost]}
+    stage, verdict = _verdict(points, counted, rows)
+    context, known = _closed_book(rows, measures, seed, clusters)
+    silent = sum(row.plain.row is not None and _abstained(row) for row in rows)
+    notes = (f"{silent} answers abstain: they count as the worst value",) if silent else ()
+    return Diagnosis(name, verdict, stage, points, counted, tuple(rows), context, known, notes)
+
+
+def diagnosis_by(
+    found: Diagnosis,
+    by: str,
+    measures: Sequence[Measure],
+    stages: Sequence[Stage] = STAGES,
+    *,
+    seed: int = 0,
+) -> Diagnosis:
+    """The diagnosis with one of each value of a field: ``persona_name``, or a column."""
+    groups: dict[str, list[DiagnosedRow]] = {}
+    for row in found.rows:
+        for value in _values(row, by):
+            groups.setdefault(value, []).append(row)
+    parts = {
+        f"{by} = {value}": diagnosis_of(groups[value], measures, stages, name=value, seed=seed)
+        for value in sorted(groups)
+    }
+    return replace(found, parts={**found.parts, **parts})
+
+
+def diagnosed_body(row: DiagnosedRow) -> dict[str, Any]:
+    """A diagnosed row as JSON-able values, for the run store."""
+    return {
+        "plain": result_body(row.plain),
+        "lost": row.lost,
+        "gold": [asdict(place) for place in row.gold],
+        "right": row.right,
+        "oracles": {stage: list(map(asdict, scores)) for stage, scores in row.oracles.items()},
+        "closed_book": list(map(asdict, row.closed_book)),
+        "known": row.known,
+        "documents": list(row.documents),
+    }
+
+
+def diagnosed_of(body: Mapping[str, Any]) -> DiagnosedRow:
+    """The row that :func:`diagnosed_body` made the values of."""
+    return DiagnosedRow(
+        result_of(body["plain"]),
+        body["lost"],
+        tuple(GoldPlace(**place) for place in body["gold"]),
+        body["right"],
+        {
+            stage: tuple(Score(**score) for score in scores)
+            for stage, scores in body["oracles"].items()
+        },
+        tuple(Score(**score) for score in body["closed_book"]),
+        body["known"],
+        tuple(body["documents"]),
+    )
+
+
+def _points(
+    rows: Sequence[DiagnosedRow],
+    taken: tuple[Sequence[Measure], Sequence[Stage]],
+    seed: int,
+    clusters: Mapping[str, Hashable] | None,
+) -> tuple[StagePoints, ...]:
+    """Every stage and measure that go together; all of them are one family of tests."""
+    measures, stages = taken
+    keys = [(stage, at) for stage in stages for at, m in enumerate(measures) if _goes(stage, m)]
+    plain: dict[str, list[Score]] = {}
+    whole: dict[str, list[Score]] = {}
+    first: dict[str, list[Score]] = {}
+    credited: Counter[tuple[Stage, int]] = Counter()
+    for row in rows:
+        sides: tuple[list[Score], list[Score], list[Score]] = ([], [], [])
+        for stage, at in keys:
+            measure = measures[at]
+            name = f"{stage} {measure}"
+            before = _good(row.plain.scores[at], measure, name)
+            after = _good(row.oracles[stage][at], measure, name)
+            own = _credited(stage, measure, row.lost)
+            credited[stage, at] += own
+            # A row is compared where it has a score on both sides.
+            kept = before if after.value is not None or before.value is None else after
+            for side, score in zip(sides, (kept, after, after if own else kept), strict=True):
+                side.append(score)
+        for table, scores in zip((plain, whole, first), sides, strict=True):
+            table[row.plain.row_id] = scores
+    if not keys or not rows:
+        return ()
+    scales = {f"{stage} {measures[at]}": grown(measures[at]) for stage, at in keys}
+    recovered = compare_rows(plain, whole, seed=seed, clusters=clusters, scales=scales)
+    own_points = compare_rows(plain, first, seed=seed, clusters=clusters, scales=scales)
+    found = []
+    for stage, at in keys:
+        measure, name = measures[at], f"{stage} {measures[at]}"
+        mean = recovered[name].mean_a
+        upward = measure.definition.higher_is_better
+        definition = measure.definition
+        wide = None if definition.high is None else definition.high - definition.low
+        found.append(
+            StagePoints(
+                stage,
+                str(measure),
+                mean if mean is None or upward else -mean,
+                named(recovered[name], str(measure)),
+                named(own_points[name], str(measure)),
+                credited[stage, at],
+                wide,
+            )
+        )
+    return tuple(found)
+
+
+def grown(measure: Measure) -> MeasureScale | None:
+    """The scale of values that grow where things get better: turned round where less is."""
+    scale = measure.known_scale
+    if scale is None or scale.higher_is_better:
+        return scale
+    return MeasureScale(-math.inf if scale.high is None else -scale.high, -scale.low)
+
+
+def named(comparison: Comparison, measure: str) -> Comparison:
+    """A comparison under a measure's name; a bound without an end is none."""
+    endless: dict[str, Any] = {
+        field.name: None
+        for field in fields(comparison)
+        if isinstance(value := getattr(comparison, field.name), float) and math.isinf(value)
+    }
+    return replace(comparison, measure=measure, scale=None, **endless)
+
+
+def _goes(stage: Stage, measure: Measure) -> bool:
+    """Whether a stage can lose points of a measure at all."""
+    if stage == "judge":
+        return is_judged(measure)
+    return stage in FRONT or measure.definition.kind not in RANKING
+
+
+def _credited(stage: Stage, measure: Measure, lost: Lost) -> bool:
+    """Whether a row's points count as lost by a stage."""
+    if lost not in ("", "generate", "judge"):
+        return stage == lost
+    if measure.definition.kind in RANKING:
+        return stage == "rerank"
+    return stage in ("generate", "judge")
+
+
+def _good(score: Score, measure: Measure, name: str) -> Score:
+    """A score that grows where things get better; an abstention is the worst there is."""
+    definition = measure.definition
+    upward = definition.higher_is_better
+    worst = definition.low if upward else definition.high
+    value = score.value
+    if score.state == "abstained":
+        value = worst
+    if value is None:
+        return replace(score, measure=name) if score.value is None else score
+    return Score(name, "scored", value if upward else -value)
+
+
+def _verdict(
+    points: Sequence[StagePoints], losses: Mapping[Lost, int], rows: Sequence[DiagnosedRow]
+) -> tuple[Stage | None, tuple[str, ...]]:
+    """The stage to work on, and what is said of it."""
+    proven = [one for one in points if one.proven and one.weight > 0]
+    said: list[str] = []
+    best: dict[Stage, StagePoints] = {}
+    for one in sorted(proven, key=lambda one: -round(one.weight, 6)):
+        best.setdefault(one.stage, one)
+    order = list(best.values())
+    if order:
+        said.append(f"Work on {order[0].stage} first: {_told(order[0], rows)}")
+        said += [f"Then {one.stage}: {_told(one, rows)}" for one in order[1:]]
+    else:
+        said.append("No stage loses points that this many rows can show.")
+        least = [one.first.smallest for one in points if one.first.smallest]
+        if least:
+            said.append(f"{len(rows)} rows show differences from about {min(least):.3f} on.")
+    for lost, count in losses.items():
+        if lost in _BEFORE:
+            said.append(f"{count} of {len(rows)} rows are lost before any stage: {_BEFORE[lost]}.")
+    return (order[0].stage if order else None), tuple(said)
+
+
+def _told(one: StagePoints, rows: Sequence[DiagnosedRow]) -> str:
+    """What a proven stage loses, in words."""
+    c = one.first
+    points = f"{c.difference:.3f}" if c.difference is not None else "?"
+    span = f" ({c.low:.3f} to {c.high:.3f})" if c.low is not None and c.high is not None else ""
+    p = f", p = {c.p_holm:.2g}" if c.p_holm is not None else ""
+    return (
+        f"{REASONS[one.stage]}{_from_where(one, rows)}. Done right where it is the first "
+        f"to lose, it brings {points}{span} points of {one.measure}, on {c.wins} of {len(rows)} "
+        f"rows: proven{p}."
+    )
+
+
+def _from_where(one: StagePoints, rows: Sequence[DiagnosedRow]) -> str:
+    """At which ranks the gold stood that a cut or a reranker lost, where most rows are such."""
+    stage = one.stage
+    lost = [row for row in rows if row.lost == stage]
+    if stage not in ("rerank", "truncate") or 2 * len(lost) < one.first.wins:
+        return ""
+    places = [place for row in lost for place in row.gold if not place.shown]
+    found = [place.found for place in places if place.found]
+    after = [place.ordered for place in places if place.ordered]
+    if not found or not after:
+        return ""
+    if stage == "truncate":
+        return f" (in the median at rank {median(after):g} of the candidates)"
+    return f" (in the median from rank {median(found):g} to rank {median(after):g})"
+
+
+_BEFORE: Mapping[Lost, str] = {
+    "index": "their gold is in no chunk of the index, so no stage can find it",
+    "route": "they were not answered from the index, and their gold was not read",
+}
+
+REASONS: Mapping[Stage, str] = {
+    "filter": "hard filters bar gold",
+    "retrieve": "the search does not find gold",
+    "rerank": "gold is not as far in front as it could be",
+    "truncate": "top_k, selection or context budget cut gold that was found",
+    "generate": "the answer falls short of the gold answer although gold is in the context",
+    "judge": "the judge takes points off the gold answer itself",
+}
+"""What each stage does where it loses points."""
+
+
+def _closed_book(
+    rows: Sequence[DiagnosedRow],
+    measures: Sequence[Measure],
+    seed: int,
+    clusters: Mapping[str, Hashable] | None,
+) -> tuple[Comparisons | None, Summary | None]:
+    """The effect of the passages, and the share of rows that need none (SPEC C4)."""
+    asked = [row for row in rows if row.closed_book]
+    if not asked:
+        return None, None
+    taken = [at for at, m in enumerate(measures) if m.definition.kind not in RANKING]
+    without = {row.plain.row_id: [row.closed_book[at] for at in taken] for row in asked}
+    with_ = {row.plain.row_id: [row.plain.scores[at] for at in taken] for row in asked}
+    scales = {str(measures[at]): measures[at].known_scale for at in taken}
+    how: dict[str, Any] = {"seed": seed, "clusters": clusters, "scales": scales}
+    context = compare_rows(without, with_, **how) if taken else None
+    judged = [row for row in asked if row.known is not None]
+    shares = [Score(KNOWN, "scored", float(bool(row.known))) for row in judged]
+    groups = None if clusters is None else [clusters[row.plain.row_id] for row in judged]
+    return context, aggregate(shares, seed, clusters=groups) if shares else None
+
+
+def _abstained(row: DiagnosedRow) -> bool:
+    return row.plain.row is not None and bool(marked(row.plain.row, "abstained"))
+
+
+def _values(row: DiagnosedRow, by: str) -> tuple[str, ...]:
+    kept = row.plain.row
+    if kept is None:
+        return ("",)
+    found: MetaValue = kept.persona_name if by == "persona_name" else kept.metadata.get(by, "")
+    return found if isinstance(found, tuple) and found else (str(found),)

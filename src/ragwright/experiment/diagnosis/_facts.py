@@ -1,0 +1,47 @@
+"""What of a gold answer stands in an answer: words and numbers that say something (SPEC F7)."""
+
+from __future__ import annotations
+
+from ...core import MetaValue, Row
+from ...measure import answer_words, content_words, stands_in
+
+SHORT_WORDS = 5
+"""A gold answer of so many words or fewer must stand in the answer as it is."""
+
+RIGHT_SHARE = 0.5
+"""Share of the facts of a longer one that makes an answer right."""
+
+
+def facts_of(text: str, language: str = "en") -> frozenset[str]:
+    """The facts of a text as far as words can tell: its content words and numbers, as stems."""
+    return frozenset(content_words(text, language))
+
+
+def facts_kept(reference: str, response: str, language: str = "en") -> float | None:
+    """Share of the facts of a gold answer that an answer keeps, 0 to 1; None without facts."""
+    due = facts_of(reference, language)
+    return len(due & facts_of(response, language)) / len(due) if due else None
+
+
+def is_right(row: Row, response: str, language: str = "en") -> bool | None:
+    """Whether an answer is right as far as gold answers tell; None for a row without one.
+
+    A gold answer of up to 5 words must stand in it in a row (as ``Contains`` has it), of a longer
+    one at least half of its content words and numbers. Of several accepted ones any will do.
+    """
+    own = row.metadata.get("language")
+    language = own if isinstance(own, str) and own else language
+    said = answer_words(response, language)
+    verdicts = []
+    for reference in _references(row.reference, row.metadata.get("references")):
+        due = answer_words(reference, language)
+        if len(due) <= SHORT_WORDS:
+            verdicts.append(stands_in(due, said))
+        else:
+            verdicts.append((facts_kept(reference, response, language) or 0.0) >= RIGHT_SHARE)
+    return any(verdicts) if verdicts else None
+
+
+def _references(first: str, more: MetaValue | None) -> tuple[str, ...]:
+    found = (first, *more) if isinstance(more, tuple) else (first,)
+    return tuple(text for text in found if text.strip())

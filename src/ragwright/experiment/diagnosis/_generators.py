@@ -1,0 +1,337 @@
+"""Which generator serves which persona best, and whether facts survive the simpler register.
+
+The same questions are answered for every persona by every generator (SPEC A14); all pairs are
+compared row by row, and a generator is called the best only where each other one is proven worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from typing import Any
+
+from ...answer import AskPlan, ask
+from ...core import Persona, Row, Score
+from ...flow import Flow
+from ...measure import (
+    Comparison,
+    Measure,
+    MeasureScale,
+    MeasureSetup,
+    Summary,
+    aggregate,
+    compare_rows,
+    marked,
+    parse_measure,
+    score_row,
+)
+from ...retrieve import Target
+from ..evaluations import Made, RowResult, answered_by, clusters_of_results, result_body, result_of
+from ..testsets import questions_of
+from ._diagnosis import grown, named
+from ._facts import facts_kept, facts_of
+
+FACTS = "FactsKept"
+"""Share of the gold answer's content words and numbers that stand in an answer."""
+
+JUDGED_FACTS = "FactsKept(judged)"
+"""Share of the gold answer's claims that the answer supports, by the judge of ``Claims``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One question for one persona by one generator.
+
+    Attributes:
+        row: The row as it is asked and scored.
+        question: What it shares with the same question for others.
+        generator: Chat model; empty for the one that is configured.
+        gold: The gold answer whose facts count: of all personas' the one with the most.
+    """
+
+    row: Row
+    question: str
+    generator: str = ""
+    gold: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its name among all readings."""
+        return f"{self.question} | {self.row.persona_name} | {self.generator}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRow:
+    """What came of a reading: the answer and its scores, and the shares of facts it keeps."""
+
+    question: str
+    persona: str
+    generator: str
+    result: RowResult
+    facts: tuple[Score, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PairOf:
+    """Two generators for one persona, or two personas by one generator; differences are b - a.
+
+    In improvements: positive is better, whatever the measure's direction.
+    """
+
+    within: str
+    a: str
+    b: str
+    comparison: Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Personas by generators.
+
+    Attributes:
+        personas: In order; likewise ``generators`` and ``measures``.
+        cells: (persona, generator, measure) -> mean with its interval.
+        pairs: Every two generators for each persona, by the first measure; all of them one family
+            of tests.
+        best: Persona -> the generator that is proven better than each other one.
+        facts: Every two personas by each generator: facts kept, on the same questions.
+        kept: (persona, generator, name of the share) -> mean share of facts kept.
+    """
+
+    personas: tuple[str, ...]
+    generators: tuple[str, ...]
+    measures: tuple[str, ...]
+    cells: Mapping[tuple[str, str, str], Summary]
+    pairs: tuple[PairOf, ...]
+    best: Mapping[str, str]
+    facts: tuple[PairOf, ...]
+    kept: Mapping[tuple[str, str, str], Summary]
+    notes: tuple[str, ...] = ()
+
+
+def readings_of(
+    rows: Iterable[Row], personas: Sequence[str] = (), generators: Sequence[str] = ()
+) -> list[Reading]:
+    """Every question for every persona by every generator, in the order of the rows.
+
+    A question that has a row for a persona is scored against that row's gold; for other personas
+    its first row stands in. Without ``personas`` the rows' own are taken. Rows of the same words
+    with another gold for the same persona are other questions.
+    """
+    found = []
+    for question in questions_of(rows)[0]:
+        golds = [row.reference for row in question.own.values()]
+        gold = max(golds, key=lambda text: len(facts_of(text)))
+        for persona in personas or question.own:
+            row = question.row_for(persona)
+            if row is not None:
+                name = question.first.id
+                found += [Reading(row, name, model, gold) for model in generators or ("",)]
+    return found
+
+
+def read_row(
+    reading: Reading,
+    persona: Persona,
+    asked: tuple[Target, AskPlan],
+    measures: Sequence[Measure],
+    setup: MeasureSetup,
+) -> Flow[ReadRow]:
+    """Ask, score, and count the facts that are kept; raises what asking raises."""
+    target, plan = asked
+    reader = replace(persona, model=reading.generator) if reading.generator else persona
+    [made] = yield from ask(reading.row.user_input, [reader], target, plan)
+    row = answered_by(reading.row, made)
+    scores = yield from score_row(row, measures, setup)
+    response = "" if made.abstained else row.response or ""
+    kept = facts_kept(reading.gold, response, setup.language)
+    facts = [
+        Score(FACTS, "not_applicable", reason="the row has no gold answer")
+        if kept is None
+        else Score(FACTS, "scored", round(kept, 6))
+    ]
+    if setup.model and any(measure.name == "Claims" for measure in measures):
+        facts.append((yield from _judged_facts(reading, row, response, setup)))
+    result = RowResult(
+        reading.key,
+        row.retrieved_context_ids,
+        scores,
+        row,
+        Made(made.prompt, made.usage, notes=made.notes),
+    )
+    name = reading.row.persona_name
+    return ReadRow(reading.question, name, reading.generator, result, tuple(facts))
+
+
+def _judged_facts(reading: Reading, row: Row, response: str, setup: MeasureSetup) -> Flow[Score]:
+    """Claims of the gold answer, held against the answer in the place of passages."""
+    if not response.strip():
+        return Score(JUDGED_FACTS, "scored", 0.0)
+    turned = replace(
+        row,
+        response=reading.gold,
+        retrieved_contexts=(response,),
+        metadata={**row.metadata, "abstained": False},
+    )
+    [score] = yield from score_row(turned, [parse_measure("Claims")], setup)
+    return replace(score, measure=JUDGED_FACTS)
+
+
+def readers_of(rows: Sequence[ReadRow], measures: Sequence[Measure], *, seed: int = 0) -> Readers:
+    """What readings come to.
+
+    An abstention has no score and is left out of the means; in comparisons it is the worst value.
+    Questions that share gold documents are no independent observations.
+    """
+    clusters = _clusters(rows)
+    personas = tuple(dict.fromkeys(row.persona for row in rows))
+    generators = tuple(dict.fromkeys(row.generator for row in rows))
+    at = {(row.persona, row.generator, row.question): row for row in rows}
+    cells: dict[tuple[str, str, str], Summary] = {}
+    kept: dict[tuple[str, str, str], Summary] = {}
+    for persona in personas:
+        for generator in generators:
+            own = [r for r in rows if (r.persona, r.generator) == (persona, generator)]
+            groups = None if clusters is None else [clusters[row.question] for row in own]
+            for place, measure in enumerate(measures):
+                scores = [row.result.scores[place] for row in own]
+                found = aggregate(scores, seed, clusters=groups)
+                cells[persona, generator, str(measure)] = found
+            for place, score in enumerate(own[0].facts if own else ()):
+                shares = [row.facts[place] for row in own]
+                kept[persona, generator, score.measure] = aggregate(shares, seed, clusters=groups)
+    first = measures[0]
+    pairs = _pairs(
+        [
+            (persona, a, b, _side(at, persona, a, first), _side(at, persona, b, first))
+            for persona in personas
+            for a, b in combinations(generators, 2)
+        ],
+        grown(first),
+        (seed, clusters),
+    )
+    facts = _pairs(
+        [
+            (generator, a, b, _facts(at, a, generator), _facts(at, b, generator))
+            for generator in generators
+            for a, b in combinations(personas, 2)
+        ],
+        MeasureScale(0, 1),
+        (seed, clusters),
+    )
+    silent = sum(r.result.row is not None and _abstained(r.result.row) for r in rows)
+    note = f"{silent} answers abstain: left out of means, the worst in comparisons, no fact kept"
+    return Readers(
+        personas,
+        generators,
+        tuple(map(str, measures)),
+        cells,
+        pairs,
+        _best(personas, generators, pairs),
+        facts,
+        kept,
+        (note,) if silent else (),
+    )
+
+
+def read_body(row: ReadRow) -> dict[str, Any]:
+    """A reading as JSON-able values, for the run store."""
+    return {
+        "question": row.question,
+        "persona": row.persona,
+        "generator": row.generator,
+        "result": result_body(row.result),
+        "facts": list(map(asdict, row.facts)),
+    }
+
+
+def read_of(body: Mapping[str, Any]) -> ReadRow:
+    """The reading that :func:`read_body` made the values of."""
+    facts = tuple(Score(**score) for score in body["facts"])
+    result = result_of(body["result"])
+    return ReadRow(body["question"], body["persona"], body["generator"], result, facts)
+
+
+def _abstained(row: Row) -> bool:
+    return bool(marked(row, "abstained"))
+
+
+def _clusters(rows: Sequence[ReadRow]) -> Mapping[str, Hashable] | None:
+    """Question -> what it belongs to, None where each stands for itself."""
+    return clusters_of_results([replace(row.result, row_id=row.question) for row in rows]) or None
+
+
+_Side = Mapping[str, Score]
+
+
+def _side(
+    at: Mapping[tuple[str, str, str], ReadRow], persona: str, generator: str, measure: Measure
+) -> _Side:
+    """Question -> score that grows where things get better; an abstention is the worst."""
+    definition = measure.definition
+    upward = definition.higher_is_better
+    worst = definition.low if upward else definition.high
+    found = {}
+    for (who, model, question), row in at.items():
+        if (who, model) == (persona, generator):
+            score = row.result.scores[0]
+            value = worst if score.state == "abstained" else score.value
+            if value is not None:
+                found[question] = Score(str(measure), "scored", value if upward else -value)
+    return found
+
+
+def _facts(at: Mapping[tuple[str, str, str], ReadRow], persona: str, generator: str) -> _Side:
+    """Question -> share of facts kept, judged where it was."""
+    return {
+        question: row.facts[-1]
+        for (who, model, question), row in at.items()
+        if (who, model) == (persona, generator) and row.facts and row.facts[-1].value is not None
+    }
+
+
+def _pairs(
+    sides: Sequence[tuple[str, str, str, _Side, _Side]],
+    scale: MeasureScale | None,
+    how: tuple[int, Mapping[str, Hashable] | None],
+) -> tuple[PairOf, ...]:
+    """Compare every pair; all pairs are one family of tests. ``how`` is seed and clusters."""
+    seed, clusters = how
+    tables: tuple[dict[str, list[Score]], dict[str, list[Score]]] = ({}, {})
+    made = []
+    for place, (within, a, b, *both) in enumerate(sides):
+        shared = both[0].keys() & both[1].keys()
+        if not shared:
+            continue
+        made.append((within, a, b, str(place), next(iter(both[0].values())).measure))
+        for question in sorted(shared):
+            for table, side in zip(tables, both, strict=True):
+                score = replace(side[question], measure=str(place))
+                table.setdefault(question, []).append(score)
+    if not made:
+        return ()
+    scales = {key: scale for *_, key, _ in made}
+    found = compare_rows(*tables, seed=seed, clusters=clusters, scales=scales)
+    return tuple(
+        PairOf(within, a, b, named(found[key], measure)) for within, a, b, key, measure in made
+    )
+
+
+def _best(
+    personas: Sequence[str], generators: Sequence[str], pairs: Sequence[PairOf]
+) -> dict[str, str]:
+    """The generator of each persona that beats every other one, where there is one."""
+    beaten: dict[str, dict[str, set[str]]] = {}
+    for pair in pairs:
+        if pair.comparison.verdict == "no change proven":
+            continue
+        better = pair.comparison.verdict == "better"
+        winner, loser = (pair.b, pair.a) if better else (pair.a, pair.b)
+        beaten.setdefault(pair.within, {}).setdefault(winner, set()).add(loser)
+    found = {}
+    for persona in personas:
+        for winner, losers in beaten.get(persona, {}).items():
+            if losers == set(generators) - {winner}:
+                found[persona] = winner
+    return found

@@ -1,0 +1,139 @@
+"""Gold in the index: which chunk holds each piece of it, and how far it comes in a search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ...answer import corpus_ids
+from ...core import Filter, FilterError, Hit, Row, Span
+from ...flow import Flow, Search, SearchReply, lookup, send
+from ...retrieve import Target
+
+
+@dataclass(frozen=True, slots=True)
+class GoldPiece:
+    """One piece of gold evidence: a span of a document, or a whole one.
+
+    Attributes:
+        document_id: Its document.
+        span: Its characters there; None where the whole document is gold.
+        chunk: The chunk that holds it best; None where no chunk of the index holds at least half
+            of it.
+        reachable: The hard filters leave that chunk.
+    """
+
+    document_id: str
+    span: Span | None = None
+    chunk: Hit | None = None
+    reachable: bool = True
+
+    def held_by(self, hit: Hit) -> bool:
+        """True where a passage holds it: at least half of the span, as measures count it."""
+        if hit.document_id != self.document_id:
+            return False
+        return self.span is None or _covers(Span(hit.start, hit.end), self.span)
+
+    def rank_in(self, hits: Iterable[Hit]) -> int | None:
+        """Rank of the first of these passages that holds it, from 1; None where none does."""
+        return next((rank for rank, hit in enumerate(hits, 1) if self.held_by(hit)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class GoldPlace:
+    """How far a piece of gold came.
+
+    Attributes:
+        document_id: Its document; ``start`` and ``end`` its characters, None for the whole.
+        indexed: A chunk of the index holds it.
+        reachable: The hard filters leave that chunk.
+        found: Rank among the candidates of the search, from 1; None where it is not in the pool.
+        ordered: Rank after reranking.
+        shown: Rank in the context that the answer was written from, in prompt order.
+    """
+
+    document_id: str
+    start: int | None = None
+    end: int | None = None
+    indexed: bool = True
+    reachable: bool = True
+    found: int | None = None
+    ordered: int | None = None
+    shown: int | None = None
+
+
+def has_gold(row: Row) -> bool:
+    """True where a row names evidence: spans, or documents with a grade above 0."""
+    return bool(row.reference_spans or _gold_documents(row))
+
+
+def gold_pieces(row: Row, target: Target, filters: Sequence[Filter]) -> Flow[tuple[GoldPiece, ...]]:
+    """Every piece of a row's gold with the chunk that holds it best; free of paid calls.
+
+    Spans count where there are any, else documents; of a whole document the chunk that keyword
+    search ranks first for the question stands for it.
+    """
+    spans = list(dict.fromkeys((s.document_id, s.start, s.end) for s in row.reference_spans))
+    documents = dict.fromkeys(document for document, _, _ in spans) or _gold_documents(row)
+    found: dict[str, tuple[list[str], frozenset[str]]] = {}
+    for document in documents:
+        chunks = yield from _chunks_of(target, document)
+        left = chunks if not filters else (yield from _chunks_of(target, document, filters))
+        found[document] = chunks, frozenset(left)
+    places: list[tuple[str, Span | None, str]] = []
+    for document, start, end in spans:
+        span = Span(start, end)
+        places.append((document, span, _best_chunk(found[document][0], document, span)))
+    if not spans:
+        for document in documents:
+            best = yield from _nearest_chunk(row.user_input, target, document, found[document][0])
+            places.append((document, None, best))
+    keys = list(dict.fromkeys(key for _, _, key in places if key))
+    stored = (yield from lookup(target.snapshot, keys)).hits if keys else ()
+    hits = dict(zip(keys, stored, strict=True))
+    return tuple(
+        GoldPiece(document, span, hits.get(key), key in found[document][1])
+        for document, span, key in places
+    )
+
+
+def _gold_documents(row: Row) -> dict[str, None]:
+    return {name: None for name, grade in row.reference_ids.items() if grade > 0}
+
+
+def _chunks_of(target: Target, document: str, filters: Sequence[Filter] = ()) -> Flow[list[str]]:
+    """Ids of a document's chunks that meet the filters; none where the index has no such."""
+    try:
+        ids, _ = yield from corpus_ids(target, (Filter("document_id", (document,)), *filters))
+    except FilterError:  # a value that none of its chunks holds, or an unknown document
+        return []
+    return ids
+
+
+def _best_chunk(ids: Sequence[str], document: str, span: Span) -> str:
+    """The chunk that holds most of a span, empty where none holds half of it."""
+    best, most = "", 0
+    for key in ids:
+        here = _place(key, document)
+        if here.overlap(span) > most:
+            best, most = key, here.overlap(span)
+    return best if 2 * most >= span.length else ""
+
+
+def _place(key: str, document: str) -> Span:
+    """The characters of a chunk, which its id names."""
+    start, _, end = key.removeprefix(f"{document}:").partition("-")
+    return Span(int(start), int(end))
+
+
+def _nearest_chunk(question: str, target: Target, document: str, ids: Sequence[str]) -> Flow[str]:
+    if len(ids) < 2:
+        return ids[0] if ids else ""
+    only = (Filter("document_id", (document,)),)
+    request = Search(target.snapshot, "keyword", 1, text=question, filters=only)
+    reply = yield from send(request, SearchReply)
+    return reply.candidates[0][0] if reply.candidates else ids[0]
+
+
+def _covers(passage: Span, span: Span) -> bool:
+    return 2 * passage.overlap(span) >= span.length

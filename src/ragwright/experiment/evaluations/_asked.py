@@ -1,0 +1,88 @@
+"""Our own pipeline under test: a row's question answered by it, then scored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from ...answer import avg_chunk_score
+from ...core import Answer, GoldSpan, MetaValue, Row
+from ...flow import Flow
+from ...measure import Measure, MeasureSetup
+from ._evaluate import answer_row
+from ._results import Made, RowResult
+
+Asking = Callable[[str, str], Flow[Answer]]
+"""Answers a question for a persona (its name, empty for the project's own)."""
+
+
+_MARKS = re.compile(r"[ \t]*\[(\d+(?:\s*,\s*\d+)*)\]")
+
+
+def _unmarked(found: re.Match[str], marks: Collection[int]) -> str:
+    """Nothing in place of a mark whose numbers are all of citations, else what stood there."""
+    known = all(int(number) in marks for number in found[1].split(","))
+    return "" if known else found[0]
+
+
+_OF_AN_ANSWER = frozenset({"abstained", "chunk_score", "model", "retrieved", "route"})
+"""Metadata that tells of one answer, and of no other answer to the same question."""
+
+
+def unanswered(row: Row) -> Row:
+    """A row without an answer and all that was said of one: its ranking, passages and states.
+
+    What is left is the question with its gold, so that a new answer inherits nothing.
+    """
+    return replace(
+        row,
+        response=None,
+        retrieved_contexts=(),
+        retrieved_context_ids=(),
+        retrieved_spans=(),
+        metadata={k: v for k, v in row.metadata.items() if k not in _OF_AN_ANSWER},
+    )
+
+
+def answered_by(row: Row, made: Answer) -> Row:
+    """A row with an answer in it: text, passages with their places, whether it abstained.
+
+    Source marks that were resolved are taken out of the text: they are no words of the answer,
+    and measures of text would count them. ``metadata`` gains ``abstained``, ``retrieved`` (an empty
+    ranking then scores 0), ``route``, ``model`` and, where the passages have similarities,
+    ``chunk_score``, their mean (SPEC A4). Nothing of an earlier answer is kept.
+    """
+    row = unanswered(row)
+    marks = {citation.marker for citation in made.citations}
+    metadata: dict[str, MetaValue] = {
+        **row.metadata,
+        "abstained": made.abstained,
+        "retrieved": True,
+        "route": made.route,
+        "model": made.model,
+    }
+    near = avg_chunk_score(made)
+    if near is not None:
+        metadata["chunk_score"] = round(near, 6)
+    return replace(
+        row,
+        response=_MARKS.sub(lambda found: _unmarked(found, marks), made.text),
+        retrieved_contexts=tuple(hit.text for hit in made.hits),
+        retrieved_context_ids=tuple(hit.document_id for hit in made.hits),
+        retrieved_spans=tuple(
+            GoldSpan(hit.document_id, hit.start, hit.end, hit.text) for hit in made.hits
+        ),
+        metadata=metadata,
+    )
+
+
+def asked_row(
+    row: Row, asking: Asking, measures: Sequence[Measure], setup: MeasureSetup | None = None
+) -> Flow[RowResult]:
+    """Answer a row's question for its persona and score the answer; raises what asking raises."""
+    answer = yield from asking(row.user_input, row.persona_name)
+    result = yield from answer_row(answered_by(row, answer), measures, setup)
+    hits = tuple((hit.source, hit.page, round(hit.score, 6)) for hit in answer.hits)
+    made = Made(answer.prompt, answer.usage, notes=answer.notes, hits=hits)
+    return replace(result, made=made)

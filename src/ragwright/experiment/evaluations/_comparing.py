@@ -1,0 +1,100 @@
+"""Two evaluations row by row: what their rows share, and whether their numbers are of one kind."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+from ...core import TestsetError
+from ...measure import Comparisons, MeasureScale, compare_rows
+from ._clusters import DOCUMENT, QUESTION, clusters_of_gold, no_field, shared_by
+from ._judges import scored_differently
+from ._results import Evaluation, RowResult
+
+ROW = "row"
+"""By which every row stands for itself."""
+
+
+def clusters_of_results(results: Sequence[RowResult], by: str = "") -> dict[str, Hashable]:
+    """Row id -> cluster, from what stored results know of their rows.
+
+    Args:
+        results: One or several of a row; of each field the first that knows it is asked.
+        by: ``document`` or empty for :func:`clusters_of_rows`, ``row`` for rows that stand for
+            themselves, else ``persona_name`` or a metadata field that every scored row has.
+
+    Returns:
+        Empty where every row stands for itself.
+
+    Raises:
+        TestsetError: A scored row does not have the field, or its result does not know.
+    """
+    if by == ROW:
+        return {}
+    known: dict[str, Mapping[str, tuple[str, ...]]] = {}
+    scored: dict[str, bool] = {}
+    for result in results:
+        facts = shared_by(result.row) if result.row is not None else result.shared
+        known[result.row_id] = {**facts, **known.get(result.row_id, {})}
+        has = any(score.value is not None for score in result.scores)
+        scored[result.row_id] = scored.get(result.row_id, False) or has
+    if by in ("", DOCUMENT):
+        if by and not any(known.values()):
+            raise no_field(next(iter(known), ""), by)
+        return clusters_of_gold(
+            {row: facts.get(DOCUMENT, ()) for row, facts in known.items()},
+            {row: "".join(facts.get(QUESTION, ())) for row, facts in known.items()},
+        )
+    clusters: dict[str, Hashable] = {}
+    for row, facts in known.items():
+        if by not in facts and scored[row]:
+            raise no_field(row, by)
+        clusters[row] = facts.get(by, ("row", row))
+    if not any(by in facts for facts in known.values()):
+        raise no_field(next(iter(known), ""), by)
+    return clusters
+
+
+def compare_evaluations(
+    a: Evaluation, b: Evaluation, *, seed: int = 0, clusters: Mapping[str, Hashable] | None = None
+) -> Comparisons:
+    """Compare the rows of b with those of a; see :func:`ragwright.measure.compare_rows`.
+
+    A measure that two different judges scored gets no verdict; see :func:`scored_differently`.
+
+    Args:
+        a: The evaluation to hold the other against.
+        b: What the verdicts are about.
+        seed: Seed of flips and resampling.
+        clusters: Row id -> cluster; empty where rows stand for themselves, None for those that
+            share gold documents (:func:`clusters_of_results`).
+
+    Raises:
+        MeasureError: They share no row or no measure.
+        TestsetError: A row of one name asks two different questions.
+    """
+    asked = {result.row_id: result.row.user_input for result in a.results if result.row}
+    for result in b.results:
+        other = asked.get(result.row_id)
+        if result.row and other is not None and other != result.row.user_input:
+            raise TestsetError(
+                f"row {result.row_id!r} asks two different questions in the two runs",
+                hint="compare runs of one testset",
+            )
+    sides = [{result.row_id: result.scores for result in run.results} for run in (a, b)]
+    scales: dict[str, MeasureScale | None] = {}
+    for summary in (*a.summaries, *b.summaries):
+        if scales.setdefault(summary.measure, summary.scale) != summary.scale:
+            raise TestsetError(
+                f"{summary.measure} is on the scale {scales[summary.measure]} in one run and "
+                f"{summary.scale} in the other",
+                hint="score both by the same rubric file",
+            )
+    if clusters is None:
+        clusters = clusters_of_results([*a.results, *b.results])
+    return compare_rows(
+        *sides,
+        seed=seed,
+        clusters=clusters or None,
+        scales=scales,
+        incomparable=scored_differently(a, b),
+    )

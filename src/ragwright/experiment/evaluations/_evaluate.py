@@ -1,0 +1,253 @@
+"""Evaluation: a flow per row, and a pure function over what they return.
+
+Retrieval is searched and scored (:func:`retrieval_row`); rows that already hold an answer are
+scored as they are (:func:`answer_row`). Both leave a :class:`RowResult`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ...core import MeasureError, Row, Score, ScoreState, StoppedError, TestsetError
+from ...flow import Flow, gather
+from ...measure import Measure, MeasureSetup, retrieval_scores, score_row, score_rows
+from ...retrieve import RetrieveOptions, Target, retrieve
+from ..testsets import Qrels, Run, Testset
+from ._clusters import cluster_of, clusters_of_gold, clusters_of_rows, shared_by
+from ._results import Evaluation, RowResult, evaluation_of
+
+Search = Callable[[str], Flow[Sequence[str]]]
+"""A query's ranking of document ids, best first; an id may occur several times."""
+
+
+def ranking_search(
+    target: Target, options: RetrieveOptions, measures: Sequence[Measure] = ()
+) -> Search:
+    """A search that ranks documents as deep as the measures look.
+
+    Fetches ``pool`` chunks, not only ``top_k`` of them; the pool is raised to the largest
+    cutoff where it is smaller. Documents of several chunks make the ranking shorter than that.
+
+    Raises:
+        MeasureError: A measure does not score rankings.
+    """
+    for measure in measures:
+        if measure.definition.kind != "retrieval":
+            raise MeasureError(
+                f"{measure} does not score rankings",
+                hint="name retrieval measures, such as nDCG@10",
+            )
+    depth = max((measure.cutoff or 1 for measure in measures), default=1)
+    pool = max(options.pool, options.top_k, depth)
+    deep = replace(options, pool=pool, top_k=pool)
+
+    def search(query: str) -> Flow[Sequence[str]]:
+        return (yield from retrieve(query, target, deep)).document_ids
+
+    return search
+
+
+def retrieval_row(row: Row, search: Search, measures: Sequence[Measure]) -> Flow[RowResult]:
+    """Search for one row and score the ranking; raises what the search raises.
+
+    A ranking is of documents: where gold is spans, the documents that hold them are its gold.
+    For whoever keeps failures apart, to try them again; see ``errors`` of :func:`summarise`.
+    """
+    ranking = tuple((yield from search(row.user_input)))
+    held = {span.document_id: 1 for span in row.reference_spans}
+    scores = _scores(measures, ranking, row.reference_ids or held)
+    return RowResult(row.id, ranking, scores, shared=shared_by(row))
+
+
+def answer_row(
+    row: Row, measures: Sequence[Measure], setup: MeasureSetup | None = None
+) -> Flow[RowResult]:
+    """Score a row as it is; the result keeps the row, so that it can be scored again.
+
+    No measure raises; only stops (a budget, Ctrl-C) pass through.
+    """
+    scores = yield from score_row(row, measures, setup)
+    return RowResult(row.id, row.retrieved_context_ids, scores, row)
+
+
+def answer_flows(
+    rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup | None = None
+) -> Iterator[Flow[RowResult]]:
+    """One flow per row, lazily and in order, for a runner to map; none of them fails."""
+    return (answer_row(row, measures, setup) for row in rows)
+
+
+def computed_results(
+    rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup | None = None
+) -> Iterator[RowResult]:
+    """Score rows by measures that ask no model, without a runner, one row in memory at a time.
+
+    Raises:
+        MeasureError: A measure asks a model; said before the first row is read.
+    """
+    score_rows((), measures, setup)
+    return (
+        RowResult(row.id, row.retrieved_context_ids, next(score_rows((row,), measures, setup)), row)
+        for row in rows
+    )
+
+
+def rescore_flows(
+    results: Iterable[RowResult], measures: Sequence[Measure], setup: MeasureSetup | None = None
+) -> Iterator[Flow[RowResult]]:
+    """Score stored results anew, by the same or other measures, without asking the system.
+
+    Raises:
+        TestsetError: A result keeps no row; said when it is reached.
+    """
+    return (answer_row(_kept(result), measures, setup) for result in results)
+
+
+def _kept(result: RowResult) -> Row:
+    if result.row is None:
+        raise TestsetError(
+            f"row {result.row_id!r} was stored without its answer",
+            hint="only results of answers can be scored again; run the evaluation once more",
+        )
+    return result.row
+
+
+def retrieval_flows(
+    testset: Testset, search: Search, measures: Sequence[Measure]
+) -> Iterator[Flow[RowResult]]:
+    """One flow per row, lazily and in order, for a runner to map; none of them fails.
+
+    A row whose search raises has the state ``errored`` with the reason.
+    """
+    return (_settled(row, search, measures) for row in testset.rows)
+
+
+def evaluate_retrieval(
+    testset: Testset,
+    search: Search,
+    measures: Sequence[Measure],
+    *,
+    seed: int = 0,
+    limit: int | None = None,
+) -> Flow[Evaluation]:
+    """Search for every row, score the rankings, summarise.
+
+    Args:
+        testset: Rows with ``reference_ids``.
+        search: The retrieval to evaluate.
+        measures: Measures of rankings.
+        seed: Seed of the intervals.
+        limit: Most rows in work at once, None for the runner's default.
+    """
+    results = yield from gather(retrieval_flows(testset, search, measures), limit)
+    return summarise(testset, results, measures, seed=seed)
+
+
+def summarise(
+    testset: Testset,
+    results: Iterable[RowResult],
+    measures: Sequence[Measure],
+    *,
+    seed: int = 0,
+    errors: Mapping[str, str] | None = None,
+    clusters: str = "",
+) -> Evaluation:
+    """Bring the results of a testset together; no row is lost.
+
+    Args:
+        testset: What was evaluated.
+        results: At most one a row, in any order.
+        measures: Measures of the results, in their order.
+        seed: Seed of the intervals.
+        errors: Row id -> reason, for rows that failed: state ``errored``. A row with neither
+            result nor reason counts as ``skipped``.
+        clusters: What rows share that are not independent, see :func:`cluster_of`; where empty,
+            gold documents that rows share, see :func:`clusters_of_rows`.
+
+    Raises:
+        TestsetError: A result belongs to no row of the testset, or a row has two.
+    """
+    failed = errors or {}
+    known = {row.id for row in testset.rows}
+    by_id: dict[str, RowResult] = {}
+    for result in results:
+        if result.row_id not in known or result.row_id in by_id:
+            fault = "has two results" if result.row_id in by_id else "is not in the testset"
+            raise TestsetError(
+                f"row {result.row_id!r} {fault}",
+                where=testset.name,
+                hint="summarise the results of one run, with the testset it was made from",
+            )
+        by_id[result.row_id] = result
+    rows = [
+        by_id[row.id]
+        if row.id in by_id
+        else _without_value(row, measures, "errored", failed[row.id])
+        if row.id in failed
+        else _without_value(row, measures, "skipped", "not evaluated")
+        for row in testset.rows
+    ]
+    groups = (
+        {row.id: cluster_of(row, clusters) for row in testset.rows}
+        if clusters
+        else clusters_of_rows(testset.rows)
+    )
+    return replace(
+        evaluation_of(
+            rows, measures, name=testset.name, seed=seed, clusters=groups.values() or None
+        ),
+        notes=testset.notes,
+    )
+
+
+def score_run(
+    run: Run, qrels: Qrels, measures: Sequence[Measure], *, name: str = "", seed: int = 0
+) -> Evaluation:
+    """Score a stored run against judgments, one row per judged query.
+
+    A judged query that the run does not answer scores as an empty ranking (``trec_eval -c``),
+    so that leaving out hard queries does not pay; the notes count such queries.
+    """
+    results = []
+    groups = clusters_of_gold(
+        {query: sorted(d for d, grade in of.items() if grade > 0) for query, of in qrels.items()}
+    )
+    for query, grades in qrels.items():
+        ranking = tuple(document for document, _ in run.get(query, ()))
+        results.append(RowResult(query, ranking, _scores(measures, ranking, grades)))
+    unanswered = sum(query not in run for query in qrels)
+    unjudged = sum(query not in qrels for query in run)
+    notes = []
+    if unanswered:
+        notes.append(f"{unanswered} of {len(qrels)} judged queries are not in the run: scored 0")
+    if unjudged:
+        notes.append(f"{unjudged} of {len(run)} queries of the run are not judged: left out")
+    found = evaluation_of(results, measures, name=name, seed=seed, clusters=groups.values() or None)
+    return replace(found, notes=tuple(notes))
+
+
+def _settled(row: Row, search: Search, measures: Sequence[Measure]) -> Flow[RowResult]:
+    """One row; whatever its search raises becomes the state ``errored`` with the reason."""
+    try:
+        return (yield from retrieval_row(row, search, measures))
+    except StoppedError:
+        raise
+    except Exception as error:
+        return _without_value(row, measures, "errored", f"{type(error).__name__}: {error}")
+
+
+def _scores(
+    measures: Sequence[Measure], ranking: Sequence[str], grades: Mapping[str, int]
+) -> tuple[Score, ...]:
+    return tuple(retrieval_scores(measure, ranking, grades) for measure in measures)
+
+
+def _without_value(
+    row: Row, measures: Sequence[Measure], state: ScoreState, reason: str
+) -> RowResult:
+    """A result that says why there is none."""
+    scores = tuple(Score(str(measure), state, reason=reason) for measure in measures)
+    if row.response is None:
+        return RowResult(row.id, row.retrieved_context_ids, scores, shared=shared_by(row))
+    return RowResult(row.id, row.retrieved_context_ids, scores, row)

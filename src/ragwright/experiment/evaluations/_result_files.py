@@ -1,0 +1,217 @@
+"""Scores in files: those that we write, and rows of others that carry their scores."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from ...core import MeasureError, Score, ScoreState, TestsetError
+from ...measure import Measure, MeasureScale, on_scale, parse_measure
+from ..rows import objects_of, opened, records_of
+from ._comparing import clusters_of_results
+from ._results import Evaluation, RowResult, evaluation_of, result_body, result_of
+
+_HEAD = "ragwright_results"
+_LONG = frozenset({"row", "measure", "state"})
+_NAMES = ("row_id", "id", "row")
+
+
+def results_jsonl(evaluation: Evaluation) -> str:
+    """All that is known of an evaluation as JSONL, for :func:`read_results`.
+
+    The first line names it, its measures with their scales, and the settings it was made under;
+    every further line is a row with its answer and scores.
+    """
+    head = {
+        _HEAD: 1,
+        "name": evaluation.name,
+        "measures": {
+            summary.measure: None if summary.scale is None else asdict(summary.scale)
+            for summary in evaluation.summaries
+        },
+        "notes": list(evaluation.notes),
+        "manifest": dict(evaluation.manifest),
+    }
+    lines = [head, *map(result_body, evaluation.results)]
+    return "".join(json.dumps(line, ensure_ascii=False, default=list) + "\n" for line in lines)
+
+
+def read_results(path: str | Path, *, seed: int = 0) -> Evaluation:
+    """The scores in a file.
+
+    Three forms are read: the JSONL of :func:`results_jsonl` (``score -o results.jsonl``), which
+    alone keeps everything; the CSV of ``score -o rows.csv`` (``row, measure, state, value``); and
+    rows with a column a measure, named as the measure is (``TokenF1``), and ``id``. Where such a
+    column is empty the row is ``errored``: why it has no score is not known.
+
+    Args:
+        path: JSONL, JSON or CSV.
+        seed: Seed of the intervals.
+
+    Raises:
+        TestsetError: The file holds no scores, or a score that is none; with file and line.
+    """
+    source = Path(path)
+    if _is_ours(source):
+        return _ours(source, seed)
+    records = records_of(source)
+    first = next(records, None)
+    if first is None:
+        raise TestsetError("the file is empty", where=str(source))
+    both = _chained(first, records)
+    rows = _long(both) if first[1].keys() >= _LONG else _wide(both, source)
+    results = [RowResult(key, (), tuple(scores.values())) for key, scores in rows.items()]
+    measures = list(dict.fromkeys(score.measure for r in results for score in r.scores))
+    full = [_filled(result, measures) for result in results]
+    taken = [_measure(text, str(source)) for text in measures]
+    _check_scales(full, taken, str(source))
+    return evaluation_of(full, taken, name=str(source), seed=seed)
+
+
+def _is_ours(source: Path) -> bool:
+    """True for what :func:`results_jsonl` writes, seen by its first line."""
+    with opened(source) as file:
+        line = file.readline(1 << 20)
+    try:
+        head = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(head, dict) and _HEAD in head
+
+
+def _ours(source: Path, seed: int) -> Evaluation:
+    lines = objects_of(source)
+    _, head = next(lines)
+    results = []
+    for where, record in lines:
+        try:
+            results.append(result_of(record))
+        except (KeyError, TypeError, ValueError) as error:
+            raise TestsetError(
+                f"this is no result of a row: {error}", where=where, hint="write the file again"
+            ) from error
+    measures = [
+        on_scale(_measure(text, str(source)), None if scale is None else MeasureScale(**scale))
+        for text, scale in head["measures"].items()
+    ]
+    groups = clusters_of_results(results)
+    found = evaluation_of(
+        results, measures, name=str(source), seed=seed, clusters=groups.values() or None
+    )
+    return replace(found, notes=tuple(head.get("notes", ())), manifest=head["manifest"])
+
+
+def _long(records: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, dict[str, Score]]:
+    """Row id -> measure -> score, of a table with a line for each of them."""
+    found: dict[str, dict[str, Score]] = {}
+    for where, record in records:
+        key, measure = str(record.get("row", "")), str(record.get("measure", ""))
+        state: ScoreState | None = next(
+            (s for s in get_args(ScoreState) if s == record.get("state")), None
+        )
+        if not key or not measure or state is None:
+            raise TestsetError(
+                f"row {key!r}, measure {measure!r}, state {record.get('state')!r}: one is missing "
+                "or unknown",
+                where=where,
+            )
+        of_row = found.setdefault(key, {})
+        if measure in of_row:
+            raise TestsetError(f"row {key!r} has two scores of {measure}", where=where)
+        value = _number(record.get("value"), where) if state == "scored" else None
+        if (value is None) == (state == "scored"):
+            raise TestsetError(f"row {key!r} is scored and has no value", where=where)
+        no_gold = state == "not_applicable" and record.get("no_gold") in (True, "True", "true", "1")
+        reason = str(record.get("reason", ""))
+        of_row[measure] = Score(measure, state, value, reason=reason, no_gold=no_gold)
+    return found
+
+
+def _wide(
+    records: Iterable[tuple[str, dict[str, Any]]], source: Path
+) -> dict[str, dict[str, Score]]:
+    """Row id -> measure -> score, of rows with a column a measure."""
+    found: dict[str, dict[str, Score]] = {}
+    for number, (where, record) in enumerate(records, 1):
+        key = next((str(record[name]) for name in _NAMES if name in record), str(number))
+        if key in found:
+            raise TestsetError(f"row {key!r} occurs twice", where=where)
+        columns = {name: _known(name) for name in record}
+        found[key] = {
+            text: Score(text, "scored", value)
+            if (value := _number(record[name], where)) is not None
+            else _lost(text)
+            for name, text in columns.items()
+            if text
+        }
+    if not any(found.values()):
+        raise TestsetError(
+            "the file holds no scores",
+            where=str(source),
+            hint="score it first (ragwright score FILE -o results.jsonl), or name a column as the "
+            "measure is named",
+        )
+    return found
+
+
+def _known(column: str) -> str:
+    """The measure that a column is named after, its scale in the name or not; else empty."""
+    try:
+        return str(parse_measure(column.partition(" (")[0]))
+    except MeasureError:
+        return ""
+
+
+def _filled(result: RowResult, measures: Sequence[str]) -> RowResult:
+    have = {score.measure: score for score in result.scores}
+    return replace(result, scores=tuple(have.get(text) or _lost(text) for text in measures))
+
+
+def _lost(measure: str) -> Score:
+    return Score(measure, "errored", reason="the file has no value")
+
+
+def _number(value: Any, where: str) -> float | None:
+    if value is None or value == "":
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise TestsetError(f"{value!r} is no score", where=where) from error
+    if isinstance(value, bool):
+        return float(value)
+    return number if math.isfinite(number) else None
+
+
+def _check_scales(results: Sequence[RowResult], measures: Sequence[Measure], where: str) -> None:
+    """Refuse values off a measure's scale: other tools use some of its names for another one."""
+    for result in results:
+        for score, measure in zip(result.scores, measures, strict=True):
+            scale = measure.known_scale
+            if score.value is None or scale is None:
+                continue
+            if score.value < scale.low or (scale.high is not None and score.value > scale.high):
+                raise TestsetError(
+                    f"row {result.row_id!r} has {score.value:g}, off the scale of {measure} "
+                    f"({scale})",
+                    where=where,
+                    hint="other tools use some of these names for another scale: rename the column",
+                )
+
+
+def _measure(text: str, where: str) -> Measure:
+    try:
+        return parse_measure(text)
+    except MeasureError as error:
+        raise TestsetError(error.what, where=where, hint=error.hint) from error
+
+
+def _chained(
+    first: tuple[str, dict[str, Any]], rest: Iterator[tuple[str, dict[str, Any]]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield first
+    yield from rest

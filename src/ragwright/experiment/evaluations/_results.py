@@ -1,0 +1,263 @@
+"""Results of rows, and what they come to: whole, in slices, and against another run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from ...core import GoldSpan, MetaValue, Row, Score, TestsetError, Usage
+from ...measure import Measure, Summary, Tally
+from ._clusters import clusters_of_rows
+
+_FEW = 20
+"""Below so many scored rows a slice says that its numbers are rough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """How an answer of ours was made: what was sent, what it took, what its reader was told.
+
+    Attributes:
+        prompt: Messages sent, role and content; empty for an answer that was quoted.
+        usage: Calls, tokens, money and time of the answer alone, known replies as when they were
+            made; judging is not in it.
+        context_tokens: Tokens of its passages, by the tokens of the embedding model.
+        notes: What was dropped, unresolved or substituted.
+        hits: (source, page, score) of each passage, in the order of the row's contexts.
+    """
+
+    prompt: tuple[tuple[str, str], ...] = ()
+    usage: Usage = Usage()
+    context_tokens: int = 0
+    notes: tuple[str, ...] = ()
+    hits: tuple[tuple[str, int | None, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowResult:
+    """What came of one row: its ranking and one score per measure, whatever happened.
+
+    ``row`` is the row as it was scored, with the answer and its passages, where an answer was;
+    a stored result that has one can be scored again. ``made`` says how our own answer came to be.
+    ``shared`` holds what a row that is not kept may have in common with others, by field, so that
+    its results can be clustered (:func:`shared_by`).
+    """
+
+    row_id: str
+    ranking: tuple[str, ...]
+    scores: tuple[Score, ...]
+    row: Row | None = None
+    made: Made | None = None
+    shared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Results of every row in testset order, and their summary per measure.
+
+    ``manifest`` is what its run pinned: testset, measures, settings; empty where it is not known.
+    ``baselines`` are summaries of what means nothing, to be read beside a measure.
+    """
+
+    name: str
+    summaries: tuple[Summary, ...]
+    results: tuple[RowResult, ...]
+    notes: tuple[str, ...] = ()
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    baselines: tuple[Summary, ...] = ()
+
+    def __getitem__(self, measure: str) -> Summary:
+        """The summary of a measure by its text."""
+        for summary in self.summaries:
+            if summary.measure == measure:
+                return summary
+        raise KeyError(measure)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The summaries of the rows that share one value: one persona, one topic."""
+
+    by: str
+    value: str
+    summaries: tuple[Summary, ...]
+    notes: tuple[str, ...] = ()
+
+
+def evaluation_of(
+    results: Iterable[RowResult],
+    measures: Sequence[Measure],
+    *,
+    name: str = "",
+    seed: int = 0,
+    clusters: Iterable[Hashable] | None = None,
+    each: Callable[[RowResult], None] | None = None,
+) -> Evaluation:
+    """Summarise results as they come.
+
+    Args:
+        results: Read once, in their order.
+        measures: Measures of the results, in their order.
+        name: Name of the evaluation.
+        seed: Seed of the intervals.
+        clusters: One a result, where rows are not independent.
+        each: Gets every result instead of the evaluation, which then holds summaries alone: any
+            number of rows in bounded memory.
+    """
+    tallies = [Tally(measure) for measure in measures]
+    kept: list[RowResult] = []
+    take = each or kept.append
+    pairs: Iterable[tuple[RowResult, Hashable]] = (
+        ((result, None) for result in results)
+        if clusters is None
+        else zip(results, clusters, strict=True)
+    )
+    for result, group in pairs:
+        for tally, score in zip(tallies, result.scores, strict=True):
+            tally.add(score, group)
+        take(result)
+    return Evaluation(name, tuple(tally.summary(seed) for tally in tallies), tuple(kept))
+
+
+def slices(
+    results: Sequence[RowResult],
+    rows: Iterable[Row],
+    by: str,
+    measures: Sequence[Measure],
+    *,
+    seed: int = 0,
+) -> tuple[Slice, ...]:
+    """Summaries of the rows of each persona (``persona_name``) or each value of a metadata field.
+
+    Rows with several values belong to several slices; rows without the field are those of the
+    empty value, last.
+
+    Raises:
+        TestsetError: No row has the field.
+    """
+    rows = tuple(rows)
+    clusters = clusters_of_rows(rows)
+    by_row = {row.id: _values(row, by) for row in rows}
+    found: dict[str, list[RowResult]] = {}
+    for result in results:
+        for value in by_row.get(result.row_id, ("",)):
+            found.setdefault(value, []).append(result)
+    if not found.keys() - {""}:
+        raise TestsetError(
+            f"no row has the field {by!r}", hint="name persona_name, or a column of the rows"
+        )
+    made = []
+    for value in sorted(found, key=lambda value: (not value, value)):
+        groups = [clusters.get(result.row_id, result.row_id) for result in found[value]]
+        summaries = evaluation_of(
+            found[value], measures, seed=seed, clusters=groups if clusters else None
+        ).summaries
+        few = [s.measure for s in summaries if s.n < _FEW]
+        note = f"fewer than {_FEW} scored rows: {', '.join(few)}"
+        made.append(Slice(by, value, summaries, (note,) if few else ()))
+    return tuple(made)
+
+
+def result_body(result: RowResult, count: Callable[[str], int] | None = None) -> dict[str, Any]:
+    """A result as JSON-able values, for the run store.
+
+    Each passage is written once: its place among the spans and in the prompt refers to it.
+
+    Args:
+        result: The result.
+        count: Counts the tokens of a passage, where its answer is one of ours.
+    """
+    body = asdict(result)
+    if not result.shared:
+        del body["shared"]
+    kept, made = body["row"], body["made"]
+    if kept is None:
+        return body
+    contexts = kept["retrieved_contexts"]
+    for span, text in zip(kept["retrieved_spans"], contexts, strict=False):
+        if span["text"] == text:
+            span["text"] = _AS_CONTEXT
+    if made is not None:
+        made["prompt"] = [(role, _shortened(text, contexts)) for role, text in made["prompt"]]
+        if count is not None:
+            made["context_tokens"] = sum(map(count, contexts))
+    return body
+
+
+def result_of(body: Mapping[str, Any]) -> RowResult:
+    """The result that :func:`result_body` made the values of."""
+    scores = tuple(Score(**score) for score in body["scores"])
+    kept, how = body.get("row"), body.get("made")
+    row = made = None
+    if kept is not None:
+        row = Row(**{k: _RESTORED[k](v) for k, v in kept.items()})
+        texts = (*row.retrieved_contexts, *("" for _ in row.retrieved_spans))
+        spans = zip(row.retrieved_spans, texts, strict=False)
+        row = replace(row, retrieved_spans=tuple(_with_text(*pair) for pair in spans))
+    if how is not None:
+        contexts = row.retrieved_contexts if row is not None else ()
+        prompt = tuple((role, _whole(text, contexts)) for role, text in how["prompt"])
+        made = Made(prompt, Usage(**how["usage"]), how["context_tokens"], tuple(how["notes"]))
+        hits = tuple((source, page, score) for source, page, score in how.get("hits", ()))
+        made = replace(made, hits=hits)
+    shared = {name: tuple(values) for name, values in body.get("shared", {}).items()}
+    return RowResult(body["row_id"], tuple(body["ranking"]), scores, row, made, shared)
+
+
+_AS_CONTEXT = "\ue000"
+"""In a stored span: the text is that of the passage of the same place."""
+
+_REFERENCE = re.compile("\ue001([0-9]+)\ue002")
+"""In a stored prompt: the text of a passage stands here."""
+
+
+def _shortened(text: str, contexts: Sequence[str]) -> str:
+    """A prompt with numbers in place of its passages; as it is where it holds our marks itself."""
+    if "\ue001" in text:
+        return text
+    short = text
+    for at, context in enumerate(contexts):
+        if context and "\ue001" not in context:
+            short = short.replace(context.strip(), f"\ue001{at}\ue002")
+    return short if _whole(short, contexts) == text else text
+
+
+def _whole(text: str, contexts: Sequence[str]) -> str:
+    def passage(found: re.Match[str]) -> str:
+        at = int(found[1])
+        return contexts[at].strip() if at < len(contexts) else found[0]
+
+    return _REFERENCE.sub(passage, text)
+
+
+def _with_text(span: GoldSpan, context: str) -> GoldSpan:
+    return replace(span, text=context) if span.text == _AS_CONTEXT else span
+
+
+def _values(row: Row, by: str) -> tuple[str, ...]:
+    found: MetaValue = row.persona_name if by == "persona_name" else row.metadata.get(by, "")
+    values = found if isinstance(found, tuple) else (str(found),)
+    return values or ("",)
+
+
+def _spans(value: Sequence[Mapping[str, Any]]) -> tuple[GoldSpan, ...]:
+    return tuple(GoldSpan(**span) for span in value)
+
+
+def _metadata(value: Mapping[str, Any]) -> dict[str, MetaValue]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
+
+
+_TUPLES = ("retrieved_contexts", "reference_contexts", "retrieved_context_ids")
+_RESTORED: dict[str, Callable[[Any], Any]] = {
+    **{field.name: str for field in fields(Row)},
+    **dict.fromkeys(_TUPLES, tuple),
+    "response": lambda kept: kept,
+    "reference_ids": dict,
+    "reference_spans": _spans,
+    "retrieved_spans": _spans,
+    "metadata": _metadata,
+}
+"""How each field of a row comes back from JSON."""

@@ -1,0 +1,333 @@
+"""People score answers blind: a sheet without system names, a key kept apart, a strict reader."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median_low
+from typing import Any
+
+from ...core import Row, TestsetError, text_hash, value_hash
+from ...measure import Measure, Rubric, on_rubric_scales, rubrics_of
+from ..rows import records_of
+
+_SHOWN = ("user_input", "reference", "retrieved_contexts", "response")
+_LEVELS = "levels"
+_UNLIKE = frozenset({"JudgedPrecision"})
+"""Measures whose rubric is about a passage, and not about what people score."""
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_HEADER = re.compile(r"(?P<name>.+?)(?: \((?P<low>-?\d+)-(?P<high>-?\d+)\))?")
+_TABLES = {".csv": ",", ".tsv": "\t"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """What the people see: items without system names, and what to score them by.
+
+    Attributes:
+        items: One object an answer, in shuffled order: ``item``, what is shown, ``levels`` (what
+            each score of each measure stands for, a line each), one empty field a measure (its
+            scale in the name), ``comment``.
+        columns: Names of the fields to fill in, ``Faithfulness (1-5)``, in order.
+    """
+
+    items: tuple[Mapping[str, Any], ...]
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewKey:
+    """Which answer is whose: item -> (system, row id). Kept apart from the sheet.
+
+    ``shown`` holds item -> :func:`answer_hash` of what people saw, so that their labels are held
+    against the scores of that very answer and of no other.
+    """
+
+    answers: Mapping[str, tuple[str, str]]
+    measures: tuple[str, ...]
+    seed: int = 0
+    shown: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What one person says of one answer by one measure; ``shown`` is the hash of that answer."""
+
+    system: str
+    row_id: str
+    measure: str
+    value: float
+    rater: str = ""
+    shown: str = ""
+
+
+def blind_sheet(
+    systems: Mapping[str, Iterable[Row]],
+    measures: Sequence[Measure],
+    *,
+    seed: int = 0,
+    rubrics: Mapping[str, Rubric] | None = None,
+) -> tuple[Sheet, ReviewKey]:
+    """A sheet of all answers of all systems in one shuffled order, and its key.
+
+    The order is that of hashes of seed, row and system: answers to one question stand apart,
+    and nothing in an item tells systems from each other.
+
+    Args:
+        systems: Name of a system -> rows with its answers.
+        measures: What to score; each must have whole numbers at both ends of its scale.
+        seed: Seed of the order.
+        rubrics: Rubrics of one's own, beside the shipped ones; people score by the levels that the
+            judge is told.
+
+    Raises:
+        TestsetError: No answer, a row twice in a system, or a measure without a scale.
+    """
+    measures = on_rubric_scales(measures, rubrics or {})
+    columns = tuple(_column(measure) for measure in measures)
+    levels = "\n\n".join(_levels(measure, rubrics or {}) for measure in measures)
+    found: dict[str, tuple[str, Row]] = {}
+    for system, rows in systems.items():
+        for row in rows:
+            place = text_hash(f"{seed}\x00{row.id}\x00{system}")
+            if place in found:
+                raise TestsetError(f"row {row.id!r} of {system!r} occurs twice")
+            if row.said:
+                found[place] = (system, row)
+    if not found or not columns:
+        raise TestsetError(
+            "there is nothing to review", hint="give rows with a response, and a measure"
+        )
+    width = len(str(len(found)))
+    items, answers, seen = [], {}, {}
+    for number, place in enumerate(sorted(found), 1):
+        system, row = found[place]
+        item = f"{number:0{width}}"
+        answers[item] = (system, row.id)
+        seen[item] = answer_hash(row)
+        shown = {name: getattr(row, name) for name in _SHOWN if getattr(row, name)}
+        empty = {**dict.fromkeys(columns, ""), "comment": ""}
+        items.append({"item": item, **shown, _LEVELS: levels, **empty})
+    key = ReviewKey(answers, tuple(map(str, measures)), seed, seen)
+    return Sheet(tuple(items), columns), key
+
+
+def write_sheet(sheet: Sheet, path: str | Path) -> None:
+    """Write a sheet as CSV, TSV or JSONL, by the path's suffix.
+
+    In tables, passages are numbered below each other, and a text that a spreadsheet would take
+    for a formula gets an apostrophe before it.
+
+    Raises:
+        TestsetError: The file is there already: a sheet that somebody filled in is never lost.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in _TABLES:
+        lines = [json.dumps(item, ensure_ascii=False) for item in sheet.items]
+        _write_new(target, "\n".join(lines) + "\n")
+        return
+    names = ["item", *_SHOWN, _LEVELS, *sheet.columns, "comment"]
+    names = [name for name in names if any(name in item for item in sheet.items)]
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=_TABLES[target.suffix.lower()])
+    writer.writerow(names)
+    for item in sheet.items:
+        writer.writerow([_cell(item.get(name, "")) for name in names])
+    _write_new(target, out.getvalue(), "utf-8-sig")
+
+
+def write_key(key: ReviewKey, path: str | Path) -> None:
+    """Write a key as JSON; do not give it to the reviewers.
+
+    Raises:
+        TestsetError: The file is there already: without its key a sheet is worth nothing.
+    """
+    body = {
+        "seed": key.seed,
+        "measures": list(key.measures),
+        "answers": dict(key.answers),
+        "shown": dict(key.shown),
+    }
+    _write_new(Path(path), json.dumps(body, ensure_ascii=False, indent=1) + "\n")
+
+
+def read_key(path: str | Path) -> ReviewKey:
+    """The key that :func:`write_key` wrote.
+
+    Raises:
+        TestsetError: It is missing or no key.
+    """
+    try:
+        body = json.loads(Path(path).read_text("utf-8"))
+        answers = {str(k): (str(v[0]), str(v[1])) for k, v in body["answers"].items()}
+        shown = {str(k): str(v) for k, v in body.get("shown", {}).items()}
+        return ReviewKey(answers, tuple(body["measures"]), int(body["seed"]), shown)
+    except FileNotFoundError as error:
+        raise TestsetError("no such file", where=str(path), hint="check the path") from error
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise TestsetError(
+            "this is no key of a review", where=str(path), hint="give the file beside the sheet"
+        ) from error
+
+
+def read_labels(path: str | Path, key: ReviewKey, rater: str = "") -> tuple[Label, ...]:
+    """What a person wrote into a sheet; fields left empty are no labels.
+
+    Args:
+        path: The sheet, filled in.
+        key: Its key.
+        rater: Who filled it in; empty for the file's name. A column ``rater`` wins over both.
+
+    Raises:
+        TestsetError: An item is unknown or there twice, a column is new, no column of a measure is
+            left, or a value is no whole number on the scale; file and line are named.
+    """
+    source = Path(path)
+    labels: list[Label] = []
+    seen: dict[tuple[str, str], str] = {}
+    for where, record in records_of(source):
+        item = _item(record, key, where)
+        who = str(record.get("rater") or rater or source.stem)
+        if (item, who) in seen:
+            raise TestsetError(
+                f"item {item} occurs twice", where=where, hint=f"first at {seen[item, who]}"
+            )
+        seen[item, who] = where
+        system, row_id = key.answers[item]
+        for measure, value in _values(record, key, where).items():
+            labels.append(Label(system, row_id, measure, value, who, key.shown.get(item, "")))
+    if not labels:
+        raise TestsetError("the sheet holds no score", where=str(source), hint="fill it in first")
+    return tuple(labels)
+
+
+def answer_hash(row: Row) -> str:
+    """Hash of what people score: the question, the answer and its passages."""
+    return value_hash([row.user_input, row.response, list(row.retrieved_contexts)])
+
+
+def check_labelled(labels: Iterable[Label], system: str, rows: Iterable[Row]) -> None:
+    """Refuse labels that were given to other answers than those of the rows.
+
+    Labels of an older key, which holds no hashes, and of rows that are not there pass.
+
+    Raises:
+        TestsetError: An answer, its question or its passages differ; the rows are named.
+    """
+    given = {label.row_id: label.shown for label in labels if label.system == system}
+    changed = [row.id for row in rows if given.get(row.id) and given[row.id] != answer_hash(row)]
+    if changed:
+        named = ", ".join(changed[:5]) + (" and others" if len(changed) > 5 else "")
+        raise TestsetError(
+            f"people scored other answers than these in {len(changed)} rows: {named}",
+            where=system,
+            hint="calibrate the run that was reviewed, or one that judged its stored answers "
+            "again (ragwright score RUN); a new answer needs a new review",
+        )
+
+
+def agreed_labels(labels: Iterable[Label], system: str, measure: str) -> dict[str, float]:
+    """Row id -> label of one system's answers by one measure.
+
+    Where several people scored an answer it is the lower median of what they said, so that it
+    is a point of the scale.
+    """
+    found: dict[str, list[float]] = {}
+    for label in labels:
+        if label.system == system and label.measure == measure:
+            found.setdefault(label.row_id, []).append(label.value)
+    return {row: median_low(values) for row, values in found.items()}
+
+
+def _levels(measure: Measure, own: Mapping[str, Rubric]) -> str:
+    """What the scores of a measure stand for: the lines of its rubric, or what it measures."""
+    rubrics = () if measure.name in _UNLIKE else rubrics_of(measure, own)
+    head = _column(measure)
+    if len(rubrics) != 1:
+        return f"{head}: {measure.definition.summary}"
+    rubric = rubrics[0]
+    lines = [f"{level}: {rubric.levels[level].strip()}" for level in sorted(rubric.levels, key=int)]
+    return "\n".join([f"{head}: {' '.join(rubric.task.split())}", *lines])
+
+
+def _write_new(path: Path, text: str, encoding: str = "utf-8") -> None:
+    try:
+        with path.open("x", encoding=encoding, newline="") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise TestsetError(
+            "the file is there already; nothing was changed",
+            where=str(path),
+            hint="choose another name, or move the file away",
+        ) from error
+
+
+def _column(measure: Measure) -> str:
+    low, high = measure.definition.low, measure.definition.high
+    if high is None or low != round(low) or high != round(high):
+        raise TestsetError(
+            f"people cannot score {measure}: its scale has no whole ends",
+            hint="review by measures with a scale, such as 1-5 or 0-1",
+        )
+    return f"{measure} ({low:g}-{high:g})"
+
+
+def _item(record: Mapping[str, Any], key: ReviewKey, where: str) -> str:
+    item = record.get("item")
+    if isinstance(item, str) and item not in key.answers and item.isdigit():
+        # Spreadsheets drop leading zeros.
+        item = item.zfill(max(map(len, key.answers), default=0))
+    if not isinstance(item, str) or item not in key.answers:
+        raise TestsetError(
+            f"item {item!r} is not in the key", where=where, hint="use the key of this very sheet"
+        )
+    return item
+
+
+def _values(record: Mapping[str, Any], key: ReviewKey, where: str) -> dict[str, float]:
+    """The scores in one line, by measure."""
+    found = {}
+    for column, cell in record.items():
+        if column in {"item", "comment", "rater", _LEVELS, *_SHOWN}:
+            continue
+        match = _HEADER.fullmatch(column)
+        if match is None or match["name"] not in key.measures or match["low"] is None:
+            raise TestsetError(
+                f"unknown column {column!r}",
+                where=where,
+                hint="keep the columns as they were; remarks go under `comment`",
+            )
+        if cell is None or (isinstance(cell, str) and not cell.strip()):
+            continue
+        value, low, high = _whole(cell), int(match["low"]), int(match["high"])
+        if value is None or not low <= value <= high:
+            raise TestsetError(
+                f"{cell!r} under {column!r} is no whole number from {low} to {high}",
+                where=where,
+                hint="leave the field empty where you cannot say",
+            )
+        found[match["name"]] = float(value)
+    return found
+
+
+def _whole(cell: Any) -> int | None:
+    """A whole number as people and spreadsheets write it, None for anything else."""
+    if isinstance(cell, bool):
+        return None
+    if isinstance(cell, int):
+        return cell
+    text = str(cell).strip()
+    return int(text) if re.fullmatch(r"-?[0-9]+", text) else None
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        value = "\n\n".join(f"[{n}] {text}" for n, text in enumerate(value, 1))
+    text = str(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text

@@ -1,0 +1,16 @@
+from ._files import lines_of, objects_of, opened
+from ._records import records_of
+from ._rows import iter_rows, read_rows, rows_of
+from ._write import row_record, write_rows
+
+__all__ = [
+    "iter_rows",
+    "lines_of",
+    "objects_of",
+    "opened",
+    "read_rows",
+    "records_of",
+    "row_record",
+    "rows_of",
+    "write_rows",
+]

@@ -1,0 +1,294 @@
+"""Rows of other tools in our names: ragas v1, DeepEval, MLflow, RAGChecker.
+
+A column is taken for what it is called in the tool it belongs to; one that two tools use for
+two things is read by its company, and refused where the company does not say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from ...core import Row, TestsetError
+from ._records import list_of
+
+ALIASES = {
+    "actual_output": "response",
+    "contexts": "retrieved_contexts",
+    "expected_output": "reference",
+    "expected_response": "reference",
+    "ground_truth": "reference",
+    "ground_truths": "reference",
+    "gt_answer": "reference",
+    "input": "user_input",
+    "query": "user_input",
+    "query_id": "id",
+    "question": "user_input",
+    "reference_context_ids": "reference_ids",
+    "request": "user_input",
+    "retrieval_context": "retrieved_contexts",
+    "retrieved_context": "retrieved_contexts",
+}
+"""Column of another tool -> ours."""
+
+AMBIGUOUS = ("answer", "context", "expectations", "inputs", "outputs")
+"""Columns read by their company, or by what they hold."""
+
+_GOLD = {"contexts", "reference", "references", "retrieved_contexts"} | {
+    column for column, ours in ALIASES.items() if ours == "reference"
+}
+_DEEPEVAL = {"actual_output", "expected_output", "retrieval_context"}
+_LISTS = {
+    "context",
+    "contexts",
+    "ground_truths",
+    "reference_contexts",
+    "references",
+    "retrieval_context",
+    "retrieved_context",
+    "retrieved_contexts",
+}
+_OBJECTS = {
+    "expectations",
+    "inputs",
+    "metadata",
+    "outputs",
+    "reference_context_ids",
+    "reference_ids",
+    "reference_spans",
+    "retrieved_context_ids",
+    "retrieved_spans",
+}
+_NESTED = ("multi_responses", "reference_tool_calls", "rubrics")
+"""Columns of ragas that hold more than a text, and nothing that is measured here."""
+
+_OURS = {field.name for field in fields(Row)}
+_SIDES = ("model1", "model2")
+_QUESTIONS = ("question", "query", "input", "user_input", "prompt")
+_ANSWERS = ("response", "answer", "output", "result", "text", "content")
+_EXPECTED = ("expected_response", "expected_answer", "ground_truth", "answer")
+_PASSAGES = ("retrieved_context", "retrieved_contexts", "contexts", "documents")
+_TEXTS = ("text", "content", "page_content")
+_IDS = ("doc_id", "doc_uri", "document_id", "id")
+
+
+def from_cells(record: Mapping[str, str], where: str) -> dict[str, Any]:
+    """A table's line, with lists and objects where columns hold some.
+
+    A cell of a column of passages or accepted answers that does not begin with a bracket is one of
+    them, and an empty one is none.
+    """
+    found: dict[str, Any] = {}
+    for column, cell in record.items():
+        opens = cell.lstrip()[:1]
+        if (column in _LISTS | _OBJECTS and opens == "[") or (column in _OBJECTS and opens == "{"):
+            found[column] = list_of(cell.strip(), where)
+        else:
+            found[column] = [cell] if column in _LISTS else cell
+    return found
+
+
+def one_system_each(record: Mapping[str, Any], where: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """A record as it is, or the two of a pair of RAGChecker's, in which two systems answer.
+
+    The two share the question and are told apart by ``system``, the name of the model; what is
+    said of the pair stands in both.
+
+    Raises:
+        TestsetError: A side of the pair holds no response.
+    """
+    sides = [side for side in _SIDES if isinstance(record.get(side), Mapping)]
+    if len(sides) < len(_SIDES):
+        return [(where, record)]
+    key = record.get("instance_id", record.get("query_id"))
+    shared = {
+        name: value
+        for name, value in record.items()
+        if name not in (*_SIDES, "instance_id", "query_id", "response")
+    }
+    found: list[tuple[str, Mapping[str, Any]]] = []
+    for side in sides:
+        said = {name: value for name, value in record[side].items() if name != "model_name"}
+        if "response" not in said:
+            raise TestsetError(
+                f"{side} holds no response", where=where, hint="a pair has one on either side"
+            )
+        own = {**shared, **said, "system": record[side].get("model_name") or side}
+        found.append((f"{where} ({side})", own if key is None else {**own, "id": f"{key}-{side}"}))
+    return found
+
+
+def in_our_names(record: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """A record's columns under our names; those of nobody stay as they are.
+
+    Raises:
+        TestsetError: Two columns mean the same, or one may mean two things; both are named.
+    """
+    given = {column: content for column, content in record.items() if content is not None}
+    foreign = given.keys() & (ALIASES.keys() - {"reference_context_ids"} | set(AMBIGUOUS))
+    for column in _NESTED:
+        if column in given and _deep(given[column]):
+            given[column] = json.dumps(given[column], ensure_ascii=False)
+    if isinstance(given.get("references"), str):
+        given["references"] = [given["references"]]
+    if foreign or "reference_context_ids" in given:
+        given = _all_renamed(given, where, keep_deep=bool(foreign))
+    return _with_reference(given)
+
+
+def _all_renamed(given: Mapping[str, Any], where: str, *, keep_deep: bool) -> dict[str, Any]:
+    """Every column under our name; nested values of other tools (traces, claims) as text."""
+    found: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for column, content in given.items():
+        for name, value in _renamed(column, content, given, where).items():
+            if name in sources:
+                raise TestsetError(
+                    f"columns {sources[name]!r} and {column!r} mean the same, {name}",
+                    where=where,
+                    hint="keep one of the two",
+                )
+            sources[name] = column
+            kept = keep_deep and name not in _OURS and _deep(value)
+            found[name] = json.dumps(value, ensure_ascii=False) if kept else value
+    return found
+
+
+def _with_reference(given: dict[str, Any]) -> dict[str, Any]:
+    """The columns, the first accepted answer as the reference where none is named so."""
+    accepted = given.get("references")
+    if given.get("reference") is not None or not isinstance(accepted, list):
+        return given
+    texts = [text for text in accepted if isinstance(text, str) and text.strip()]
+    return {**given, "reference": texts[0]} if texts else given
+
+
+def _renamed(column: str, content: Any, given: Mapping[str, Any], where: str) -> dict[str, Any]:
+    if column == "answer":
+        if not given.keys() & _GOLD:
+            raise _unclear(column, "response", "reference", where)
+        return {"response": content}
+    if column == "context":
+        if not given.keys() & _DEEPEVAL:
+            raise _unclear(column, "retrieved_contexts", "reference_contexts", where)
+        return {"reference_contexts": content}
+    if column in ("inputs", "request"):
+        return {"user_input": _one_text(column, content, _QUESTIONS, where)}
+    if column == "outputs":
+        return _outputs(content, where)
+    if column == "expectations":
+        return _expectations(content, where)
+    name = ALIASES.get(column, column)
+    if name == "retrieved_contexts":
+        return _passages(name, "retrieved_context_ids", content, where)
+    if name == "reference" and isinstance(content, list):
+        return _references(column, content, where)
+    return {name: content}
+
+
+def _references(column: str, content: Sequence[Any], where: str) -> dict[str, Any]:
+    """The first of several accepted answers as the reference, all of them beside it."""
+    if not all(isinstance(text, str) for text in content):
+        raise TestsetError(f"{column} is not a list of strings", where=where)
+    if not content:
+        return {}
+    return {"reference": content[0]} | ({"references": list(content)} if content[1:] else {})
+
+
+def _passages(name: str, ids: str, content: Any, where: str) -> dict[str, Any]:
+    """Passages given as texts, or as objects of text and document id."""
+    if not isinstance(content, list) or not any(isinstance(entry, dict) for entry in content):
+        return {name: content}
+    texts = [_one_text(f"an entry of {name}", entry, _TEXTS, where) for entry in content]
+    found: dict[str, Any] = {name: texts}
+    keys = [
+        next((entry[key] for key in _IDS if entry.get(key) is not None), None)
+        if isinstance(entry, dict)
+        else None
+        for entry in content
+    ]
+    if all(key is not None for key in keys):
+        found[ids] = keys
+    return found
+
+
+def _outputs(content: Any, where: str) -> dict[str, Any]:
+    """MLflow's outputs: a text, or an object of the answer and perhaps its passages."""
+    if not isinstance(content, dict):
+        return {"response": content}
+    choices = content.get("choices")
+    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+        return {"response": (choices[0].get("message") or {}).get("content")}
+    found = {"response": _one_text("outputs", content, _ANSWERS, where)}
+    held = [key for key in _PASSAGES if content.get(key) is not None]
+    if len(held) > 1:
+        raise _unclear("outputs", held[0], held[1], where)
+    if held:
+        found |= _passages("retrieved_contexts", "retrieved_context_ids", content[held[0]], where)
+    return found
+
+
+def _expectations(content: Any, where: str) -> dict[str, Any]:
+    """MLflow's expectations: what is expected, under one of several names."""
+    if not isinstance(content, dict):
+        raise TestsetError(f"expectations is {type(content).__name__}, not an object", where=where)
+    rest = {key: value for key, value in content.items() if value is not None}
+    found: dict[str, Any] = {}
+    if any(key in rest for key in _EXPECTED):
+        found["reference"] = _one_text("expectations", rest, _EXPECTED, where)
+    gold = rest.pop("expected_retrieved_context", None)
+    if gold is not None:
+        passages = _passages("reference_contexts", "reference_ids", gold, where)
+        texts = passages.pop("reference_contexts")
+        found |= passages
+        if any(texts):
+            found["reference_contexts"] = texts
+    more = {key: value for key, value in rest.items() if key not in _EXPECTED}
+    return found | more
+
+
+def _one_text(column: str, content: Any, names: Sequence[str], where: str) -> Any:
+    """The text itself, or that of the one known key of an object.
+
+    A chat (``messages``) gives the last thing its user said.
+    """
+    if not isinstance(content, dict):
+        return content
+    if isinstance(content.get("messages"), list) and names is _QUESTIONS:
+        said = [
+            turn.get("content")
+            for turn in content["messages"]
+            if isinstance(turn, dict) and turn.get("role") == "user"
+        ]
+        if said:
+            return said[-1]
+    held = [name for name in names if content.get(name) is not None]
+    if len(held) > 1:
+        raise _unclear(column, held[0], held[1], where)
+    if held:
+        return content[held[0]]
+    if names is _TEXTS:
+        return ""  # a gold document may be known by its address alone
+    texts = [value for value in content.values() if isinstance(value, str)]
+    if len(texts) == 1:
+        return texts[0]
+    raise TestsetError(
+        f"{column} holds none of {', '.join(names)}", where=where, hint="name the text so"
+    )
+
+
+def _deep(value: Any) -> bool:
+    """True where a value is more than a list of strings."""
+    return isinstance(value, dict) or (
+        isinstance(value, list) and not all(isinstance(entry, str) for entry in value)
+    )
+
+
+def _unclear(column: str, one: str, other: str, where: str) -> TestsetError:
+    return TestsetError(
+        f"column {column!r} may be {one} or {other}",
+        where=where,
+        hint=f"name it {one} or {other}, whichever it is",
+    )

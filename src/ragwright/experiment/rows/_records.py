@@ -1,0 +1,244 @@
+"""Records of a file, one at a time: JSONL, JSON arrays, CSV; whatever its size, one in memory."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import json
+import re
+import tokenize
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ...core import TestsetError
+from ._files import objects_of, opened
+
+Record: TypeAlias = tuple[str, dict[str, Any]]
+"""(``file:line``, columns)."""
+
+_HEAD = 65_536
+_PIECE = 1 << 20
+_LONGEST = 1 << 26  # characters of one record
+_ARRAY = re.compile(r"\s*(?:\{\s*\"results\"\s*:\s*)?\[")
+_TABLES = {".csv": ",", ".tsv": "\t"}
+_ANSWERS = frozenset({"actual_output", "answer", "outputs", "response"})
+_QUESTIONS = frozenset({"input", "inputs", "query", "question", "request", "user_input"})
+_MOST_OF_A_CELL = 1 << 26
+
+
+def records_of(path: Path) -> Iterator[Record]:
+    """Every record of a file, read as it is asked for.
+
+    A JSON array, alone or under ``results`` (RAGChecker), gives its objects; ``.csv`` and
+    ``.tsv`` give their lines under the names of the first one, empty cells left out, except that
+    of the answer; anything else is read as JSONL, or as one JSON object over several lines.
+
+    Raises:
+        TestsetError: The file is missing, not UTF-8, or not of its form; file and line are
+            named.
+    """
+    if path.suffix.lower() in _TABLES:
+        return _table(path, _TABLES[path.suffix.lower()])
+    with opened(path) as file:
+        head = file.read(_HEAD).decode("utf-8-sig", "replace")
+    if _ARRAY.match(head):
+        return _array(path)
+    if path.suffix.lower() == ".json" and not _whole(head.split("\n", 1)[0]):
+        return _document(path)
+    return _lines(path)
+
+
+def list_of(cell: str, where: str) -> Any:
+    """The list or object a table's cell holds, as JSON or as Python prints it.
+
+    Raises:
+        TestsetError: Neither, or an array printed without commas: its strings cannot be told
+            apart.
+    """
+    try:
+        return json.loads(cell)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        found = ast.literal_eval(cell)
+        kinds = [token.type for token in tokenize.generate_tokens(io.StringIO(cell).readline)]
+    except (ValueError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError) as error:
+        raise TestsetError(
+            f"the cell {cell[:60]!r} is no list", where=where, hint="write lists as JSON"
+        ) from error
+    # Python joins strings that stand side by side: two passages would become one.
+    rows = [kind for kind in kinds if kind not in {tokenize.NL, tokenize.NEWLINE}]
+    if (tokenize.STRING, tokenize.STRING) in pairwise(rows):
+        raise TestsetError(
+            "a list without commas cannot be read back",
+            where=where,
+            hint="write lists as JSON; arrays must be turned into lists before saving",
+        )
+    return found
+
+
+def _lines(path: Path) -> Iterator[Record]:
+    for where, value in objects_of(path):
+        rows = _rows_within(value, where)
+        if rows is None:
+            yield where, value
+        else:
+            yield from _objects(rows, where)
+
+
+def _rows_within(value: dict[str, Any], where: str) -> list[Any] | None:
+    """The rows that an object holds, None where it is one itself.
+
+    Under ``results`` as RAGChecker writes them, or as a table of ``columns`` and ``data``, which
+    MLflow logs and pandas calls split.
+
+    Raises:
+        TestsetError: It holds rows under another name.
+    """
+    if isinstance(value.get("results"), list) and "user_input" not in value:
+        return list(value["results"])
+    columns, data = value.get("columns"), value.get("data")
+    if isinstance(columns, list) and isinstance(data, list):
+        return [dict(zip(map(str, columns), cells, strict=False)) for cells in data]
+    for name, rows in value.items():
+        listed = isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows)
+        if listed and not value.keys() & _QUESTIONS:
+            raise TestsetError(
+                f"the object is no row; rows seem to stand under {name!r}",
+                where=where,
+                hint="write that list into a file of its own, as a JSON array",
+            )
+    return None
+
+
+def _document(path: Path) -> Iterator[Record]:
+    """One object that is spread over lines."""
+    with opened(path) as file:
+        data = file.read()
+    try:
+        value = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise TestsetError(
+            f"the file is not JSON: {error}",
+            where=f"{path}:{getattr(error, 'lineno', 1)}",
+            hint="write a JSON array of rows, or one JSON object a line (JSONL)",
+        ) from error
+    rows = _rows_within(value, f"{path}:1") if isinstance(value, dict) else None
+    yield from _objects([value] if rows is None else rows, f"{path}:1")
+
+
+def _objects(values: list[Any], where: str) -> Iterator[Record]:
+    for number, value in enumerate(values, 1):
+        yield f"{where}#{number}", _object(value, f"{where}#{number}")
+
+
+def _object(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TestsetError(
+            f"a row is {type(value).__name__}, not an object", where=where, hint="write objects"
+        )
+    return value
+
+
+def _array(path: Path) -> Iterator[Record]:
+    """Objects of an array, decoded one after the other from a window over the file."""
+    decoder = json.JSONDecoder()
+    with opened(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8-sig")
+        try:
+            window = text.read(_HEAD)
+            start = _ARRAY.match(window)
+            at = start.end() if start else 0
+            line = 1 + window.count("\n", 0, at)
+            while True:
+                after = re.compile(r"[\s,]*").match(window, at)
+                end = after.end() if after else at
+                line += window.count("\n", at, end)
+                at = end
+                if window[at : at + 1] == "]":
+                    return
+                try:
+                    value, end = decoder.raw_decode(window, at)
+                except ValueError as error:
+                    more = text.read(_PIECE) if _cut(error, window, at) else ""
+                    if not more:
+                        raise _broken(error, path, line) from error
+                    window, at = window[at:] + more, 0
+                    continue
+                yield f"{path}:{line}", _object(value, f"{path}:{line}")
+                line += window.count("\n", at, end)
+                at = end
+        except UnicodeDecodeError as error:
+            raise TestsetError(
+                "the file is not UTF-8", where=str(path), hint="save the file as UTF-8"
+            ) from error
+
+
+def _cut(error: ValueError, window: str, at: int) -> bool:
+    """True where the window may end inside a record; a fault far from its end is a real one."""
+    if not isinstance(error, json.JSONDecodeError) or len(window) - at > _LONGEST:
+        return False
+    return error.msg.startswith("Unterminated") or error.pos > len(window) - 16
+
+
+def _broken(error: ValueError, path: Path, line: int) -> TestsetError:
+    what = getattr(error, "msg", str(error))
+    return TestsetError(
+        f"the row that begins here is not JSON: {what}",
+        where=f"{path}:{line}",
+        hint="write a JSON array of objects, or one JSON object a line (JSONL)",
+    )
+
+
+def _table(path: Path, separator: str) -> Iterator[Record]:
+    """Lines of a table under the names of its first one."""
+    csv.field_size_limit(max(csv.field_size_limit(), _MOST_OF_A_CELL))
+    with opened(path) as file:
+        reader = csv.reader(
+            io.TextIOWrapper(file, encoding="utf-8-sig", newline=""),
+            delimiter=separator,
+            strict=True,
+        )
+        try:
+            names = [name.strip() for name in next(reader, [])]
+            twice = [name for name in names if names.count(name) > 1]
+            if twice:
+                raise TestsetError(f"column {twice[0]!r} occurs twice", where=f"{path}:1")
+            for cells in reader:
+                where = f"{path}:{reader.line_num}"
+                if len(cells) > len(names):
+                    raise TestsetError(
+                        f"{len(cells)} cells under {len(names)} column names",
+                        where=where,
+                        hint="put cells that hold the separator into quotes",
+                    )
+                found = {n: c for n, c in zip(names, cells, strict=False) if n and c.strip()}
+                if found:
+                    yield where, _with_answer(found, names)
+        except csv.Error as error:
+            raise TestsetError(
+                f"not a table: {error}", where=f"{path}:{reader.line_num}"
+            ) from error
+        except UnicodeDecodeError as error:
+            raise TestsetError(
+                "the file is not UTF-8", where=str(path), hint="save the file as UTF-8"
+            ) from error
+
+
+def _with_answer(found: dict[str, str], names: Sequence[str]) -> dict[str, str]:
+    """A line whose cell of the answer is empty says so: the system was asked, and said nothing."""
+    columns = [name for name in names if name in _ANSWERS]
+    if not columns or any(name in found for name in columns):
+        return found
+    return {**found, columns[0]: ""}
+
+
+def _whole(line: str) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,218 @@
+"""Rows of a file: in ragas' names, or in those of other tools."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from ...core import GoldSpan, MetaValue, Row, TestsetError
+from ._dialects import ALIASES, AMBIGUOUS, from_cells, in_our_names, one_system_each
+from ._records import records_of
+
+_KNOWN = tuple(field.name for field in fields(Row))
+_TABLES = {".csv", ".tsv"}
+
+
+def read_rows(path: str | Path) -> tuple[Row, ...]:
+    """All rows of a file, in order, as :func:`iter_rows` reads them.
+
+    Raises:
+        TestsetError: As :func:`iter_rows`, or the file holds no rows.
+    """
+    rows = tuple(iter_rows(path))
+    if not rows:
+        raise TestsetError("the file holds no rows", where=str(path))
+    return rows
+
+
+def iter_rows(path: str | Path) -> Iterator[Row]:
+    """Rows of a JSONL, JSON, CSV or TSV file, one in memory at a time besides the ids.
+
+    ``user_input`` is required; ``id`` is the row's number where left out. ``reference_ids`` is
+    an object of grades or a list of ids (grade 1 each); ``reference_spans`` a list of
+    ``{document_id, start, end, text}``, and so is ``retrieved_spans``, where the retrieved
+    contexts stand, in their order. Rows of ragas v1, DeepEval, MLflow and RAGChecker are read
+    by the names those use; a pair of RAGChecker's (``model1``, ``model2``) is two rows, told
+    apart by ``system``. A column nobody knows becomes metadata, unless it looks like a misspelt
+    one.
+
+    An empty ``response`` is the answer of a system that said nothing; null, or no such column, is
+    no answer. In a table, where the two look alike, an empty cell is an empty answer.
+
+    Raises:
+        TestsetError: A row cannot be read, a value has the wrong type, a column may mean two
+            things, or an id occurs twice; file and line are named.
+    """
+    source = Path(path)
+    table = source.suffix.lower() in _TABLES
+    records = (
+        (place, from_cells(record, place) if table else record)
+        for where, read in records_of(source)
+        for place, record in one_system_each(read, where)
+    )
+    yield from _numbered(records, f"{source}:")
+
+
+def rows_of(records: Iterable[Row | Mapping[str, Any]]) -> Iterator[Row]:
+    """Rows from memory: rows as they are, objects read as :func:`iter_rows` reads them.
+
+    Raises:
+        TestsetError: As :func:`iter_rows`; the object is named by its number.
+    """
+    numbered = (
+        (place, record)
+        for number, one in enumerate(records, 1)
+        for place, record in (
+            [(f"row {number}", one)]
+            if isinstance(one, Row)
+            else one_system_each(one, f"row {number}")
+        )
+    )
+    yield from _numbered(numbered, "row ")
+
+
+def _numbered(records: Iterable[tuple[str, Row | Mapping[str, Any]]], source: str) -> Iterator[Row]:
+    """Rows with their numbers for ids where they have none, no id twice.
+
+    ``source`` is what all their places begin with.
+    """
+    seen: dict[str, str] = {}  # all that is held of a long file, so without its name
+    for number, (where, record) in enumerate(records, 1):
+        if isinstance(record, Row):
+            row = record
+        else:
+            row = _row(in_our_names(record, where), str(number), where)
+        if row.id in seen:
+            raise TestsetError(
+                f"id {row.id!r} occurs twice",
+                where=where,
+                hint=f"{source}{seen[row.id]} has it too; keep one of the two rows, "
+                "or leave the ids out (id, query_id, instance_id) and the rows are numbered",
+            )
+        seen[row.id] = where.removeprefix(source)
+        yield row
+
+
+def _row(value: Mapping[str, Any], number: str, where: str) -> Row:
+    """One JSON object as a row."""
+    known: dict[str, Any] = {}
+    extra: dict[str, MetaValue] = {}
+    for column, content in value.items():
+        if content is None:
+            continue
+        if column in _KNOWN:
+            known[column] = content
+            continue
+        near = difflib.get_close_matches(column, [*_KNOWN, *ALIASES, *AMBIGUOUS], n=1, cutoff=0.85)
+        if near and column != "references":
+            raise TestsetError(
+                f"unknown column {column!r}", where=where, hint=f"did you mean {near[0]!r}?"
+            )
+        extra[column] = _meta(column, content, where)
+    if "user_input" not in known:
+        raise TestsetError(
+            "the row has no user_input",
+            where=where,
+            hint="name the question so, or question, query, input or request; here are: "
+            f"{', '.join(value) or 'no columns'}",
+        )
+    if isinstance(known["user_input"], list):
+        raise TestsetError(
+            "user_input is a list: a conversation of several turns",
+            where=where,
+            hint="make a row of the turn that is to be scored, its question as a text",
+        )
+    known.setdefault("id", number)
+    converted = {name: _CONVERT[name](name, content, where) for name, content in known.items()}
+    if known.get("retrieved_context_ids") == []:
+        extra.setdefault("retrieved", True)  # searched, and nothing was found
+    if extra:
+        converted["metadata"] = {**extra, **converted.get("metadata", {})}
+    return Row(**converted)
+
+
+def _wrong(name: str, content: Any, due: str, where: str) -> TestsetError:
+    return TestsetError(f"{name} is {type(content).__name__}, not {due}", where=where)
+
+
+def _text(name: str, content: Any, where: str) -> str:
+    if not isinstance(content, str):
+        raise _wrong(name, content, "a string", where)
+    return content
+
+
+def _id(name: str, content: Any, where: str) -> str:
+    """Ids are strings; whole numbers are taken as they are written."""
+    if isinstance(content, int) and not isinstance(content, bool):
+        return str(content)
+    return _text(name, content, where)
+
+
+def _texts(name: str, content: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(content, list):
+        raise _wrong(name, content, "a list of strings", where)
+    return tuple(_id(f"an entry of {name}", entry, where) for entry in content)
+
+
+def _grades(name: str, content: Any, where: str) -> dict[str, int]:
+    if isinstance(content, list):
+        return dict.fromkeys(_texts(name, content, where), 1)
+    if not isinstance(content, dict):
+        raise _wrong(name, content, "an object of grades or a list of ids", where)
+    for grade in content.values():
+        if not isinstance(grade, int) or isinstance(grade, bool):
+            raise _wrong(f"a grade in {name}", grade, "a whole number", where)
+    return dict(content)
+
+
+def _spans(name: str, content: Any, where: str) -> tuple[GoldSpan, ...]:
+    if not isinstance(content, list):
+        raise _wrong(name, content, "a list of spans", where)
+    spans = []
+    for entry in content:
+        try:
+            span = GoldSpan(**entry)
+            good = isinstance(span.document_id, str) and 0 <= span.start < span.end
+        except TypeError:
+            good = False
+        if not good:
+            raise TestsetError(
+                f"an entry of {name} is not a span",
+                where=where,
+                hint="write {document_id, start, end, text} with 0 <= start < end",
+            )
+        spans.append(span)
+    return tuple(spans)
+
+
+def _meta(name: str, content: Any, where: str) -> MetaValue:
+    if isinstance(content, str | int | float | bool):
+        return content
+    if isinstance(content, list) and all(isinstance(entry, str) for entry in content):
+        return tuple(content)
+    raise _wrong(f"column {name!r}", content, "a scalar or a list of strings", where)
+
+
+def _metadata(name: str, content: Any, where: str) -> dict[str, MetaValue]:
+    if not isinstance(content, dict):
+        raise _wrong(name, content, "an object", where)
+    return {key: _meta(key, entry, where) for key, entry in content.items()}
+
+
+_CONVERT: dict[str, Callable[[str, Any, str], Any]] = {
+    "id": _id,
+    "user_input": _text,
+    "response": _text,
+    "reference": _text,
+    "retrieved_contexts": _texts,
+    "reference_contexts": _texts,
+    "retrieved_context_ids": _texts,
+    "reference_ids": _grades,
+    "reference_spans": _spans,
+    "retrieved_spans": _spans,
+    "persona_name": _text,
+    "metadata": _metadata,
+}

@@ -1,0 +1,43 @@
+"""Rows as records, and a file of them: whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from ...core import Row, TestsetError
+
+
+def row_record(row: Row) -> dict[str, Any]:
+    """A row as one JSON object: the fields that say something, in our names."""
+    record = {field.name: getattr(row, field.name) for field in fields(Row)}
+    record["reference_spans"] = [asdict(span) for span in row.reference_spans]
+    record["retrieved_spans"] = [asdict(span) for span in row.retrieved_spans]
+    record["metadata"] = dict(row.metadata)
+    record["reference_ids"] = dict(row.reference_ids)
+    kept = {name: value for name, value in record.items() if value not in (None, "", (), [], {})}
+    if row.response is not None:
+        kept["response"] = row.response  # an empty answer is an answer
+    return {"id": row.id, "user_input": row.user_input, **kept}
+
+
+def write_rows(rows: Iterable[Row], path: str | Path) -> None:
+    """Write rows as JSONL, whole or not at all: through a file beside it.
+
+    Raises:
+        TestsetError: The file cannot be written; what was there is left as it was.
+    """
+    target = Path(path)
+    lines = [json.dumps(row_record(row), ensure_ascii=False, default=list) for row in rows]
+    beside = target.with_name(f".{target.name}.new")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        beside.replace(target)
+    except OSError as error:
+        raise TestsetError(
+            f"the testset cannot be written: {error.strerror}", where=str(target)
+        ) from error

@@ -1,0 +1,214 @@
+"""What the trials of a study came to, in order: the leaderboard and the Pareto front."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import fmean
+from typing import Any, Literal, TypeAlias
+
+from ...core import StudyError
+from ...measure import Measure, MeasureScale, Summary
+from ..evaluations import Evaluation, RowResult
+from ._study import FACTS
+
+TrialState: TypeAlias = Literal["done", "dropped", "errored", "invalid", "skipped"]
+"""``dropped`` by a rung of successive halving; ``invalid`` where the values do not go together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """What trials are ordered by: a measure, or a fact of making an answer.
+
+    ``scale`` is that of a measure whose text does not say it, such as a rubric of one's own.
+    """
+
+    name: str
+    higher_is_better: bool
+    scale: MeasureScale | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """One trial: its values, the run that holds its rows, and what they came to.
+
+    Attributes:
+        number: Position in the study; 0 is the project as it stands.
+        values: Swept key -> value.
+        state: How it ended.
+        run: Run of its rows, empty where it has none.
+        rows: Rows it was measured on.
+        summaries: One a measure.
+        facts: Mean per row of ``cost`` (money, as if every reply were paid), ``seconds`` (time
+            of its replies) and ``context_tokens``; those that are known.
+        reason: Why there is no result.
+    """
+
+    number: int
+    values: Mapping[str, Any]
+    state: TrialState
+    run: str = ""
+    rows: int = 0
+    summaries: tuple[Summary, ...] = ()
+    facts: Mapping[str, float] = field(default_factory=dict)
+    reason: str = ""
+
+    @property
+    def id(self) -> str:
+        """``T007``."""
+        return f"T{self.number:03d}"
+
+    def value(self, objective: str) -> float | None:
+        """Mean of a measure, or a fact, rounded to 6 digits; None where there is none."""
+        if objective in FACTS:
+            found = self.facts.get(objective)
+        else:
+            found = next((s.mean for s in self.summaries if s.measure == objective), None)
+        return None if found is None else round(found, 6)
+
+    def ranked_value(self, objective: str) -> float | None:
+        """What the trial is ordered by: its value, rows that it lost counted as the worst.
+
+        A row without a score for want of gold is not lost. Otherwise refusing hard questions
+        would lead every leaderboard. Where the scale has no worst end it is the value alone.
+        """
+        if objective not in FACTS:
+            for summary in self.summaries:
+                if summary.measure == objective and summary.worst is not None:
+                    return round(summary.worst, 6)
+        return self.value(objective)
+
+
+def objectives_of(names: Sequence[str], measures: Sequence[Measure]) -> tuple[Objective, ...]:
+    """Objectives by name; the first measure where none is named.
+
+    Raises:
+        StudyError: One is neither a measure of the study nor a fact.
+    """
+    known = {
+        str(m): Objective(str(m), m.definition.higher_is_better, m.known_scale) for m in measures
+    }
+    known.update((fact, Objective(fact, False)) for fact in FACTS)
+    found = []
+    for name in names or [str(measures[0])]:
+        if name not in known:
+            raise StudyError(
+                f"the objective {name!r} is not measured",
+                where="study.objective",
+                hint=f"one of: {', '.join(known)}",
+            )
+        found.append(known[name])
+    return tuple(found)
+
+
+def facts_of(results: Sequence[RowResult]) -> dict[str, float]:
+    """Means per answer of what answers took; a cost that is unknown for one row is unknown."""
+    made = [result.made for result in results if result.made is not None]
+    if not made:
+        return {}
+    facts = {
+        "seconds": fmean(one.usage.seconds for one in made),
+        "context_tokens": fmean(one.context_tokens for one in made),
+    }
+    costs = [one.usage.cost if one.usage.calls else 0.0 for one in made]
+    known = [cost for cost in costs if cost is not None]
+    if len(known) == len(costs):
+        facts["cost"] = fmean(known)
+    return {name: round(value, 9) for name, value in sorted(facts.items())}
+
+
+def trial_result(
+    number: int, values: Mapping[str, Any], run: str, evaluation: Evaluation
+) -> TrialResult:
+    """What an evaluation says of a trial."""
+    results = evaluation.results
+    return TrialResult(
+        number, values, "done", run, len(results), evaluation.summaries, facts_of(results)
+    )
+
+
+def leaderboard(
+    trials: Sequence[TrialResult], objectives: Sequence[Objective]
+) -> tuple[TrialResult, ...]:
+    """Trials that are done and have a value, best first by the first objective.
+
+    Rows that a trial lost count as the worst value (:meth:`TrialResult.ranked_value`). Ties go by
+    the further objectives, then to the trial that came first.
+    """
+
+    def place(trial: TrialResult) -> tuple[float, ...]:
+        values = []
+        for objective in objectives:
+            value = trial.ranked_value(objective.name)
+            worst = float("inf")
+            values.append(
+                worst if value is None else -value if objective.higher_is_better else value
+            )
+        return (*values, trial.number)
+
+    first = objectives[0].name
+    done = [trial for trial in trials if trial.state == "done" and trial.value(first) is not None]
+    return tuple(sorted(done, key=place))
+
+
+def pareto_front(
+    trials: Sequence[TrialResult], objectives: Sequence[Objective]
+) -> tuple[TrialResult, ...]:
+    """Trials that no other trial beats or equals on every objective while beating it on one.
+
+    Trials without a value for one of them are left out; rows that one lost count as the worst.
+    """
+
+    def scored(trial: TrialResult) -> tuple[float, ...] | None:
+        values = []
+        for objective in objectives:
+            value = trial.ranked_value(objective.name)
+            if value is None:
+                return None
+            values.append(value if objective.higher_is_better else -value)
+        return tuple(values)
+
+    placed = [(trial, scored(trial)) for trial in trials if trial.state == "done"]
+    known = [(trial, values) for trial, values in placed if values is not None]
+    return tuple(
+        trial
+        for trial, values in known
+        if not any(
+            other != values and all(o >= v for o, v in zip(other, values, strict=True))
+            for _, other in known
+        )
+    )
+
+
+def survivors(
+    trials: Sequence[TrialResult], objectives: Sequence[Objective], keep: float
+) -> tuple[TrialResult, ...]:
+    """The share of trials that goes on after a rung of successive halving, at least one.
+
+    With several objectives whole fronts go on, the best first; the last of them is filled up in
+    the order of the leaderboard (Jamieson and Talwalkar 2016; fronts as in NSGA-II, Deb 2002).
+    """
+    left = list(leaderboard(trials, objectives))
+    wanted = max(1, math.ceil(keep * len(left)))
+    kept: list[TrialResult] = []
+    while left and len(kept) < wanted:
+        front = {trial.number for trial in pareto_front(left, objectives)} or {left[0].number}
+        kept += [trial for trial in left if trial.number in front][: wanted - len(kept)]
+        left = [trial for trial in left if trial.number not in front]
+    return tuple(kept)
+
+
+def trial_body(trial: TrialResult) -> dict[str, Any]:
+    """A trial as JSON-able values, for the run store."""
+    return asdict(trial)
+
+
+def trial_of(body: Mapping[str, Any]) -> TrialResult:
+    """The trial that :func:`trial_body` made the values of."""
+    return TrialResult(**{**body, "summaries": tuple(map(_summary, body["summaries"]))})
+
+
+def _summary(body: Mapping[str, Any]) -> Summary:
+    scale = body.get("scale")
+    return Summary(**{**body, "scale": None if scale is None else MeasureScale(**scale)})

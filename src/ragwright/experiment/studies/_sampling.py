@@ -1,0 +1,111 @@
+"""Which trials of a study are run: every point of a grid, or random points."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...core import canonical_json
+from ._study import Axis, Range, Study
+
+_DRAWS = 1000
+"""Draws without a new point after which a random search has seen what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One choice of values for the swept keys of a study; number 0 is the project as it stands."""
+
+    number: int
+    values: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        """``T007``: sorts by number up to a thousand trials, and is a row's name in the run."""
+        return f"T{self.number:03d}"
+
+
+class Sampler(ABC):
+    """Chooses trials in fixed batches; equal tellings give equal askings.
+
+    A study that was cut off is taken up by asking again from the start: trials that were run are
+    told from what is stored, so no state of a search is ever saved.
+    """
+
+    @abstractmethod
+    def ask(self) -> Sequence[Trial]:
+        """The next batch, empty once the search is over."""
+
+    def tell(self, trial: Trial, values: Sequence[float] | None) -> None:
+        """What a trial came to, in objective order; None where it has no value."""
+
+
+class ListSampler(Sampler):
+    """Trials that are all known from the start."""
+
+    def __init__(self, points: Iterator[Mapping[str, Any]]) -> None:
+        self._trials: Sequence[Trial] | None = [
+            Trial(number, point) for number, point in enumerate(points, 1)
+        ]
+
+    def ask(self) -> Sequence[Trial]:
+        """All of them, once."""
+        trials, self._trials = self._trials, None
+        return trials or ()
+
+
+def grid_points(study: Study) -> Iterator[Mapping[str, Any]]:
+    """Every combination of values, the last key changing first; or the points that are listed."""
+    if study.points:
+        yield from study.points
+        return
+    for chosen in itertools.product(*(axis.values for axis in study.axes)):
+        yield {axis.key: value for axis, value in zip(study.axes, chosen, strict=True)}
+
+
+def random_points(study: Study) -> Iterator[Mapping[str, Any]]:
+    """``study.trials`` different points, drawn with the study's seed; fewer where there are fewer.
+
+    A list is drawn from uniformly, a range uniformly or by its logarithm.
+    """
+    draw = random.Random(study.options.seed)  # noqa: S311 - a search, no secret
+    seen: set[str] = set()
+    missed = 0
+    while len(seen) < study.options.trials and missed < _DRAWS:
+        point = {axis.key: _drawn(axis, draw) for axis in study.axes}
+        key = canonical_json(point)
+        if key in seen:
+            missed += 1
+            continue
+        missed = 0
+        seen.add(key)
+        yield point
+
+
+def _drawn(axis: Axis, draw: random.Random) -> Any:
+    if axis.range is None:
+        return axis.values[draw.randrange(len(axis.values))]
+    return placed_in(axis.range, draw.random())
+
+
+def placed_in(among: Range, share: float) -> float | int:
+    """The value at a share (0 to 1) of a range; each of its steps has an equal part of them.
+
+    Whole numbers by their logarithm have a part as wide as the logarithm of what is rounded to
+    them.
+    """
+    if among.steps is not None:
+        value = among.low + min(int(share * among.steps), among.steps - 1) * (among.step or 1)
+    elif among.log:
+        margin = 0.5 if among.whole else 0.0
+        low, high = math.log(among.low - margin), math.log(among.high + margin)
+        value = math.exp(low + share * (high - low))
+    else:
+        value = among.low + share * (among.high - among.low)
+    value = round(value) if among.whole else round(value, 6)
+    return min(max(value, among.low), among.high)

@@ -1,0 +1,368 @@
+"""Study files: a project file with lists where values are swept, and how to search among them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from ...core import ConfigError, Placed, StudyError, build_options, option, read_yaml, unknown_key
+
+SearchKind: TypeAlias = Literal["grid", "random", "tpe"]
+
+_RANGE = {"low", "high", "log", "step"}
+
+_ALMOST = 1e-6
+"""Share of a step by which what a computer makes of 0.1 may miss it."""
+
+_LARGEST = 2**53
+"""Largest end of a range: beyond it not every whole number has its own."""
+
+FACTS = ("cost", "seconds", "context_tokens")
+"""What can be an objective beside measures: facts of making an answer, each better when less."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyOptions:
+    """The section ``study`` of a study file: what is measured on which rows, and how to search."""
+
+    testset: str = option("", "Testset of the study; its tune split picks.")
+    measures: str = option("", "Measures, separated by commas; chosen by the rows where empty.")
+    objective: tuple[str, ...] = option(
+        (),
+        "What is best: a measure, cost, seconds or context_tokens; several show a Pareto front. "
+        "The first measure where empty.",
+    )
+    search: SearchKind = option("grid", "How trials are chosen: grid, random or tpe.")
+    trials: int = option(40, "Trials of a random or tpe search.", ge=1)
+    batch: int = option(4, "Trials that a tpe search asks for at once.", ge=1)
+    rungs: tuple[int, ...] = option(
+        (), "Successive halving: numbers of rows after which the weaker trials are dropped."
+    )
+    keep: float = option(0.5, "Share of the trials that goes on after each rung.", gt=0, lt=1)
+    limit: int | None = option(None, "Most rows of the tune split, chosen by the seed.", ge=1)
+    personas: tuple[str, ...] = option(
+        (), "Ask every question for each of these personas; the rows' own where empty."
+    )
+    seed: int = option(0, "Seed of the search, the choice of rows and the intervals.")
+    retrieval_only: bool = option(False, "Score what is found; write no answers.")
+    most: int = option(2000, "Most trials of a study; a larger one is refused.", ge=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Values between two ends, both included; by their logarithm where ``log`` is set.
+
+    With a ``step`` only every step from ``low`` on; ``whole`` ones are whole numbers.
+    """
+
+    low: float
+    high: float
+    log: bool = False
+    step: float | None = None
+    whole: bool = False
+
+    @property
+    def steps(self) -> int | None:
+        """Number of its values; None where any number between the ends is one."""
+        step = 1 if self.whole and not self.log and self.step is None else self.step
+        return None if step is None else int((self.high - self.low) / step + _ALMOST) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One swept key and its values, or the range they are drawn from."""
+
+    path: tuple[str, ...]
+    values: tuple[Any, ...] = ()
+    range: Range | None = None
+    where: str = ""
+
+    @property
+    def key(self) -> str:
+        """``chunk.size``."""
+        return ".".join(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What is swept over which project, and how.
+
+    Attributes:
+        name: The file's name without suffix.
+        options: Its section ``study``.
+        axes: Swept keys in file order.
+        fixed: Key path -> value of what the study sets and does not sweep.
+        places: Key path -> ``file:line``, for messages.
+        points: The trials one by one, swept key -> value, where not the whole grid is meant.
+    """
+
+    name: str
+    options: StudyOptions
+    axes: tuple[Axis, ...]
+    fixed: Mapping[tuple[str, ...], Any] = field(default_factory=dict)
+    places: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    points: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def size(self) -> int | None:
+        """Trials of a grid; None where a key is drawn from a range."""
+        if any(axis.range is not None for axis in self.axes):
+            return None
+        if self.points:
+            return len(self.points)
+        return math.prod(len(axis.values) for axis in self.axes)
+
+    @property
+    def judging(self) -> tuple[Axis, ...]:
+        """Swept keys of the section ``judge``: they show how much a ranking hangs on the judge."""
+        return tuple(axis for axis in self.axes if axis.path[0] == "judge")
+
+    def settings_of(self, values: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
+        """Key paths to lay over the project file for a trial's values."""
+        return {**self.fixed, **{axis.path: values[axis.key] for axis in self.axes}}
+
+    def described(self) -> dict[str, Any]:
+        """The study as JSON-able values: what a run of it pins."""
+        points = {"points": [dict(point) for point in self.points]} if self.points else {}
+        return points | {
+            "name": self.name,
+            "options": dataclasses.asdict(self.options),
+            "axes": {
+                axis.key: list(axis.values)
+                if axis.range is None
+                else dataclasses.asdict(axis.range)
+                for axis in self.axes
+            },
+            "fixed": {".".join(path): value for path, value in self.fixed.items()},
+        }
+
+
+def load_study(file: Path, sections: Mapping[str, type[Any]]) -> Study:
+    """The study of a file.
+
+    Args:
+        file: A project file with lists where values are swept (a key that is itself a list takes
+            a list of lists; ranges are ``{low, high, log, step}``), and a section ``study``.
+        sections: Option record of every section that may be swept.
+
+    Raises:
+        ConfigError: The file is missing or wrong, with file and line.
+        StudyError: Nothing is swept, or there are too many trials: the count is shown.
+    """
+    return study_of(read_yaml(file), file.stem, sections)
+
+
+def stored_study(body: Mapping[str, Any]) -> Study:
+    """The study that :meth:`Study.described` made the values of; places are not kept."""
+    options: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in body["options"].items()
+    }
+    axes = [
+        Axis(tuple(key.split(".")), range=Range(**values))
+        if isinstance(values, Mapping)
+        else Axis(tuple(key.split(".")), tuple(values))
+        for key, values in body["axes"].items()
+    ]
+    fixed = {tuple(key.split(".")): value for key, value in body["fixed"].items()}
+    points = tuple(body.get("points", ()))
+    return Study(body["name"], StudyOptions(**options), tuple(axes), fixed, points=points)
+
+
+def study_of(placed: Placed, name: str, sections: Mapping[str, type[Any]]) -> Study:
+    """The study in parsed YAML; raises as :func:`load_study`."""
+    values = placed.value
+    if not isinstance(values, dict):
+        raise ConfigError("a study file is a mapping of sections", where=placed.where())
+    options = build_options(StudyOptions, values.get("study"), placed, ("study",))
+    axes: list[Axis] = []
+    fixed: dict[tuple[str, ...], Any] = {}
+    for section, value in values.items():
+        if section == "study":
+            continue
+        if section == "models":
+            fixed[(section,)] = value
+            continue
+        if section not in sections:
+            known = (*sections, "models", "study")
+            raise unknown_key(section, known, placed, (section,))
+        for found in _leaves(value, sections[section], placed, (section,)):
+            if isinstance(found, Axis):
+                axes.append(found)
+            else:
+                fixed[found[0]] = found[1]
+    paths = [axis.path for axis in axes] + list(fixed)
+    places = {path: placed.where(*path) for path in paths}
+    study = Study(name, options, tuple(axes), fixed, places)
+    _check(study, placed)
+    return study
+
+
+def _check(study: Study, placed: Placed) -> None:
+    options = study.options
+    if not study.axes:
+        raise StudyError(
+            "the study sweeps nothing",
+            where=placed.where(),
+            hint="write a list where values are to be tried, such as  retrieve: {top_k: [3, 5, 8]}",
+        )
+    _check_size(study, placed)
+    _check_judging(study)
+    rungs = options.rungs
+    if any(a >= b for a, b in itertools.pairwise(rungs)) or any(r < 1 for r in rungs):
+        raise StudyError(
+            "the rungs must grow, from 1 row on",
+            where=placed.where("study", "rungs"),
+            hint="write for example  rungs: [20, 60]",
+        )
+    if rungs and options.search == "tpe":
+        raise StudyError(
+            "successive halving needs all trials at once, which tpe does not have",
+            where=placed.where("study", "rungs"),
+            hint="choose search: random or grid, or leave the rungs out",
+        )
+
+
+def _check_size(study: Study, placed: Placed) -> None:
+    """Refuse a grid through a range, and more trials than ``study.most``."""
+    options, size = study.options, study.size
+    if options.search == "grid" and size is None:
+        ranged = next(axis for axis in study.axes if axis.range is not None)
+        raise StudyError(
+            f"{ranged.key} is a range: a grid cannot go through it",
+            where=ranged.where,
+            hint="write a list of values, or  study: {search: random}  or tpe",
+        )
+    if options.search == "grid" and size is not None and size > options.most:
+        counts = " x ".join(f"{axis.key} {len(axis.values)}" for axis in study.axes)
+        raise StudyError(
+            f"the grid has {size:,} trials: {counts}",
+            where=placed.where(),
+            hint=f"sweep fewer keys or values (at most {options.most:,}: study.most), or search "
+            "among them: study: {search: tpe, trials: 60}",
+        )
+    asked = options.trials if size is None else min(options.trials, size)
+    if options.search != "grid" and asked > options.most:
+        raise StudyError(
+            f"the study has {asked:,} trials",
+            where=placed.where("study", "trials"),
+            hint=f"ask for fewer (at most {options.most:,}: study.most)",
+        )
+
+
+def _check_judging(study: Study) -> None:
+    """Refuse to rank trials that were judged by several judges against each other."""
+    options = study.options
+    for axis in study.judging:
+        if axis.range is not None:
+            raise StudyError(
+                f"{axis.key} is a range, and a judge that is drawn is compared with no other",
+                where=axis.where,
+                hint=f"write a list of values, such as  {axis.path[-1]}: "
+                f"[{axis.range.low:g}, {axis.range.high:g}]",
+            )
+        if options.search == "tpe" or options.rungs:
+            raise StudyError(
+                f"{axis.key} is swept, and several judges are not ranked against each other",
+                where=axis.where,
+                hint="let one judge pick; then sweep the judge over the best few in a grid",
+            )
+
+
+def _leaves(
+    value: Any, kind: type[Any], placed: Placed, path: tuple[str, ...]
+) -> Iterator[Axis | tuple[tuple[str, ...], Any]]:
+    """Swept keys and fixed values below a path."""
+    if value is None:
+        return
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{'.'.join(path)} must be a mapping of keys", where=placed.where(*path))
+    hints = typing.get_type_hints(kind)
+    for key, item in value.items():
+        here = (*path, key)
+        if key not in hints:
+            raise unknown_key(key, hints, placed, here)
+        hint = hints[key]
+        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+            yield from _leaves(item, hint, placed, here)
+        elif isinstance(item, Mapping) and {"low", "high"} <= item.keys() <= _RANGE:
+            yield Axis(here, range=_range(item, hint, placed, here), where=placed.where(*here))
+        elif isinstance(item, list) and _depth(item) > _nesting(hint):
+            yield Axis(here, _distinct(item, placed, here), where=placed.where(*here))
+        else:
+            yield here, item
+
+
+def _distinct(items: Sequence[Any], placed: Placed, path: tuple[str, ...]) -> tuple[Any, ...]:
+    found: list[Any] = []
+    for item in items:
+        if any(item == other and type(item) is type(other) for other in found):
+            raise StudyError(
+                f"{'.'.join(path)} names {item!r} twice",
+                where=placed.where(*path),
+                hint="name every value once",
+            )
+        found.append(item)
+    if not found:
+        raise StudyError(f"{'.'.join(path)} names no value", where=placed.where(*path))
+    return tuple(found)
+
+
+def _range(item: Mapping[str, Any], hint: Any, placed: Placed, path: tuple[str, ...]) -> Range:
+    name = ".".join(path)
+    kinds = set(get_args(hint)) or {hint}
+    if not kinds & {int, float}:
+        raise StudyError(f"{name} is no number: it has no range", where=placed.where(*path))
+    low, high, step = item["low"], item["high"], item.get("step")
+    numbers = [n for n in (low, high, step) if n is not None]
+    if any(isinstance(n, bool) or not isinstance(n, int | float) for n in numbers):
+        raise StudyError(f"the ends of {name} must be numbers", where=placed.where(*path))
+    if not all(abs(n) <= _LARGEST for n in numbers):
+        raise StudyError(f"the ends of {name} are too far out", where=placed.where(*path))
+    whole = float not in kinds
+    if whole and any(n != int(n) for n in numbers):
+        raise StudyError(
+            f"{name} takes whole numbers, and its range has others",
+            where=placed.where(*path),
+            hint="write low, high and step without a fraction",
+        )
+    log = bool(item.get("log"))
+    if not low < high or (log and low <= 0) or (step is not None and step <= 0):
+        raise StudyError(
+            f"{name} has no values between {low} and {high}",
+            where=placed.where(*path),
+            hint="low below high, above 0 where log is set, and a step above 0",
+        )
+    if log and step is not None:
+        raise StudyError(
+            f"{name} has a step and a logarithm", where=placed.where(*path), hint="choose one"
+        )
+    if whole:
+        low, high, step = int(low), int(high), None if step is None else int(step)
+    found = Range(low, high, log, step, whole)
+    if step is not None and found.steps is not None:
+        last = round(low + (found.steps - 1) * step, 9)
+        if abs(high - last) > _ALMOST * step:
+            raise StudyError(
+                f"{high:g}, the end of {name}, is on no step of {step:g} from {low:g}",
+                where=placed.where(*path),
+                hint=f"write  high: {last + step:g}" + (f"  or {last:g}" if last > low else ""),
+            )
+    return found
+
+
+def _nesting(hint: Any) -> int:
+    """How deep the lists of a key's own values are: 0 for a number or a text."""
+    if typing.get_origin(hint) is tuple:
+        return 1 + _nesting(get_args(hint)[0])
+    return max((_nesting(part) for part in get_args(hint) if part is not Ellipsis), default=0)
+
+
+def _depth(value: Any) -> int:
+    return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 0

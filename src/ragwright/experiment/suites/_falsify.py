@@ -1,0 +1,162 @@
+"""False passages: the answer in a passage replaced by another one of its kind."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from ...core import text_hash
+from ...models import is_code
+from ._gold_answers import GoldAnswer
+
+Kind: TypeAlias = Literal["date", "year", "code", "number", "ordinal", "name"]
+
+_MONTHS = (
+    "january february march april may june july august september october november december "
+    "janvier février mars avril mai juin juillet août septembre octobre novembre décembre "
+    "januar februar märz april mai juni juli august september oktober november dezember "
+    "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre "
+    "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre"
+)
+_MONTH = "|".join(sorted(set(_MONTHS.split()), key=lambda name: (-len(name), name)))
+_DATE = re.compile(
+    r"(?<!\w)(?:\d{4}-\d{2}-\d{2}"
+    rf"|(?:\d{{1,2}}(?:st|nd|rd|th|er|\.)?\s+)(?:de\s+)?(?:{_MONTH})(?:,?\s+(?:de\s+)?\d{{4}})?"
+    rf"|(?:{_MONTH})\s+\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s+\d{{4}})?"
+    rf"|(?:{_MONTH})\s+\d{{4}}"
+    r"|(?:\d{4}年)?\d{1,2}月\d{1,2}日)(?![\w-])",
+    re.IGNORECASE,
+)
+_YEAR = re.compile(r"(?<![\w.,-])(?:1[0-9]|20)\d\d(?![\w%]|[.,]\d)")
+_NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,\u00a0\u202f ]\d{3})*(?:[.,]\d+)?(?![\w]|[.,]\d)")
+_ORDINAL = re.compile(
+    r"(?<![\w.,])\d+(?:st|nd|rd|th|er|ers|re|ère|e|es|ème|èmes|º|ª)(?!\w)", re.IGNORECASE
+)
+_CODE = re.compile(r"[A-Za-z]\S*\d|\d\S*[A-Za-z_:]\S*")
+_NAME = re.compile(
+    r"(?<!\w)[A-ZÀ-ÖØ-Þ](?:[^\W\d_]|['’-])+(?:\s+[A-ZÀ-ÖØ-Þ](?:[^\W\d_]|['’-])+){0,3}(?!\w)"
+)
+_WORD = re.compile(r"\S+")
+_STOP = re.compile(r"(?:^|[.!?…:\n]\s*)$")
+
+
+def kind_of(answer: str) -> tuple[Kind, str] | None:
+    """Kind of an answer, and the piece of it that can be replaced; None where it is no such.
+
+    An answer with exactly one number in it is a number, its unit kept: ``15,000`` of ``15,000
+    kilometres``.
+    """
+    text = answer.strip().rstrip(".")
+    for kind, pattern in _WHOLE:
+        if pattern.fullmatch(text):
+            return kind, text
+    if _is_code(text):
+        return "code", text
+    found: list[tuple[Kind, str]] = []
+    rest = text
+    for kind, pattern in _PIECES:
+        found += [(kind, piece) for piece in pattern.findall(rest)]
+        rest = pattern.sub(" ", rest)  # the numbers in a date are none of their own
+    if len(found) == 1:
+        return found[0]
+    return ("name", text) if not found and _NAME.fullmatch(text) else None
+
+
+def _is_code(word: str) -> bool:
+    """True for one word with letters and digits that names something, ordinals apart."""
+    return (
+        len(word.split()) == 1
+        and _CODE.match(word) is not None
+        and _ORDINAL.fullmatch(word) is None
+        and is_code(word, written=True)
+    )
+
+
+_WHOLE: tuple[tuple[Kind, re.Pattern[str]], ...] = (("date", _DATE), ("year", _YEAR))
+_PIECES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    ("date", _DATE),
+    ("ordinal", _ORDINAL),
+    ("number", _NUMBER),
+)
+"""What a part of an answer can be replaced as, in the order in which they are looked for."""
+
+
+def entities(texts: Iterable[str]) -> Mapping[Kind, Sequence[str]]:
+    """Dates, years, codes, numbers and names of passages, each once and sorted."""
+    found: dict[Kind, set[str]] = defaultdict(set)
+    for text in texts:
+        plain = text
+        for kind, pattern in (*_WHOLE, *_PIECES[1:]):
+            found[kind].update(pattern.findall(plain))
+            plain = pattern.sub(" ", plain)
+        words = (word.strip("()[]{}<>\"'`,;:.!?*") for word in _WORD.findall(plain))
+        found["code"].update(word for word in words if _is_code(word))
+        for match in _NAME.finditer(plain):
+            if not _STOP.search(plain[: match.start()]):  # a sentence's first word says nothing
+                found["name"].add(match[0])
+    return {kind: sorted(values) for kind, values in found.items()}
+
+
+def falsify(
+    gold: GoldAnswer, passage: str, known: Mapping[Kind, Sequence[str]], seed: str
+) -> tuple[str, str] | None:
+    """A false answer and the passage that states it, drawn by a seed; None where there is none.
+
+    Every occurrence of a wording of the answer is replaced. The new passage holds the false
+    answer and no wording of the true one; the false answer stood nowhere in the old one.
+
+    Args:
+        gold: The true answer, of one part.
+        passage: A passage that holds it as it is written.
+        known: What may take its place, by kind; see :func:`entities`.
+        seed: Of the draw: the same passage gets the same false answer everywhere.
+    """
+    wordings = [wording for wording in gold.parts[0] if _place(wording).search(passage)]
+    if len(gold.parts) != 1 or not wordings:
+        return None
+    found = kind_of(wordings[0])
+    if found is None:
+        return None
+    kind, piece = found
+    order = sorted(known.get(kind, ()), key=lambda other: text_hash(f"{seed}\x00{other}"))
+    for other in (*_alike(piece, order), *order):
+        fake = wordings[0].replace(piece, other)
+        drawn = GoldAnswer(((fake,),), gold.language)
+        if fake.casefold() == wordings[0].casefold() or any(drawn.held(passage)):
+            continue
+        text = passage
+        for wording in sorted(wordings, key=len, reverse=True):
+            text = fake.join(_place(wording).split(text))
+        if any(drawn.held(text)) and not any(gold.held(text)):
+            return fake, text
+    return None
+
+
+def _place(wording: str) -> re.Pattern[str]:
+    """Where a wording stands as a whole."""
+    text = wording.strip()
+    before, after = (
+        rf"[{_LETTERS}]" if re.match(f"[{_LETTERS}]", c) else "$.^" for c in _ends(text)
+    )
+    return re.compile(rf"(?<!{before}){re.escape(text)}(?!{after})")
+
+
+_LETTERS = "0-9A-Za-z_\u00c0-\u024f\u0370-\u04ff"
+"""Letters of scripts that part their words: only there does a word end where they end."""
+
+
+def _ends(text: str) -> tuple[str, str]:
+    return text[:1], text[-1:]
+
+
+def _alike(piece: str, order: Sequence[str]) -> list[str]:
+    """Those that look like the piece: as many words, as many digits, the same marks."""
+    shape = _shape(piece)
+    return [other for other in order if _shape(other) == shape]
+
+
+def _shape(text: str) -> tuple[int, str]:
+    marks = re.sub(r"\d", "0", re.sub(r"[^\W\d]+", "w", text))
+    return len(text.split()), marks

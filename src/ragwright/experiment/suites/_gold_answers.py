@@ -1,0 +1,151 @@
+"""Gold answers as parts, whether a text holds them, and whether a passage gives them away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ...core import MetaValue, Row
+from ...measure import answer_words, content_words, stands_in
+
+ALL_OF = 3
+"""Of an answer with so many content words, or fewer, a passage must hold all to give it away."""
+
+MOST_OF = 0.75
+"""Share of a longer answer's content words from which a passage counts as giving it away."""
+
+_NUMBERS = {
+    "en": "two three four five six seven eight nine ten eleven twelve",
+    "fr": "deux trois quatre cinq six sept huit neuf dix onze douze",
+    "de": "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
+    "es": "dos tres cuatro cinco seis siete ocho nueve diez once doce",
+    "it": "due tre quattro cinque sei sette otto nove dieci undici dodici",
+}
+"""Words for 2 to 12; 1 is an article in most of these languages."""
+
+_DIGITS = {
+    name: {word: str(value) for value, word in enumerate(words.split(), 2)}
+    for name, words in _NUMBERS.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GoldAnswer:
+    """What a full answer holds: every part, each in one of its accepted wordings.
+
+    Attributes:
+        parts: Wordings of each part; the first one is the reference.
+        language: ISO code, for articles and stems.
+    """
+
+    parts: tuple[tuple[str, ...], ...]
+    language: str = "en"
+
+    @property
+    def text(self) -> str:
+        """The reference: the first wording of every part."""
+        return "; ".join(part[0] for part in self.parts)
+
+    def held(self, text: str) -> tuple[bool, ...]:
+        """Which parts stand in a text: the words of a wording in a row, normalised as `Contains`.
+
+        A wording without words stands in no text.
+        """
+        said = answer_words(text, self.language)
+        return tuple(
+            any(words and stands_in(words, said) for words in self._words(part))
+            for part in self.parts
+        )
+
+    def metadata(self) -> dict[str, MetaValue]:
+        """What a row has to say beside ``reference`` for :func:`gold_answer` to make this again."""
+        found: dict[str, MetaValue] = {"language": self.language}
+        if len(self.parts) > 1:
+            found |= {f"part_{n}": part for n, part in enumerate(self.parts, 1)}
+        elif len(self.parts[0]) > 1:
+            found["references"] = self.parts[0]
+        return found
+
+    def joined(self, other: GoldAnswer) -> GoldAnswer:
+        """The answer of two questions asked as one."""
+        return GoldAnswer(self.parts + other.parts, self.language)
+
+    def _words(self, part: Sequence[str]) -> Iterable[list[str]]:
+        return (answer_words(wording, self.language) for wording in part)
+
+
+def gold_answer(row: Row, language: str = "") -> GoldAnswer | None:
+    """The gold answer of a row; None where it has no reference.
+
+    ``metadata["part_1"]``, ``part_2``, … hold the wordings of each part; without them the
+    reference, and further ones in ``metadata["references"]``, are wordings of the one part.
+    """
+    own = row.metadata.get("language")
+    spoken = own if isinstance(own, str) and own else language or "en"
+    parts: list[tuple[str, ...]] = []
+    while (wordings := row.metadata.get(f"part_{len(parts) + 1}")) is not None:
+        parts.append(_texts(wordings))
+    if not parts:
+        more = row.metadata.get("references")
+        parts = [_texts((row.reference, *(more if isinstance(more, tuple) else ())))]
+    if not all(parts):
+        return None
+    return GoldAnswer(tuple(parts), spoken)
+
+
+class LeakCheck:
+    """Whether a passage gives a gold answer away, by its words alone.
+
+    It does where one wording of one part stands in it in a row, numbers up to twelve read alike
+    as word and as digit, or where it holds the wording's content words in any order: all of up
+    to three, three quarters of more. That errs towards finding a leak: a passage wrongly left out
+    costs little, one that answers the question spoils the test.
+
+    Args:
+        gold: The answer.
+
+    Attributes:
+        possible: False where a part has no wording with a content word (``yes``, ``no``): no
+            passage can be checked against that.
+    """
+
+    def __init__(self, gold: GoldAnswer) -> None:
+        self._language = gold.language
+        wordings = [[(self._words(one), self._content(one)) for one in part] for part in gold.parts]
+        self.possible = all(any(words and held for words, held in part) for part in wordings)
+        self._wordings = [pair for part in wordings for pair in part if pair[0] and pair[1]]
+
+    def leaks(self, text: str) -> bool:
+        """True where the text gives a part of the answer away."""
+        said, held = self._words(text), self._content(text)
+        return any(
+            stands_in(words, said) or _most(content, held) for words, content in self._wordings
+        )
+
+    def _words(self, text: str) -> list[str]:
+        return _counted(text, self._language)
+
+    def _content(self, text: str) -> frozenset[str]:
+        return _content(text, self._language)
+
+
+@lru_cache(maxsize=8192)  # a passage is held against many answers
+def _counted(text: str, language: str) -> list[str]:
+    digits = _DIGITS.get(language, {})
+    return [digits.get(word, word) for word in answer_words(text, language)]
+
+
+@lru_cache(maxsize=8192)
+def _content(text: str, language: str) -> frozenset[str]:
+    return frozenset(content_words(" ".join(_counted(text, language)), language))
+
+
+def _most(content: frozenset[str], held: frozenset[str]) -> bool:
+    due = 1.0 if len(content) <= ALL_OF else MOST_OF
+    return len(content & held) >= due * len(content)
+
+
+def _texts(found: MetaValue | tuple[str, ...]) -> tuple[str, ...]:
+    texts = found if isinstance(found, tuple) else (str(found),)
+    return tuple(dict.fromkeys(text for text in texts if text.strip()))

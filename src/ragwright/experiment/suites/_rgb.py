@@ -1,0 +1,160 @@
+"""Suites from files of the RGB benchmark (Chen and others 2024), read where they lie."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...core import GoldSpan, Row, TestsetError
+from ...models import words
+from ..rows import objects_of
+from ._gold_answers import GoldAnswer
+from ._suites import SUITES, Evidence, SuiteOptions, SuiteRows, checked_distractors, suite_rows
+
+_FORM = "write rgb:FILE/SUITE, the suite being all, " + ", ".join(SUITES)
+
+
+@dataclass(frozen=True, slots=True)
+class RgbQuestion:
+    """One question of a file.
+
+    Attributes:
+        id: Number of the question in its file.
+        question: The question.
+        answer: Its parts, each with the accepted wordings.
+        positive: Relevant passages of each part; one group where the file has no parts.
+        negative: Irrelevant passages.
+        false: Relevant passages as the file falsifies them, beside those of the only group.
+        fake: The answers that the falsified passages give.
+    """
+
+    id: str
+    question: str
+    answer: GoldAnswer
+    positive: tuple[tuple[str, ...], ...]
+    negative: tuple[str, ...]
+    false: tuple[str, ...] = ()
+    fake: tuple[str, ...] = ()
+
+
+def rgb_rows(address: str, options: SuiteOptions | None = None) -> SuiteRows:
+    """The rows of ``rgb:FILE/SUITE``; ``all`` for every suite that the file allows.
+
+    Falsified passages are those of the file. Irrelevant ones are checked like any other: those
+    that give the answer away are left out, and counted in the notes.
+
+    Raises:
+        TestsetError: The address, the file or a line is wrong; the file allows no such suite.
+    """
+    path, _, suite = address.removeprefix("rgb:").replace("\\", "/").rpartition("/")
+    if not path or suite not in (*SUITES, "all"):
+        raise TestsetError(f"cannot read {address!r} as a testset", hint=_FORM)
+    chosen = options or SuiteOptions()
+    if suite != "all":
+        chosen = replace(chosen, suites=(suite,))
+    dropped: Counter[str] = Counter()
+    evidence = [_evidence(one, Path(path).stem, dropped) for one in read_rgb(path)]
+    made = suite_rows(evidence, chosen, where=path)
+    counted = tuple(f"{count} {reason} are left out" for reason, count in sorted(dropped.items()))
+    return SuiteRows(made.rows, (*counted, *made.notes))
+
+
+def read_rgb(path: str | Path) -> tuple[RgbQuestion, ...]:
+    """The questions of an RGB file (JSON lines), in order.
+
+    ``answer`` is a text or a list of parts, each a text or a list of wordings, as the benchmark's
+    own check reads it: every part must be there, each in one of its wordings. ``positive`` is a
+    list of passages, or one list a part.
+
+    Raises:
+        TestsetError: A line lacks a field or has it in another form; file and line are named.
+    """
+    found: dict[str, RgbQuestion] = {}
+    language = _language(Path(path))
+    for where, value in objects_of(Path(path)):
+        one = _question(value, where, language)
+        if one.id in found:
+            raise TestsetError(f"id {one.id} occurs twice", where=where)
+        found[one.id] = one
+    if not found:
+        raise TestsetError("the file holds no questions", where=str(path))
+    return tuple(found.values())
+
+
+def _question(value: Mapping[str, Any], where: str, language: str) -> RgbQuestion:
+    for name in ("id", "query", "answer", "positive", "negative"):
+        if value.get(name) is None:
+            raise TestsetError(
+                f"the line has no {name!r}", where=where, hint="is this a file of RGB?"
+            )
+    question = value["query"]
+    if not isinstance(question, str) or not question.strip():
+        raise TestsetError("query is no text", where=where)
+    answer, parts = value["answer"], []
+    for part in answer if isinstance(answer, list) else [answer]:
+        parts.append(_texts("answer", part if isinstance(part, list) else [part], where))
+    if not parts or not all(parts):
+        raise TestsetError("answer is empty", where=where)
+    positive = value["positive"]
+    groups = positive if positive and isinstance(positive[0], list) else [positive]
+    false = _texts("positive_wrong", value.get("positive_wrong", []), where)
+    fake = value.get("fakeanswer", [])
+    return RgbQuestion(
+        str(value["id"]),
+        question,
+        GoldAnswer(tuple(parts), language or _script(question)),
+        tuple(_texts("positive", group, where) for group in groups),
+        _texts("negative", value["negative"], where),
+        false,
+        _texts("fakeanswer", fake if isinstance(fake, list) else [fake], where),
+    )
+
+
+def _texts(name: str, found: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise TestsetError(f"{name} is not a list of texts", where=where)
+    return tuple(dict.fromkeys(one for one in found if one.strip()))
+
+
+def _language(path: Path) -> str:
+    """Language by the file's name, as the benchmark names its files: ``en_fact``, ``zh_int``."""
+    head = path.stem.partition("_")[0]
+    return head if head in ("en", "zh") else ""
+
+
+def _script(text: str) -> str:
+    """``zh`` for a text without a word of ASCII letters, else ``en``."""
+    return "en" if any(word.isascii() and word.isalpha() for word in words(text)) else "zh"
+
+
+def _evidence(one: RgbQuestion, file: str, dropped: Counter[str]) -> Evidence:
+    """A question's passages by their part in a context."""
+    name = f"rgb:{file}:{one.id}"
+    numbers = iter(range(10_000))
+
+    def passages(texts: Sequence[str]) -> tuple[GoldSpan, ...]:
+        # The id says nothing of what a passage is: it may be shown.
+        return tuple(GoldSpan(f"{name}:{next(numbers)}", 0, len(text), text) for text in texts)
+
+    groups = [passages(group) for group in one.positive]
+    gold = tuple(group[0] for group in groups if group)
+    longest = max(map(len, groups), default=0)
+    more = tuple(group[at] for at in range(1, longest) for group in groups if at < len(group))
+    false = passages(one.false)
+    paired = len(groups) == 1 and len(false) == len(groups[0])
+    relevant = gold + more
+    noise = passages(one.negative)
+    kept = tuple(checked_distractors(noise, relevant, one.answer, dropped))
+    return Evidence(
+        Row(id=one.id, user_input=one.question),
+        one.answer,
+        gold,
+        more,
+        kept,
+        frozenset(span.text for span in kept),
+        tuple(zip(groups[0], false, strict=True)) if paired else (),
+        one.fake,
+    )

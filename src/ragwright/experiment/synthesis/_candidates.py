@@ -1,0 +1,222 @@
+"""Candidates for a testset, and why some are none: checks that need no model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core import GoldSpan
+from ...models import TokenSource, detect_language
+
+_ALIKE = 0.75
+"""Share of common words from which two questions are near-duplicates."""
+
+_NEAR = 0.95
+"""Cosine from which two questions are near-duplicates."""
+
+_HELD = 0.5
+"""Least share of an answer's content words that must be in its evidence, or in a second answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A question with its gold, accepted or rejected.
+
+    Attributes:
+        kind: ``model``, ``cloze`` or ``heading``: who wrote it.
+        question: The question.
+        answer: Gold answer; empty for headings, whose gold is the span alone.
+        span: The evidence; its text is that of the document.
+        level: What a model was asked for: ``fact``, ``idea``, ….
+        answers: Persona -> gold answer for it.
+        reason: Why it was rejected, empty where it was accepted.
+    """
+
+    kind: str
+    question: str
+    answer: str
+    span: GoldSpan
+    level: str = ""
+    answers: Mapping[str, str] = field(default_factory=dict, hash=False)
+    reason: str = ""
+
+    def rejected(self, reason: str) -> Candidate:
+        """The same, rejected."""
+        return replace(self, reason=reason)
+
+
+_NOUN = (
+    r"(?:document|text|passage|section|chapter|paragraph|article|author|page|table|figure|excerpt"
+    r"|extract|chunk|context|sentence|quote|quotation|speaker|narrator|list|example)"
+)
+_NOUN_FR = (
+    r"(?:document|texte|passage|section|chapitre|paragraphe|article|auteure?|page|tableau|figure"
+    r"|extrait|contexte|phrase|citation|locuteur|narrateur|liste|exemple)"
+)
+_NOUN_DE = r"(?:Dokument|Text|Abschnitt|Kapitel|Absatz|Artikel|Autor|Seite|Tabelle|Auszug|Satz)"
+_POINTS_AT_TEXT = re.compile(
+    rf"\b(?:the|this|that|these|those)(?: (?:given|provided|following|above|same))? {_NOUN}s?\b"
+    rf"|\b(?:first|second|third|fourth|last|next|previous|following|above|below) {_NOUN}s?\b"
+    r"|\b(?:mentioned|described|listed|shown|stated|quoted) (?:above|below|here)\b"
+    rf"|\b(?:le |la |l['’]|du |au |ce |cet |cette |ces |les |des )(?:même )?{_NOUN_FR}s?\b"
+    rf"|\b(?:premier|première|deuxième|second|seconde|dernier|dernière) {_NOUN_FR}s?\b"
+    r"|\bci-(?:dessus|dessous|après|contre)\b"
+    rf"|\b(?:der|die|das|den|dem|des|diese[rsmn]?|im|am) {_NOUN_DE}\w*",
+    re.IGNORECASE,
+)
+_IMPERSONAL = re.compile(
+    r"\b(?:(?:it (?:is|was)|(?:is|was) it) (?:possible|necessary|important|likely|useful|common"
+    r"|better|best|clear|true|easy|hard|enough|said|known|worth)|it takes|does it take"
+    r"|il y (?:a|avait|aura)|y a-t-il|il faut|faut-il|il est|est-il|existe-t-il"
+    r"|s['’]il (?:vous|te)|est-ce|ce (?:que|qui|qu['’]|dont)|these days"
+    r"|this (?:year|century))\b",
+    re.IGNORECASE,
+)
+_PRONOUN = re.compile(
+    r"(?<![-\w])(?:it|its|they|them|their|he|him|his|she|her|hers|il|elle|ils|elles|lui|leur|leurs"
+    r"|sa|ses|celui-ci|celle-ci|ceux-ci|celles-ci|cela|ceci|ça|dieser|dieses)(?![-\w])",
+    re.IGNORECASE,
+)
+_DEMONSTRATIVE = re.compile(
+    r"(?<![-\w])(?:this|these|those|such an?|cet|cette|ces|ce(?= [^\W\d]{3,})|dieser|diese|dieses"
+    r"|diesem|diesen)(?![-\w])",
+    re.IGNORECASE,
+)
+_CONTINUES = re.compile(
+    r"^\W*(?:and|but|or|so|also|then|therefore|thus|hence|however|otherwise|instead|moreover"
+    r"|furthermore|here|there|both|neither|either one|that"
+    r"|c['’]est|ce (?:n['’]est|sont)|son|et|mais|ou|donc|or|alors|ainsi|aussi"
+    r"|puis|ensuite|cependant|toutefois|pourtant|und|aber|oder|also|daher|dann)\b",
+    re.IGNORECASE,
+)
+
+
+_AFTER_OPENER = re.compile(
+    r"^\W*(?:à|au|aux|en|sur|dans|lors|pendant|après|avant|depuis|dès|pour|vers|in|at|on|during|after"
+    r"|before|since|by|from|for|until|im|am|nach|vor|seit)\b(?P<opener>[^,]*), "
+    r"(?P<pronoun>il|elle|ils|elles|he|she|it|they|er|es)\b",
+    re.IGNORECASE,
+)
+
+
+def context_fault(question: str, source: TokenSource) -> str:
+    """Why a question cannot be understood by itself, empty where it can.
+
+    It speaks of "the document" or "the second paragraph", goes on from something, points with a
+    demonstrative, or has a pronoun before two words that it could stand for, or right behind an
+    opening phrase without a name ("In 1902, it …"). By rule, in English and French, roughly in
+    German; a false alarm costs one question.
+    """
+    if found := _POINTS_AT_TEXT.search(question):
+        return f"speaks of the text it is taken from ({found[0].strip().casefold()!r})"
+    if found := _CONTINUES.search(question):
+        return f"goes on from something ({found[0].strip().casefold()!r})"
+    open_text = _IMPERSONAL.sub(lambda match: "-" * len(match[0]), question)
+    if found := _DEMONSTRATIVE.search(open_text):
+        return f"points at something ({found[0].casefold()!r})"
+    for found in _PRONOUN.finditer(open_text):
+        if len(set(source.tokens(question[: found.start()]))) < 2:
+            return f"has a pronoun for nothing named ({found[0].casefold()!r})"
+    if len(set(source.tokens(question))) < 2:
+        return "names nothing"
+    opened = _AFTER_OPENER.match(open_text)
+    if opened and not any(map(_is_named, opened["opener"].split())):
+        return f"has a pronoun for nothing named ({opened['pronoun']!r})"
+    return ""
+
+
+def _is_named(word: str) -> bool:
+    """True for a capitalised word that is no century in Roman numbers."""
+    word = word.strip("«»\"“”'’()")
+    return word[:1].isupper() and len(word) > 2 and not re.fullmatch(r"[IVXLCDM]+e?", word)
+
+
+def language_fault(question: str, language: str) -> str:
+    """Why a question is in the wrong language, empty where it is not, or cannot be told."""
+    if not language:
+        return ""
+    found = detect_language([question], least=3)
+    return "" if found in ("auto", language) else f"is in {found!r}, its source in {language!r}"
+
+
+def held_share(answer: str, text: str, source: TokenSource) -> float:
+    """Share of an answer's content words that a text holds, 0 to 1; 1 for an answer of none."""
+    wanted = set(source.tokens(answer))
+    return len(wanted.intersection(source.tokens(text))) / len(wanted) if wanted else 1.0
+
+
+def supported(answer: str, text: str, source: TokenSource) -> bool:
+    """True where a text holds at least half of an answer's content words, and all its numbers."""
+    digits = re.findall(r"\d+", answer)
+    return held_share(answer, text, source) >= _HELD and all(d in text for d in digits)
+
+
+def located(quote: str, text: str, offset: int, document_id: str) -> tuple[GoldSpan | None, str]:
+    """A quote as a span of its document, or None and why: it stands nowhere, or twice.
+
+    White space may differ; nothing else may, and the span's text is that of the document.
+
+    Args:
+        quote: What is looked for.
+        text: A piece of the document.
+        offset: Position of the piece in the document.
+        document_id: The document.
+    """
+    parts = quote.split()
+    if not parts:
+        return None, "the evidence is empty"
+    pattern = re.compile(r"\s+".join(map(re.escape, parts)))
+    found = list(pattern.finditer(text))
+    if len(found) != 1:
+        return None, "the evidence stands twice" if found else "the evidence is not in the passage"
+    start, end = found[0].span()
+    return GoldSpan(document_id, offset + start, offset + end, text[start:end]), ""
+
+
+def without_near_duplicates(
+    candidates: Sequence[Candidate],
+    source: TokenSource,
+    vectors: NDArray[np.float32] | None = None,
+    *,
+    alike: float = _ALIKE,
+    near: float = _NEAR,
+) -> list[Candidate]:
+    """Candidates in their order, later near-duplicates of accepted ones rejected.
+
+    Headings are paths that share most of their words; only equal ones are one.
+
+    Args:
+        candidates: Accepted and rejected ones; the rejected stay as they are.
+        source: Cuts questions into words.
+        vectors: Of the questions, shape (candidates, dimensions), where there is an embedder.
+        alike: Share of common words (Jaccard) from which two questions are one.
+        near: Cosine from which they are.
+    """
+    kept: list[Candidate] = []
+    words: list[frozenset[str]] = []
+    rows: list[int] = []
+    unit = None
+    if vectors is not None:
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit = vectors / np.where(lengths > 0, lengths, 1.0)
+    for at, candidate in enumerate(candidates):
+        if candidate.reason:
+            kept.append(candidate)
+            continue
+        heading = candidate.kind == "heading"
+        tokens = [] if heading else source.tokens(candidate.question)
+        own = frozenset(tokens) or frozenset([candidate.question.casefold()])
+        twice = any(len(own & one) >= alike * len(own | one) for one in words)
+        if not twice and unit is not None and rows and not heading:
+            twice = bool((np.round(unit[rows] @ unit[at], 6) >= near).any())
+        if twice:
+            kept.append(candidate.rejected("near-duplicate of another question"))
+            continue
+        words.append(own)
+        rows.append(at)
+        kept.append(candidate)
+    return kept

@@ -1,0 +1,295 @@
+"""Questions written by a model on a passage: read strictly, held against the passage, asked back.
+
+A reply is used as it is or not at all. What it quotes is looked for letter by letter; what the
+quote alone does not answer is no question; nothing is repaired.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...core import ConfigError, GoldSpan, Mapped, Persona, Span, near
+from ...flow import Flow, branch, gather, settled
+from ...measure import (
+    JudgeCall,
+    Judged,
+    MeasureSetup,
+    ReplyForm,
+    asked,
+    object_schema,
+    ordered,
+    read_object,
+    schema_text,
+    text_of,
+)
+from ...models import TokenSource
+from ._candidates import Candidate, context_fault, language_fault, located, supported
+
+_QUOTED_LEVELS = ("fact", "extraction")
+"""Levels whose answer must be made of words of its evidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A chunk that questions are asked on: where it stands, what it says, in which language."""
+
+    document_id: str
+    span: Span
+    text: str
+    language: str = ""
+
+    @property
+    def id(self) -> str:
+        """Name of the row it makes in a run."""
+        return f"{self.document_id}:{self.span.start}-{self.span.end}"
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How a model is to write questions.
+
+    Attributes:
+        setup: The model and its limits (``model``, ``max_tokens``, ``temperature``, ``format``).
+        writer: Prompt file that asks for questions; its ``levels`` are those there are.
+        checker: Prompt file that asks a question back on its evidence.
+        levels: Levels to ask for.
+        count: Most questions on a passage.
+        personas: Readers with a gold answer of their own.
+    """
+
+    setup: MeasureSetup
+    writer: Mapped
+    checker: Mapped
+    levels: tuple[str, ...]
+    count: int = 3
+    personas: tuple[Persona, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a level that the prompt file does not know.
+
+        Raises:
+            ConfigError: At the first unknown level.
+        """
+        known = level_lines(self.writer)
+        for level in self.levels:
+            if level not in known:
+                raise ConfigError(
+                    f"unknown level {level!r}", where="--levels", hint=near(level, known)
+                )
+
+    def manifest(self) -> dict[str, Any]:
+        """All that decides what is written, for the run."""
+        return {
+            "model": self.setup.model,
+            "max_tokens": self.setup.max_tokens,
+            "temperature": self.setup.temperature,
+            "format": self.setup.format,
+            "prompts": [dict(self.writer.values), dict(self.checker.values)],
+            "levels": list(self.levels),
+            "count": self.count,
+            "personas": [asdict(persona) for persona in self.personas],
+        }
+
+
+def level_lines(data: Mapped) -> Mapping[str, str]:
+    """Levels of a prompt file with the line that describes each.
+
+    Raises:
+        ConfigError: The file has none.
+    """
+    levels = data.values.get("levels")
+    if not isinstance(levels, dict) or not levels:
+        raise ConfigError(
+            "the prompt file has no levels",
+            where=data.where,
+            hint="write levels: {fact: what it asks for}",
+        )
+    return {str(name): str(line) for name, line in levels.items()}
+
+
+def write_questions(
+    passage: Passage, writing: Writing, source: TokenSource
+) -> Flow[tuple[Candidate, ...]]:
+    """Candidates of a passage, each accepted or rejected with its reason.
+
+    One call writes the questions; each that passes the checks without a model is asked back on
+    its evidence alone (one call each): the answer must come out again.
+
+    Raises:
+        ModelError: The server does not do what is asked.
+    """
+    written = yield from asked(_writing_call(passage, writing), writing.setup)
+    drafts = written.value
+    if drafts is None:
+        nothing = GoldSpan(passage.document_id, passage.span.start, passage.span.end)
+        return (Candidate("model", "", "", nothing).rejected("no usable reply in two"),)
+    checked = [_checked(draft, passage, source) for draft in drafts]
+    expected = min(writing.count, max(1, len(drafts)))
+    planned = yield from branch(0, expected, writing.count)
+    if planned is not None:
+        stand_in = Candidate(
+            "model",
+            "forecast?",
+            "forecast",
+            GoldSpan(passage.document_id, 0, 1, passage.text[:300]),
+        )
+        checked = [stand_in] * planned
+    outcomes = yield from gather(
+        [_asked_back(one, number, writing, source) for number, one in enumerate(checked)],
+        settle=True,
+    )
+    return tuple(settled(outcome) for outcome in outcomes)
+
+
+def candidate_body(candidates: Sequence[Candidate]) -> dict[str, Any]:
+    """Candidates as JSON-able values, for the run store."""
+    return {"candidates": [asdict(candidate) for candidate in candidates]}
+
+
+def candidates_of(body: Mapping[str, Any]) -> tuple[Candidate, ...]:
+    """The candidates that :func:`candidate_body` made the values of."""
+    return tuple(
+        Candidate(**{**one, "span": GoldSpan(**one["span"])}) for one in body["candidates"]
+    )
+
+
+def _checked(draft: _Draft, passage: Passage, source: TokenSource) -> Candidate:
+    """A draft held against its passage, without a model."""
+    span, why = located(draft.quote, passage.text, passage.span.start, passage.document_id)
+    place = span or GoldSpan(passage.document_id, passage.span.start, passage.span.end)
+    candidate = Candidate(
+        "model", draft.question, draft.answer, place, draft.level, dict(draft.answers)
+    )
+    if span is None:
+        return candidate.rejected(why)
+    if fault := context_fault(draft.question, source):
+        return candidate.rejected(f"without context: {fault.split(' (')[0]}")
+    if language_fault(draft.question, passage.language):
+        return candidate.rejected("not in the language of its source")
+    if draft.level in _QUOTED_LEVELS and not supported(draft.answer, span.text, source):
+        return candidate.rejected("the answer is not in its evidence")
+    told = re.findall(r"\d+", " ".join(candidate.answers.values()))
+    if any(number not in span.text for number in told):
+        return candidate.rejected("an answer for a reader has a number that its evidence has not")
+    return candidate
+
+
+def _asked_back(
+    candidate: Candidate, number: int, writing: Writing, source: TokenSource
+) -> Flow[Candidate]:
+    """The candidate, rejected where its evidence alone does not give its answer."""
+    if candidate.reason:
+        return candidate
+    back: Judged[tuple[bool, str]] = yield from asked(
+        _back_call(candidate, number, writing), writing.setup
+    )
+    if back.value is None:
+        return candidate.rejected("no usable reply to whether it can be answered")
+    answerable, said = back.value
+    if not answerable:
+        return candidate.rejected("its evidence alone does not answer it")
+    # How something is put, or argued, is told in many words: there only the abstention counts.
+    if candidate.level in _QUOTED_LEVELS and not supported(candidate.answer, said, source):
+        return candidate.rejected("its evidence alone gives another answer")
+    return candidate
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What the model wrote of one question."""
+
+    level: str
+    question: str
+    quote: str
+    answer: str
+    answers: tuple[tuple[str, str], ...] = ()
+
+
+def _writing_call(passage: Passage, writing: Writing) -> JudgeCall[tuple[_Draft, ...]]:
+    lines = level_lines(writing.writer)
+    names = [persona.name for persona in writing.personas]
+    keys = ["level", "question", "quote", "answer", *(["answers"] if names else [])]
+
+    def read(text: str, form: ReplyForm, finish: str) -> tuple[_Draft, ...]:
+        entries = read_object(text, ("questions",), finish)["questions"]
+        if not isinstance(entries, list) or len(entries) > writing.count:
+            raise ValueError(f'"questions" must be a list of at most {writing.count} entries')
+        return tuple(_draft(ordered(entry, keys), writing.levels, names) for entry in entries)
+
+    text = {"type": "string"}
+    properties: dict[str, Any] = {
+        "level": {"type": "string", "enum": list(writing.levels)},
+        "question": text,
+        "quote": text,
+        "answer": text,
+    }
+    if names:
+        properties["answers"] = object_schema(dict.fromkeys(names, text))
+    entry = object_schema(properties)
+    return JudgeCall(
+        prompt="synth",
+        texts=(("passage", passage.text),),
+        read=read,
+        schema=schema_text({"questions": {"type": "array", "items": entry}}),
+        stand_in=tuple(_Draft(writing.levels[0], "", "", "") for _ in range(writing.count)),
+        values={
+            "count": writing.count,
+            "levels": [{"name": name, "line": lines[name]} for name in writing.levels],
+            "personas": [{"name": p.name, "about": _about(p)} for p in writing.personas],
+            "language": passage.language,
+        },
+        sources=(passage.document_id,),
+        data=writing.writer,
+    )
+
+
+def _draft(entry: Mapping[str, Any], levels: Sequence[str], names: Sequence[str]) -> _Draft:
+    """One entry of a reply; raises ValueError that says what is wrong with it."""
+    if entry["level"] not in levels:
+        raise ValueError(f'"level" must be one of {", ".join(levels)}')
+    question, quote, answer = (text_of(entry[k], k) for k in ("question", "quote", "answer"))
+    answers = entry.get("answers", {})
+    if names and (not isinstance(answers, dict) or set(answers) != set(names)):
+        raise ValueError(f'"answers" must have exactly the readers {", ".join(names)}')
+    own = tuple((name, text_of(answers[name], f"the answer for {name}")) for name in names)
+    return _Draft(entry["level"], " ".join(question.split()), quote, answer, own)
+
+
+def _back_call(candidate: Candidate, number: int, writing: Writing) -> JudgeCall[tuple[bool, str]]:
+    def read(text: str, form: ReplyForm, finish: str) -> tuple[bool, str]:
+        found = read_object(text, ("answerable", "answer"), finish)
+        if not isinstance(found["answerable"], bool) or not isinstance(found["answer"], str):
+            raise ValueError('"answerable" must be true or false and "answer" a text')
+        if found["answerable"] != bool(found["answer"].strip()):
+            raise ValueError('"answer" must be empty where "answerable" is false, and only there')
+        return found["answerable"], found["answer"].strip()
+
+    question = candidate.question
+    if question == "forecast?":
+        question = f"forecast {number}?"  # distinct calls are counted once each
+    return JudgeCall(
+        prompt="answerable",
+        texts=(("evidence", candidate.span.text), ("question", question)),
+        read=read,
+        schema=schema_text({"answerable": {"type": "boolean"}, "answer": {"type": "string"}}),
+        stand_in=(True, "forecast"),
+        values={},
+        sources=(candidate.span.document_id,),
+        data=writing.checker,
+    )
+
+
+def _about(persona: Persona) -> str:
+    """What a prompt says of a reader, on one line."""
+    told = {
+        "audience": persona.audience,
+        "technical density": persona.technical_density,
+        "language": persona.language_complexity,
+        "length": persona.answer_length,
+        "style": persona.writing_style,
+        "also": persona.extra_instructions,
+    }
+    return "; ".join(f"{name}: {' '.join(text.split())}" for name, text in told.items() if text)

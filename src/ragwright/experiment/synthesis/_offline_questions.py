@@ -1,0 +1,275 @@
+"""Questions without a model: sentences with a gap, and headings asked for their section.
+
+They are what they are, and labelled so (``kind``): a cloze repeats the words of its sentence, a
+heading is no sentence at all. They tell settings of retrieval apart; they say little about how
+people ask.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from ...core import Document, GoldSpan, Section, Span, text_hash
+from ...models import sentence_spans, words
+from ._candidates import Candidate, context_fault
+from ._survey import Survey, Vocabulary, fenced, sentences_of
+
+GAP = "____"
+"""What stands in a cloze for the term that is asked for."""
+
+_FEWEST_WORDS, _MOST_WORDS = 8, 40
+_FEWEST_LETTERS = 3
+"""Fewest letters of a heading that names something: a glossary's "C" does not."""
+_FEWEST_TOLD = 4
+"""Fewest content words beside the gap."""
+_LONG = 40
+"""Sentences from which a document is long."""
+_LONGEST_GOLD = 1200
+"""Most characters of a section that are gold: beyond it, its opening paragraphs."""
+_SHORTEST_GOLD = 80
+
+_COMMON, _MANY = 0.2, 20
+"""Share of the chunks above which a word is common, where there are so many chunks."""
+_OPENERS = "«»\"“”'’( \u00a0\u202f—–-"
+
+_LEAD = re.compile(r"(?:[-*+•–—]|\(?\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
+_LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
+_MARKS = re.compile(r"\*\*|__|``?|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)")
+_NOTE = re.compile(r"\[\^?\d{1,3}\]")
+_ELISION = re.compile(r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu)['’](?=\w)", re.IGNORECASE)
+_ENDING = re.compile(r"['’]s?$", re.IGNORECASE)
+_HEADING_MARK = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|={2,}[ \t]*)|[ \t]*(?:#+|={2,})[ \t]*$")
+
+Maker = Callable[[Document, Survey, int], Iterator[Candidate]]
+
+
+def plain_text(text: str) -> str:
+    """A sentence as it is read: no Markdown marks, no note numbers, one space between words."""
+    text = _NOTE.sub("", _LINK.sub(r"\1", text))
+    return " ".join(_MARKS.sub("", text).split())
+
+
+def cloze_questions(document: Document, survey: Survey, seed: int) -> Iterator[Candidate]:
+    """Sentences of a document with their rarest informative term blanked, in a seeded order.
+
+    A sentence of prose, of 8 to 40 words, that stands once in the collection and lies within
+    one chunk that is neither boilerplate nor a duplicate. Informative is a name, a number, a code,
+    or a word of four letters or more that the document says in two sentences at least (three, of
+    40 or more) and at most a fifth of the chunks hold; it stands once in the sentence. The rarest
+    is the one of the highest idf. Its gold span is the sentence, its answer the term.
+    """
+    text, source = document.text, survey.vocabulary.source
+    usable = survey.usable(document.id, text)
+    code = fenced(text)
+    sentences = sentences_of(text)
+    said = Counter(t for s in sentences for t in set(source.tokens(text[s.start : s.end])))
+    often = 2 if len(sentences) < _LONG else 3
+    topics = frozenset(token for token, count in said.items() if count >= often)
+    for span in _shuffled(sentences, document.id, seed):
+        if not any(c.start <= span.start and span.end <= c.end for c in usable):
+            continue
+        if any(span.overlap(block) for block in code):
+            continue
+        lead = _LEAD.match(text, span.start, span.end)
+        start = lead.end() if lead else span.start
+        sentence = text[start : span.end]
+        plain = plain_text(sentence)
+        if not _is_prose(plain):
+            continue
+        gold = GoldSpan(document.id, start, span.end, sentence)
+        yield _cloze(plain, gold, survey, topics)
+
+
+def _cloze(plain: str, gold: GoldSpan, survey: Survey, topics: frozenset[str]) -> Candidate:
+    """One sentence as a candidate, with the reason where it is none."""
+    source = survey.vocabulary.source
+    candidate = Candidate("cloze", plain, "", gold)
+    if survey.repeated(gold.text):
+        return candidate.rejected("the sentence stands more than once in the collection")
+    place = _term(plain, survey.vocabulary, topics)
+    if place is None:
+        return candidate.rejected("no informative term to ask for")
+    answer = plain[place.start : place.end]
+    question = f"{plain[: place.start]}{GAP}{plain[place.end :]}"
+    candidate = Candidate("cloze", question, answer, gold)
+    if len(set(source.tokens(question))) < _FEWEST_TOLD:
+        return candidate.rejected("without context: names too little")
+    if fault := context_fault(question, source):
+        return candidate.rejected(f"without context: {fault.split(' (')[0]}")
+    if not set(source.tokens(answer)) <= set(source.tokens(gold.text)):
+        return candidate.rejected("the answer is not in its evidence")
+    return candidate
+
+
+def _term(plain: str, vocabulary: Vocabulary, topics: frozenset[str]) -> Span | None:
+    """Where the rarest informative term of a sentence stands."""
+    source = vocabulary.source
+    seen = Counter(token for word in words(plain) for token in set(source.tokens(word)))
+    ranked: list[tuple[float, bool, int, int]] = []
+    for word in dict.fromkeys(words(plain)):
+        term = _ENDING.sub("", _ELISION.sub("", word))
+        tokens = source.tokens(term)
+        if not tokens or "/" in term or any(seen[token] > 1 for token in tokens):
+            continue
+        places = list(re.finditer(rf"(?<![\w-]){re.escape(term)}(?![\w-])", plain))
+        if len(places) != 1:
+            continue
+        start = places[0].start()
+        named = _is_name(term, plain[:start])
+        if named or _is_topic(term, tokens[0], vocabulary, topics):
+            # Of equals a name, then the longer, then the later: a sentence comes to it last.
+            ranked.append((round(vocabulary.idf(tokens[0]), 6), named, len(term), start))
+    if not ranked:
+        return None
+    _, _, length, start = max(ranked)
+    return Span(start, start + length)
+
+
+def _is_name(term: str, before: str) -> bool:
+    """True for a name (a capital that opens no sentence), a number or a code."""
+    if len(term) > 1 and any(c.isdigit() for c in term):
+        return True
+    opens = not before.strip(_OPENERS) or before.rstrip(_OPENERS)[-1:] in ".!?:…"
+    return len(term) > 2 and term[0].isupper() and not opens
+
+
+def _is_topic(term: str, token: str, vocabulary: Vocabulary, topics: frozenset[str]) -> bool:
+    """True for a word that its document is about, as far as repeating it shows."""
+    common = vocabulary.chunks >= _MANY and vocabulary.holding(token) > _COMMON * vocabulary.chunks
+    return len(term) >= 4 and term.isalpha() and token in topics and not common
+
+
+def _is_prose(plain: str) -> bool:
+    """True for a whole sentence: begins with a capital, ends with a stop, is mostly letters.
+
+    One that begins with a quotation mark is an example, or somebody's words: no statement.
+    """
+    count = len(plain.split())
+    if not _FEWEST_WORDS <= count <= _MOST_WORDS or "|" in plain or "://" in plain:
+        return False
+    if plain[0] in "«\"“„‘'":
+        return False
+    if not re.search(r"[.!?…][»\"”’)]*$", plain) or GAP in plain:
+        return False
+    first = plain.lstrip("( \u00a0\u202f—–-")[:1]
+    letters = sum(c.isalpha() or c.isspace() for c in plain)
+    return first.isupper() and letters >= 0.85 * len(plain)
+
+
+def heading_questions(document: Document, survey: Survey, seed: int) -> Iterator[Candidate]:
+    """Heading paths of a document, in a seeded order; the section's own text is gold.
+
+    Own text reaches to the next heading; of more than 1,200 characters the opening paragraphs
+    are gold, and below 80 there is nothing to find. The answer is empty: no sentence of the
+    section answers a heading.
+    """
+    text = document.text
+    sentences = sentences_of(text)
+    paths = Counter(_path(document, section) for section in document.sections)
+    sections = {section.span.start: section for section in document.sections}
+    starts = sorted(sections)
+    for place in _shuffled([Span(s, s + 1) for s in starts], document.id, seed):
+        section = sections[place.start]
+        after = next((s for s in starts if s > section.span.start), section.span.end)
+        body = _body(text, section, min(after, section.span.end))
+        if body is None:
+            continue
+        path = _path(document, section)
+        gold = GoldSpan(document.id, body.start, body.end, text[body.start : body.end])
+        candidate = Candidate("heading", path, "", gold)
+        if paths[path] > 1:
+            yield candidate.rejected("several sections have this heading")
+        elif survey.boilerplate(text, body, sentences):
+            yield candidate.rejected("the section stands more than once in the collection")
+        elif len(re.findall(r"[^\W\d_]", section.title)) < _FEWEST_LETTERS:
+            yield candidate.rejected("the heading names nothing")
+        else:
+            yield candidate
+
+
+def _path(document: Document, section: Section) -> str:
+    """The headings above a section and its own, outermost first, below the title."""
+    titles = [*document.headings_at(section.span.start)]
+    if document.title and not any(title.startswith(document.title) for title in titles):
+        titles.insert(0, document.title)
+    return ": ".join(plain_text(_HEADING_MARK.sub("", title)) for title in dict.fromkeys(titles))
+
+
+def _body(text: str, section: Section, end: int) -> Span | None:
+    """A section's own text below its heading, None where it is too short or mostly code."""
+    line = text.find("\n", section.span.start, end)
+    if line < 0:
+        return None
+    start = line + 1
+    under = re.match(r"[ \t]*(?:=+|-+)[ \t]*\n", text[start:end])
+    start += under.end() if under else 0
+    piece = text[start:end]
+    start += len(piece) - len(piece.lstrip())
+    if end - start > _LONGEST_GOLD:
+        end = start + _opening(text[start:end])
+    stop = start + len(text[start:end].rstrip())
+    if stop - start < _SHORTEST_GOLD:
+        return None
+    body = Span(start, stop)
+    code = sum(body.overlap(block) for block in fenced(text))
+    return None if 2 * code > body.length else body
+
+
+def _opening(piece: str) -> int:
+    """Length of the opening paragraphs that fit, else of the opening sentences."""
+    cut = piece.rfind("\n\n", 0, _LONGEST_GOLD)
+    if cut >= _SHORTEST_GOLD:
+        return cut
+    ends = [span.end for span in sentence_spans(piece) if span.end <= _LONGEST_GOLD]
+    return ends[-1] if ends else _LONGEST_GOLD
+
+
+def spread(
+    documents: Iterable[str],
+    read: Callable[[str], Document | None],
+    survey: Survey,
+    make: Maker,
+    seed: int,
+) -> Iterator[Candidate]:
+    """Candidates of a collection, one of each document in turn, documents in a seeded order.
+
+    Args:
+        documents: Ids.
+        read: A document by its id; asked for once, when its turn comes.
+        survey: Of the whole collection.
+        make: What makes candidates of a document.
+        seed: Seed of both orders.
+    """
+    order = sorted(documents, key=lambda name: text_hash(f"{seed}\x00{name}"))
+    open_now: list[Iterator[Candidate]] = []
+    for name in order:
+        document = read(name)
+        if document is None:
+            continue
+        makers = make(document, survey, seed)
+        passed = list(_until_accepted(makers))
+        yield from passed
+        if passed and not passed[-1].reason:
+            open_now.append(makers)
+    while open_now:
+        going = []
+        for makers in open_now:
+            passed = list(_until_accepted(makers))
+            yield from passed
+            if passed and not passed[-1].reason:
+                going.append(makers)
+        open_now = going
+
+
+def _until_accepted(makers: Iterator[Candidate]) -> Iterator[Candidate]:
+    """Candidates up to the first that is accepted."""
+    for candidate in makers:
+        yield candidate
+        if not candidate.reason:
+            return
+
+
+def _shuffled(spans: Sequence[Span], document_id: str, seed: int) -> list[Span]:
+    return sorted(spans, key=lambda s: text_hash(f"{seed}\x00{document_id}\x00{s.start}"))

@@ -1,0 +1,138 @@
+"""What a collection is made of: how rare its words are, and what in it stands more than once."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from ...core import Span, text_hash
+from ...models import TokenSource, sentence_spans
+
+_FENCE = re.compile(r"^[ \t]*(```|~~~)", re.MULTILINE)
+
+
+class Vocabulary:
+    """In how many chunks each token stands.
+
+    Args:
+        source: Cuts text into tokens, as the keyword index does.
+    """
+
+    def __init__(self, source: TokenSource) -> None:
+        self.source = source
+        self.chunks = 0
+        self._holding: Counter[str] = Counter()
+
+    def add(self, text: str) -> None:
+        """Count a chunk."""
+        self.chunks += 1
+        self._holding.update(set(self.source.tokens(text)))
+
+    def holding(self, token: str) -> int:
+        """Number of chunks that hold a token."""
+        return self._holding[token]
+
+    def idf(self, token: str) -> float:
+        """``ln(1 + (N - n + 0.5) / (n + 0.5))``, as BM25 in Lucene weighs a token."""
+        held = self._holding[token]
+        return math.log1p((self.chunks - held + 0.5) / (held + 0.5))
+
+    def rare(self, text: str) -> Mapping[str, float]:
+        """The rare tokens of a text with their idf: those at or above the mean of its tokens."""
+        idf = {token: self.idf(token) for token in dict.fromkeys(self.source.tokens(text))}
+        mean = sum(idf.values()) / max(1, len(idf))
+        return {token: value for token, value in idf.items() if round(value - mean, 9) >= 0}
+
+    def leak(self, question: str, chunk: str) -> float | None:
+        """Share of a chunk's rare vocabulary that a question repeats, each word by its idf.
+
+        0 where it repeats none: found by meaning alone. None where the chunk has no rare word.
+        """
+        rare = self.rare(chunk)
+        total = sum(rare.values())
+        if not total:
+            return None
+        asked = set(self.source.tokens(question))
+        return round(sum(idf for token, idf in rare.items() if token in asked) / total, 4)
+
+
+class Survey:
+    """One pass over a collection, remembered: words, chunks, and what is there twice.
+
+    Args:
+        source: Cuts text into tokens, as the keyword index does.
+    """
+
+    def __init__(self, source: TokenSource) -> None:
+        self.vocabulary = Vocabulary(source)
+        self.chunks: dict[str, tuple[Span, ...]] = {}
+        self._texts: Counter[str] = Counter()
+        self._sentences: Counter[str] = Counter()
+
+    def add(self, document_id: str, text: str, chunks: Sequence[Span]) -> None:
+        """Count a document that was cut into chunks."""
+        self.chunks[document_id] = tuple(chunks)
+        for span in chunks:
+            piece = text[span.start : span.end]
+            self.vocabulary.add(piece)
+            self._texts[_key(piece)] += 1
+        for sentence in sentences_of(text):
+            self._sentences[_key(text[sentence.start : sentence.end])] += 1
+
+    def repeated(self, sentence: str) -> bool:
+        """True where a sentence stands more than once in the collection."""
+        return self._sentences[_key(sentence)] > 1
+
+    def usable(self, document_id: str, text: str) -> tuple[Span, ...]:
+        """Chunks of a document that are neither boilerplate nor there twice.
+
+        Boilerplate is a chunk half of whose sentences, by length, stand elsewhere too.
+        """
+        sentences = sentences_of(text)
+        return tuple(
+            span
+            for span in self.chunks[document_id]
+            if self._texts[_key(text[span.start : span.end])] == 1
+            and not self.boilerplate(text, span, sentences)
+        )
+
+    def boilerplate(self, text: str, span: Span, sentences: Sequence[Span]) -> bool:
+        """True where half of a piece of text, by length, are sentences that stand elsewhere too."""
+        inside = [one for one in sentences if span.start <= one.start and one.end <= span.end]
+        known = sum(one.length for one in inside if self.repeated(text[one.start : one.end]))
+        return 2 * known >= max(1, sum(one.length for one in inside))
+
+    def chunk_of(self, document_id: str, start: int, end: int) -> Span | None:
+        """The chunk that holds most of a span, the first of equals; None where none holds any."""
+        span = Span(start, end)
+        best = max(self.chunks.get(document_id, ()), key=span.overlap, default=None)
+        return best if best is not None and span.overlap(best) else None
+
+
+@lru_cache(maxsize=32)
+def sentences_of(text: str) -> tuple[Span, ...]:
+    """Spans of the sentences of a text; the last few texts are remembered."""
+    return tuple(sentence_spans(text))
+
+
+def fenced(text: str) -> tuple[Span, ...]:
+    """Spans of fenced code blocks; one that is not closed goes to the end."""
+    found = []
+    begin: int | None = None
+    mark = ""
+    for fence in _FENCE.finditer(text):
+        if begin is None:
+            begin, mark = fence.start(), fence[1]
+        elif fence[1] == mark:
+            found.append(Span(begin, fence.end()))
+            begin = None
+    if begin is not None:
+        found.append(Span(begin, len(text)))
+    return tuple(found)
+
+
+def _key(text: str) -> str:
+    return text_hash(" ".join(text.casefold().split()))
