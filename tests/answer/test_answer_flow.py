@@ -20,7 +20,7 @@ from ragwright.answer import (
 )
 from ragwright.core import ModelReplyError, Persona
 from ragwright.flow import ChatReply, Rerank
-from ragwright.models import WordTokenizer
+from ragwright.models import ExtractiveReranker, WordTokenizer
 
 PUMP = (
     "# Faults\n\nAPP_w304 means that the fuel pump is blocked. Replace the filter and start the "
@@ -284,3 +284,7 @@ def test_mean_similarity_of_the_chunks_comes_from_the_dense_channel() -> None:
     )
     assert avg_chunk_score(made) == pytest.approx(0.4)
     assert avg_chunk_score(Driver("x").run(answer("Why?", PERSONA, HITS, chat_setup()))) is None
+
+
+def test_the_model_that_answers_by_default_quotes_offline() -> None:
+    assert AnswerOptions().model == ExtractiveReranker.name

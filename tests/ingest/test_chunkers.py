@@ -12,7 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragwright.core import ChunkError, ConfigError, Document, Page, PluginError, Section, Span
-from ragwright.ingest import Chunker, ChunkOptions, _token_map, check_spans, make_chunker
+from ragwright.ingest import (
+    Chunker,
+    ChunkOptions,
+    _chunkers,
+    _options,
+    _token_map,
+    check_spans,
+    make_chunker,
+)
 from ragwright.ingest._token_map import TokenMap
 from ragwright.models import Tokenizer, WordTokenizer
 from ragwright.testing import ChunkerSuite
@@ -430,3 +438,7 @@ def test_an_entry_pattern_gives_one_chunk_a_code() -> None:
     assert len(chunks) == len(codes) + 1
     for code, chunk in zip(codes, chunks[1:], strict=True):
         assert re.findall(r'code:\s*"(\w+)"', chunk.text) == [code]
+
+
+def test_every_unit_that_the_settings_name_has_its_chunker() -> None:
+    assert tuple(_chunkers._KINDS) == _options.KINDS

@@ -13,42 +13,16 @@ from ._corpus import (
     answer_from_corpus,
     corpus_ids,
 )
-from ._corpus_options import (
-    CorpusOptions,
-)
 from ._draft import Underway, draft, no_model
 from ._draft_copies import containment
 from ._draft_find import DraftPlan, Pool, find_pool
-from ._draft_records import (
-    DraftBatch,
-    DraftOptions,
-    DraftPrompt,
-    DraftRequest,
-    DraftText,
-    DraftWeights,
-)
+from ._draft_records import DraftBatch, DraftPrompt, DraftRequest, DraftText
 from ._draft_split import Split, split_reply
 from ._extract import Selection, Sentence, select, split_sentences
-from ._flow import (
-    AnswerOptions,
-    AnswerSetup,
-    abstains,
-    answer,
-    avg_chunk_score,
-    extract,
-    write,
-)
+from ._flow import AnswerSetup, abstains, answer, avg_chunk_score, extract, write
+from ._options import AnswerOptions, CorpusOptions, DraftOptions, DraftWeights, PromptOptions
 from ._personas import load_persona, load_personas, pick_persona, shipped_personas
-from ._prompt import (
-    Prompt,
-    PromptOptions,
-    ReadPrompt,
-    compose,
-    part_names,
-    presets,
-    prompt_parts,
-    read_prompt,
-)
+from ._prompt import Prompt, ReadPrompt, compose, part_names, presets, prompt_parts, read_prompt
 from ._window import (
     PromptFrame,
     Window,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from ..core import Hit, PromptError, Usage, passage_values, render, shipped_mapping
 from ..flow import ChatReply, Flow, Message, chat, gather
 from ._context import fit_hits, named_hits, split_hit
+from ._options import Method
 from ._window import Window
-
-Method: TypeAlias = Literal["concatenate", "summarise_each", "running", "tree"]
 
 _NOTHING = "nothing"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from ..core import Hit
 from ..models import Tokenizer, WordTokenizer, sentence_spans
+from ._options import HitOrder
 
-HitOrder: TypeAlias = Literal["best_first", "best_last", "best_at_ends"]
 Counter: TypeAlias = Callable[[str], int]
 
 TOKENS_PER_WORD = 1.5

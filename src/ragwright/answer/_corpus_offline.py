@@ -10,7 +10,8 @@ from ..core import Answer, Hit, Persona
 from ..flow import Flow
 from ..models import ExtractiveReranker, TokenSource
 from ._extract import Selection, Sentence, quoted, score_sentences, select, split_sentences
-from ._flow import QUOTED, AnswerOptions, refusal
+from ._flow import QUOTED, refusal
+from ._options import AnswerOptions
 
 MOST_SENTENCES = 4_000
 """Sentences scored together; of more, those with the most words of the question."""

@@ -18,8 +18,9 @@ from ..retrieve import (
     similarities,
     word_similarities,
 )
-from ._draft_records import DraftOptions, DraftRequest
+from ._draft_records import DraftRequest
 from ._draft_wording import read_wording
+from ._options import DraftOptions
 from ._window import Window
 
 RECORDS = Filter("kind", ("record",))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ..core import ConfigError, Hit, Usage, option
+from ..core import ConfigError, Hit, Usage
 
-DraftSearch: TypeAlias = Literal["auto", "keyword", "dense", "hybrid"]
 DraftPurpose: TypeAlias = Literal["first", "length", "missing"]
 
 
@@ -143,57 +141,3 @@ class DraftBatch:
     number: int | None = None
     snapshot: str = ""
     partial: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DraftWeights:
-    """How much each soft filter counts; a topic's weight counts once for each topic."""
-
-    client: float = option(8.0, "Weight of the client.", ge=0)
-    ask_type: float = option(5.0, "Weight of the ask type.", ge=0)
-    topic: float = option(3.0, "Weight of each topic.", ge=0)
-    length: float = option(2.0, "Weight of the length group.", ge=0)
-    tone: float = option(1.0, "Weight of each tone.", ge=0)
-
-
-@dataclass(frozen=True, slots=True)
-class DraftOptions:
-    """How texts are drafted from records like those that are wanted."""
-
-    models: tuple[str, ...] = option((), "Models that write, side by side; empty: answer.model.")
-    examples: int = option(15, "Examples shown in a prompt.", ge=1)
-    pool: int = option(30, "Records found that examples are taken from.", ge=1)
-    weights: DraftWeights = option(DraftWeights, "Weight of each soft filter.")
-    threshold: float | None = option(
-        None, "Least similarity of an example (in keyword search: least BM25 score)."
-    )
-    unfiltered: bool = option(True, "Records that meet no soft filter are the last rung.")
-    search: DraftSearch = option("auto", "Channels that are searched for examples.")
-    one_per_call: tuple[str, ...] = option(
-        ("long",), "Length groups of which each call writes one text, from examples of its own."
-    )
-    max_tokens: int = option(1500, "Most tokens of one reply.", ge=16)
-    temperature: float = option(0.8, "Sampling temperature.", ge=0, le=2)
-    seed: int = option(0, "Seed of the choice of examples; another one gives other prompts.")
-    near_copy: float = option(
-        0.7,
-        "Share of a text's character 4-grams in an example from which it is a near copy.",
-        gt=0,
-        le=1,
-    )
-    prompt: str = option("", "YAML file with the prompt's texts; empty for the shipped one.")
-    format: str = option(
-        "chat", "Prompt form: chat, or raw: llama3, instruction, or the path of a jinja file."
-    )
-    formats: Mapping[str, str] = option(dict, "Model -> its own prompt form.")
-    stop: tuple[str, ...] = option((), "Texts at which a raw reply ends, beside the form's own.")
-
-    def __post_init__(self) -> None:
-        """Refuse a pool that could not hold the examples."""
-        if self.pool < self.examples:
-            raise ConfigError(
-                f"a pool of {self.pool} records cannot give {self.examples} examples",
-                where="answer.draft.pool",
-                hint=f"raise answer.draft.pool (--pool) to {self.examples} or more, or lower "
-                "answer.draft.examples (--examples)",
-            )

@@ -6,44 +6,15 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ..core import Answer, Hit, ModelReplyError, Persona, option
+from ..core import Answer, Hit, ModelReplyError, Persona
 from ..flow import ChatReply, Flow, chat
 from ..models import ExtractiveReranker, Tokenizer, detect_language
 from ._citations import resolve_citations
-from ._consolidate import ConsolidateOptions, Method, consolidate
-from ._context import HitOrder
-from ._corpus_options import CorpusOptions
-from ._draft_records import DraftOptions
+from ._consolidate import ConsolidateOptions, consolidate
 from ._extract import quoted, score_sentences, select, split_sentences
-from ._prompt import PromptOptions, read_prompt
+from ._options import AnswerOptions, PromptOptions
+from ._prompt import read_prompt
 from ._window import PromptFrame, Window
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerOptions:
-    """How an answer is made from its passages."""
-
-    model: str = option(
-        ExtractiveReranker.name, "Chat model, or extractive: quote sentences, offline."
-    )
-    persona: str = option("", "Persona to answer for when none is asked for.")
-    max_tokens: int = option(700, "Most tokens a reply may have.", ge=1)
-    temperature: float = option(0.0, "Sampling temperature.", ge=0, le=2)
-    seed: int | None = option(None, "Seed sent to servers that know one.")
-    context_tokens: int = option(6000, "Most tokens of passages in the prompt.", ge=100)
-    hit_order: HitOrder = option(
-        "best_first", "Order of passages: best_first, best_last or best_at_ends."
-    )
-    consolidate: Method = option(
-        "concatenate",
-        "Context: concatenate, or a model's summaries first: summarise_each, running, tree.",
-    )
-    stream: bool = option(False, "Show the reply while it is being written.")
-    threshold: float = option(0.25, "Score below which the extractive model abstains.", ge=0, le=1)
-    sentences: int = option(6, "Most sentences the extractive model quotes.", ge=1)
-    closed_book: bool = option(False, "Ask the model without any passages.")
-    corpus: CorpusOptions = option(CorpusOptions, "Questions that every chunk is read for.")
-    draft: DraftOptions = option(DraftOptions, "Texts written from records.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from ..core import (
     Persona,
     PromptError,
     near,
-    option,
     passage_values,
     read_mapping,
     render,
@@ -26,6 +25,7 @@ from ..core import (
     text_hash,
 )
 from ..flow import Message
+from ._options import PromptOptions
 
 PARTS = (
     "role",
@@ -46,29 +46,6 @@ PARTS = (
 
 MARKERS = ("instruction_tokens", "assistant_cue")
 """The two halves of ``turn_markers``; each can be switched off alone."""
-
-DEFAULT_CUE = "The passages do not answer this question."
-DEFAULT_ERROR_CUE = "There is a factual error in the passages."
-
-
-@dataclass(frozen=True, slots=True)
-class PromptOptions:
-    """How the prompt is put together; presets and switches add up."""
-
-    template: str = option("", "YAML file with the parts; empty for the shipped one.")
-    preset: str = option("complete", "Ablation preset: a name for a set of switches.")
-    parts: tuple[str, ...] = option((), "Only these parts; empty for all.")
-    without: tuple[str, ...] = option((), "Parts left out.")
-    order: tuple[str, ...] = option((), "Parts to put first, in this order; the others follow.")
-    swap: tuple[tuple[str, str], ...] = option((), "Pairs of parts that change places.")
-    replace: Mapping[str, str] = option(dict, "Part -> its text or the name of a variant.")
-    company: str = option("", "The company, product or organisation the answers are for.")
-    cue: str = option(DEFAULT_CUE, "Words a reply begins with when the passages do not answer.")
-    error_cue: str = option(
-        DEFAULT_ERROR_CUE,
-        "Words a reply begins with when a passage is wrong, where the variant report_errors asks "
-        "for it.",
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from ..core import Hit, Persona, PromptError
 from ..flow import Message, Replies
 from ..models import Models, Tokenizer
-from ._context import HitOrder, count_tokens, named_hits, order_hits, shortened
-from ._prompt import Prompt, PromptOptions, compose
+from ._context import count_tokens, named_hits, order_hits, shortened
+from ._options import HitOrder, PromptOptions
+from ._prompt import Prompt, compose
 
 MARGIN = 1.1
 """How much a learned ratio may err."""

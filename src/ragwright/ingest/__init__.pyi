@@ -1,13 +1,14 @@
 from ._arxiv import ArxivReader
 from ._beir import BeirReader
-from ._chunkers import ChunkOptions, make_chunker
+from ._chunkers import make_chunker
 from ._chunks import check_spans
-from ._extract import Attachment, Extract, SourceOptions
-from ._fetch import FetchHandler, FetchOptions
+from ._extract import Attachment, Extract
+from ._fetch import FetchHandler
 from ._files import FileReader, extract_bytes
 from ._html import html_to_text, parse_html
 from ._language import guess_language
 from ._normalise import clean_metadata, iso_date, normalise
+from ._options import ChunkOptions, FetchOptions, SourceOptions
 from ._seams import Chunker, Failure, FetchBytes, Fetched, Reader
 from ._sources import (
     default_readers,

@@ -9,7 +9,7 @@ import zlib
 from xml.parsers import expat
 
 from ..core import EncryptedSourceError, MalformedSourceError
-from ._extract import SourceOptions
+from ._options import SourceOptions
 
 _RATIO_FLOOR = 20_000_000
 

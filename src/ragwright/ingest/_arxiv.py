@@ -18,8 +18,8 @@ from ..core import (
     StoppedError,
 )
 from ._archive import safe_xml
-from ._extract import SourceOptions
 from ._files import extract_bytes
+from ._options import SourceOptions
 from ._seams import Failure, FetchBytes, Reader
 from ._sniff import sniff
 from ._web import made_document

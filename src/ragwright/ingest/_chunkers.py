@@ -3,117 +3,27 @@
 from __future__ import annotations
 
 import inspect
-import re
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from ..core import (
     Chunk,
-    ConfigError,
     Document,
     PluginError,
     Span,
     canonical_json,
     load_object,
-    option,
 )
 from ..models import Tokenizer
 from ._borders import paragraph_borders, sentence_borders
 from ._chunks import make_chunks
+from ._options import ChunkOptions
 from ._seams import Chunker
 from ._token_map import TokenMap, Window
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkOptions:
-    """How documents are cut.
-
-    ``by`` is one of
-
-    - ``tokens``: windows of ``size`` tokens that share ``overlap`` tokens;
-    - ``paragraphs``, ``sentences``: whole ones, as many as ``size`` holds; the last ones
-      that fit into ``overlap`` open the next chunk; one longer than ``size`` is cut as by
-      ``tokens``;
-    - ``headings``: one chunk a section, each subsection its own; a section longer than
-      ``size`` is cut as by ``paragraphs``; a heading without text joins what follows it;
-    - ``page``: one chunk a page, slide or sheet;
-    - ``entries``: one chunk from each match of ``pattern`` to the next; what stands in front
-      of the first match is a chunk of its own;
-    - ``whole``: one chunk a document;
-    - ``module:object``: an own chunker, or a class or function that makes one from nothing
-      or from (options, tokenizer).
-
-    Pages and entries stay whole however long they are, unless ``subdivide`` is on. Documents
-    without headings, pages or matches are cut as by ``paragraphs``.
-
-    Raises:
-        ConfigError: A value, or a pair of values, makes no sense.
-    """
-
-    by: str = option(
-        "tokens",
-        "Unit: tokens, paragraphs, sentences, headings, page, entries, whole, or module:object.",
-        when="index",
-    )
-    size: int = option(400, "Most tokens of a chunk.", when="index", ge=1)
-    overlap: int = option(
-        50, "Tokens that neighbouring chunks share; below `size`.", when="index", ge=0
-    )
-    pattern: str = option(
-        "", "Regular expression that matches where an entry begins (`by: entries`).", when="index"
-    )
-    slack: float = option(
-        0.15,
-        "Share of a window at its end in which a paragraph, sentence or word border is "
-        "preferred; 0 cuts at exactly `size`, inside a word too.",
-        when="index",
-        ge=0,
-        le=0.5,
-    )
-    subdivide: bool = option(
-        False, "Cut pages and entries that are longer than `size`.", when="index"
-    )
-
-    def __post_init__(self) -> None:
-        """Check what a single bound cannot say."""
-        if self.by not in _KINDS and ":" not in self.by:
-            raise ConfigError(
-                f"chunk.by: {self.by!r} is no way to cut",
-                hint=f"use one of {', '.join(_KINDS)}, or module:object",
-            )
-        if self.size < 1 or not 0 <= self.overlap < self.size:
-            raise ConfigError(
-                f"chunk.overlap ({self.overlap}) must be at least 0 and below "
-                f"chunk.size ({self.size})",
-                hint="set both; an eighth of the size is a usual overlap",
-            )
-        if not 0 <= self.slack <= 0.5:
-            raise ConfigError(f"chunk.slack ({self.slack}) must lie between 0 and 0.5")
-        if self.by == "entries" and not self.pattern:
-            raise ConfigError(
-                "chunk.by: entries needs chunk.pattern",
-                hint="for example pattern: '^[A-Z]+_\\w\\d{3}' (^ matches at each line)",
-            )
-        self.entry_pattern()
-
-    def entry_pattern(self) -> re.Pattern[str]:
-        """The compiled pattern; ``^`` and ``$`` match at every line.
-
-        Raises:
-            ConfigError: Not a regular expression.
-        """
-        try:
-            return re.compile(self.pattern, re.MULTILINE)
-        except re.error as error:
-            raise ConfigError(
-                f"chunk.pattern {self.pattern!r} is not a regular expression: {error}",
-                hint="quote it with single quotes in YAML, so that backslashes stay",
-            ) from error
 
 
 class TokenChunker(Chunker):

@@ -8,9 +8,10 @@ from typing import Any
 
 from ..core import EmptySourceError, MalformedSourceError, require
 from ._archive import Archive, safe_xml
-from ._extract import Extract, SourceOptions, TextBuilder
+from ._extract import Extract, TextBuilder
 from ._language import guess_language
 from ._normalise import clean_metadata, iso_date
+from ._options import SourceOptions
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _MOST_COLUMNS = 63  # as many as Word itself allows

@@ -7,10 +7,11 @@ import email.policy
 from email.message import EmailMessage, MIMEPart
 
 from ..core import EmptySourceError, Section
-from ._extract import Attachment, Extract, SourceOptions
+from ._extract import Attachment, Extract
 from ._html import parse_html
 from ._language import guess_language
 from ._normalise import clean_metadata, iso_date, normalise
+from ._options import SourceOptions
 
 
 def read_eml(data: bytes, where: str, options: SourceOptions) -> Extract:

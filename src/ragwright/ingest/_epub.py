@@ -9,10 +9,11 @@ from xml.etree import ElementTree
 
 from ..core import EmptySourceError, EncryptedSourceError, MalformedSourceError
 from ._archive import Archive, safe_xml
-from ._extract import Extract, SourceOptions, TextBuilder
+from ._extract import Extract, TextBuilder
 from ._html import decode_html, parse_html
 from ._language import guess_language
 from ._normalise import clean_metadata, iso_date
+from ._options import SourceOptions
 
 _CONTAINER = "META-INF/container.xml"
 _FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")

@@ -6,49 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..core import Metadata, Page, RagwrightError, Section, Span, option
+from ..core import Metadata, Page, RagwrightError, Section, Span
 from ._normalise import normalise
 
 _MOST_PADDED = 5_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class SourceOptions:
-    """How local files are found and read."""
-
-    include: tuple[str, ...] = option(
-        (),
-        "Glob patterns a file of a folder must match, by name or path; empty: all.",
-        when="index",
-    )
-    exclude: tuple[str, ...] = option(
-        (), "Glob patterns of files and folders to leave out, by name or path.", when="index"
-    )
-    max_bytes: int = option(
-        200_000_000,
-        "Largest local file read, in bytes; `fetch.max_bytes` bounds what is fetched.",
-        when="index",
-        ge=1,
-    )
-    max_unpacked_bytes: int = option(
-        1_000_000_000,
-        "Largest total of an unpacked document archive, in bytes.",
-        when="index",
-        ge=1,
-    )
-    max_ratio: int = option(
-        200, "Largest ratio of unpacked to packed bytes above 20 MB unpacked.", when="index", ge=2
-    )
-    tables: bool = option(
-        True, "Find ruled tables in PDF files and keep them as tables.", when="index"
-    )
-    main_text: bool = option(
-        False,
-        "Reduce local HTML files to their main text, as is done with web pages; "
-        "saved web pages want it.",
-        when="index",
-    )
-    encoding: str = option("", "Encoding of text files; empty: detected.", when="index")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
-from ..core import ConfigError, FetchError, option, retry_after
+from ..core import ConfigError, FetchError, retry_after
 from ..flow import Fetch, FetchReply, OnDelta, SendHandler
 from ._addresses import Resolve, check_addresses, networks, resolve
+from ._options import FetchOptions
 
 if TYPE_CHECKING:
     import httpx2
@@ -21,23 +22,6 @@ _SECRET = frozenset({"authorization", "cookie", "proxy-authorization"})
 _UNSET = next(f.default for f in fields(Fetch) if f.name == "max_bytes")
 _ADDRESSES = 3
 """Addresses of one host that are tried in turn."""
-
-
-@dataclass(frozen=True, slots=True)
-class FetchOptions:
-    """How addresses are fetched."""
-
-    max_bytes: int = option(
-        50_000_000, "Largest reply, in bytes, where a request sets no bound of its own.", ge=1
-    )
-    timeout: float = option(30.0, "Seconds for one fetch, redirects included.", gt=0)
-    max_redirects: int = option(5, "Most redirects followed.", ge=0)
-    per_host: int = option(4, "Most fetches from one host side by side.", ge=1)
-    open_networks: tuple[str, ...] = option(
-        (), "Private networks that may be fetched from all the same, as CIDR blocks."
-    )
-    proxy: str = option("", "Proxy to fetch through, http://host:port; it resolves names itself.")
-    user_agent: str = option("", "How we introduce ourselves; empty: name and version.")
 
 
 class FetchHandler(SendHandler[Fetch, FetchReply]):

@@ -24,10 +24,11 @@ from ..core import (
 from ._docx import read_docx
 from ._eml import read_eml
 from ._epub import read_epub
-from ._extract import Extract, SourceOptions
+from ._extract import Extract
 from ._html import read_html
 from ._markdown import read_markdown
 from ._odt import read_odt
+from ._options import SourceOptions
 from ._pdf import read_pdf
 from ._plain import CODE, read_plain
 from ._pptx import read_pptx

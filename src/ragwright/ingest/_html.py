@@ -6,11 +6,12 @@ import re
 from typing import Any
 
 from ..core import EmptySourceError, require
-from ._extract import Extract, SourceOptions, TextBuilder, markdown_table
+from ._extract import Extract, TextBuilder, markdown_table
 from ._grid import Grid
 from ._language import guess_language
 from ._main_part import keep_main_part
 from ._normalise import clean_metadata, decode, iso_date
+from ._options import SourceOptions
 
 _CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]+)""", re.I)
 _UNSEEN = (

@@ -6,9 +6,10 @@ import re
 from typing import Any
 
 from ..core import EmptySourceError, MalformedSourceError, RagwrightError
-from ._extract import Extract, SourceOptions, markdown_headings, sections_of
+from ._extract import Extract, markdown_headings, sections_of
 from ._language import guess_language
 from ._normalise import clean_metadata, decode, iso_date, normalise
+from ._options import SourceOptions
 
 _FRONT = re.compile(r"\A\s*---[ \t]*\n(.*?)(?<=\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _FRONT_LIMIT = 65_536

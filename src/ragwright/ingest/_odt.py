@@ -7,10 +7,11 @@ from xml.etree import ElementTree
 
 from ..core import EmptySourceError, EncryptedSourceError, MalformedSourceError
 from ._archive import Archive, safe_xml
-from ._extract import Extract, SourceOptions, TextBuilder
+from ._extract import Extract, TextBuilder
 from ._grid import Grid
 from ._language import guess_language
 from ._normalise import clean_metadata, iso_date
+from ._options import SourceOptions
 
 Element = ElementTree.Element
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core import EmptySourceError, EncryptedSourceError, MalformedSourceError, require
-from ._extract import Extract, SourceOptions, TextBuilder, markdown_table
+from ._extract import Extract, TextBuilder, markdown_table
 from ._language import guess_language
 from ._normalise import clean_metadata, iso_date
+from ._options import SourceOptions
 from ._pdf_layout import Block, body_size, paragraphs, place, resolve_hyphens
 from ._pdf_tables import PageTable, PageTables
 from ._pdf_text import PageText

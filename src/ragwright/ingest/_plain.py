@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ..core import EmptySourceError, Page, Span
-from ._extract import Extract, SourceOptions
+from ._extract import Extract
 from ._language import guess_language
 from ._normalise import clean_metadata, decode, normalise
+from ._options import SourceOptions
 
 CODE = {
     ".bash": "bash", ".c": "c", ".cc": "cpp", ".cfg": "ini", ".clj": "clojure", ".cpp": "cpp",

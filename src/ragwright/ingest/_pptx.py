@@ -8,9 +8,10 @@ from typing import Any
 
 from ..core import EmptySourceError, MalformedSourceError, require
 from ._archive import Archive, safe_xml
-from ._extract import Extract, SourceOptions, TextBuilder
+from ._extract import Extract, TextBuilder
 from ._language import guess_language
 from ._normalise import clean_metadata, iso_date
+from ._options import SourceOptions
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _FURNITURE = frozenset({13, 15, 16})  # slide number, footer, date

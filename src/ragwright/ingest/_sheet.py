@@ -11,8 +11,9 @@ from typing import Any
 
 from ..core import EmptySourceError, EncryptedSourceError, MalformedSourceError, require
 from ._archive import Archive
-from ._extract import Extract, SourceOptions, TextBuilder
+from ._extract import Extract, TextBuilder
 from ._language import guess_language
+from ._options import SourceOptions
 
 Grid = list[list[str]]
 _TYPES = {

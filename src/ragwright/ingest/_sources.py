@@ -17,8 +17,8 @@ from ..core import (
 )
 from ._arxiv import ArxivReader
 from ._beir import BeirReader
-from ._extract import SourceOptions
 from ._files import FileReader
+from ._options import SourceOptions
 from ._seams import Failure, FetchBytes, Reader
 from ._web import WebReader
 from ._wikipedia import WikipediaReader

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..core import EmptySourceError, MalformedSourceError, RagwrightError
-from ._extract import Extract, SourceOptions, table_cell
+from ._extract import Extract, table_cell
 from ._language import guess_language
 from ._normalise import clean_metadata, decode, normalise
+from ._options import SourceOptions
 
 _DELIMITERS = ",;\t|"
 _NAMED_ROWS = 5

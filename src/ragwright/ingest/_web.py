@@ -9,9 +9,10 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from ..core import Document, RagwrightError, StoppedError
-from ._extract import Extract, SourceOptions
+from ._extract import Extract
 from ._files import extract_bytes
 from ._html import decode_html, readable
+from ._options import SourceOptions
 from ._seams import Failure, FetchBytes, Fetched, Reader
 from ._sniff import sniff
 

@@ -11,10 +11,11 @@ from xml.parsers import expat
 
 from ..core import EmptySourceError, MalformedSourceError
 from ._archive import safe_xml
-from ._extract import Extract, SourceOptions, TextBuilder
+from ._extract import Extract, TextBuilder
 from ._html import read_html
 from ._language import guess_language
 from ._normalise import clean_metadata, decode, iso_date
+from ._options import SourceOptions
 from ._plain import read_plain
 
 Element = ElementTree.Element

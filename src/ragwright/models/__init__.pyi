@@ -1,6 +1,5 @@
 from ._analysis import (
     Analyzer,
-    AnalyzerOptions,
     TokenSource,
     WordTokenizer,
     detect_language,
@@ -10,12 +9,13 @@ from ._analysis import (
 )
 from ._carriers import model_handlers
 from ._check import Finding, check_model
-from ._embedding import EmbedOptions, Prefixes, VectorRule, embed_texts, family_prefixes
+from ._embedding import Prefixes, VectorRule, embed_texts, family_prefixes
 from ._extractive import ExtractiveReranker, pack_sentence
 from ._hf_tokenizer import HFTokenizer
-from ._names import Directory, ModelName, ModelSettings, Provider, Target
+from ._names import Directory, ModelName, Provider, Target
 from ._onnx import OnnxEmbedder
 from ._openai import OpenAIChat, OpenAIEmbeddings
+from ._options import AnalyzerOptions, EmbedOptions, ModelSettings
 from ._registry import Models
 from ._rerank import CrossEncoderReranker
 from ._seams import ChatModel, Embedder, Reranker, Tokenizer

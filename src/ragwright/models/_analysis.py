@@ -19,14 +19,15 @@ import unicodedata
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cache
 from itertools import chain, repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import ConfigError, Span, canonical_json, option
+from ..core import Span, canonical_json
+from ._options import AnalyzerOptions
 from ._seams import Tokenizer
 from ._stopwords import LANGUAGES, stop_words
 
@@ -103,35 +104,6 @@ _BLOCK = 100_000
 
 _CACHE_LIMIT = 400_000
 """Words remembered by one analyzer; beyond that the memory starts afresh."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnalyzerOptions:
-    """How text becomes words; a change of any of these asks for a new index."""
-
-    language: str = option(
-        "auto", "Language: auto, en, fr, de, es, it, pt, nl, or none.", when="index"
-    )
-    stem: bool = option(True, "Reduce words to their stems.", when="index")
-    stop_words: bool = option(True, "Leave function words out.", when="index")
-    fold: bool = option(True, "Treat accented letters as plain ones.", when="index")
-    title_weight: int = option(
-        2,
-        "How many times a word of the title or of a heading counts beside one of the text.",
-        when="index",
-        ge=0,
-    )
-
-    def __post_init__(self) -> None:
-        """Refuse a language nobody wrote rules for, and a weight that is no count."""
-        if self.title_weight < 0:
-            raise ConfigError(f"title_weight must be 0 or more, not {self.title_weight}")
-        known = ("auto", *LANGUAGES, "none")
-        if self.language not in known:
-            raise ConfigError(
-                f"unknown analyzer language {self.language!r}",
-                hint=f"one of {', '.join(known)}; none analyses without stems and stop words",
-            )
 
 
 class TokenSource(ABC):

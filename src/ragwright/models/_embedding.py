@@ -17,34 +17,11 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ..core import ModelRefusedError, RagwrightError, Span, option, value_hash
-from ._names import ModelSettings, Pooling, Similarity
+from ..core import ModelRefusedError, RagwrightError, Span, value_hash
+from ._options import EmbedOptions, ModelSettings, Pooling, Similarity
 from ._seams import Embedder, Matrix, Tokenizer
 
 Role: TypeAlias = Literal["query", "passage"]
-
-
-@dataclass(frozen=True, slots=True)
-class EmbedOptions:
-    """The ``embed`` section of a project: which model makes vectors, and how.
-
-    What is None is taken from the model's own entry under ``models:``, then from what is
-    known of its family, then from the files beside its weights.
-    """
-
-    model: str = option("", "Embedding model; empty for keyword search alone.", when="index")
-    query_prefix: str | None = option(None, "Text put before queries.", when="index")
-    passage_prefix: str | None = option(None, "Text put before passages.", when="index")
-    pooling: Pooling | None = option(None, "How token vectors become one vector.", when="index")
-    similarity: Similarity | None = option(None, "cosine, or dot product.", when="index")
-    long_texts: Literal["pool", "refuse"] = option(
-        "pool", "Texts longer than the window: mean over windows, or an error.", when="index"
-    )
-    batch_size: int = option(32, "Most texts that one call of a local model holds.", ge=1)
-    threads: int = option(1, "Threads of a local model; vectors do not depend on it.", ge=1)
-    dimensions: int | None = option(
-        None, "Length the vectors are cut to, for models trained for it.", when="index", ge=1
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import value_hash
-from ._analysis import Analyzer, AnalyzerOptions, detect_language, words
+from ._analysis import Analyzer, detect_language, words
+from ._options import AnalyzerOptions
 from ._questions import AnswerKind, answer_kind, focus, insists, names, offers
 from ._seams import Reranker
 

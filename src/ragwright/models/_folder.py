@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from ..core import ConfigError
 from ._embedding import Prefixes, VectorRule
-from ._names import Pooling
+from ._options import Pooling
 
 _POOLING: dict[str, Pooling] = {
     "cls": "cls",

@@ -11,13 +11,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Literal
 from urllib.parse import urlsplit
 
-from ..core import ConfigError, MissingKeyError, option
-
-Similarity: TypeAlias = Literal["cosine", "dot"]
-Pooling: TypeAlias = Literal["mean", "cls", "max", "last"]
+from ..core import ConfigError, MissingKeyError
+from ._options import ModelSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,35 +58,6 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
     }
 )
 """Providers known without any settings."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSettings:
-    """One entry under ``models:`` in the project file, for a model or a whole provider.
-
-    An entry whose name has no colon is about a provider: it changes a known one or, with
-    ``base``, makes a new one. Entries of a model win over those of its provider.
-    """
-
-    base: str = option("", "Base address of an OpenAI-compatible server.")
-    key_env: str = option("", "Environment variable that holds the key.")
-    backend: str = option("", "Back end of one's own, as module:object.")
-    price_in: float | None = option(None, "Price of a million prompt tokens.", ge=0)
-    price_out: float | None = option(None, "Price of a million completion tokens.", ge=0)
-    context_window: int | None = option(None, "Most tokens of prompt and reply together.", ge=1)
-    tokenizer: str = option(
-        "", "Folder with the model's tokenizer.json: prompts are fitted by it, not by estimates."
-    )
-    concurrency: int | None = option(None, "Most requests in flight.", ge=1)
-    requests_per_minute: int | None = option(None, "Most requests a minute.", ge=1)
-    timeout: float | None = option(None, "Seconds for one attempt.", gt=0)
-    params: Mapping[str, Any] = option(dict, "Parameters sent unless the request names them.")
-    query_prefix: str | None = option(None, "Text put before queries.", when="index")
-    passage_prefix: str | None = option(None, "Text put before passages.", when="index")
-    pooling: Pooling | None = option(None, "How token vectors become one vector.", when="index")
-    similarity: Similarity | None = option(None, "cosine, or dot product.", when="index")
-    dimensions: int | None = option(None, "Length the vectors are cut to.", when="index", ge=1)
-    batch_size: int | None = option(None, "Most texts in one embeddings call.", ge=1)
 
 
 @dataclass(frozen=True, slots=True)

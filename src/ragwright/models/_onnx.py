@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import ConfigError, require
-from ._embedding import EmbedOptions, RuledEmbedder, file_hash, settle_rule
+from ._embedding import RuledEmbedder, file_hash, settle_rule
 from ._folder import ModelFolder
 from ._hf_tokenizer import HFTokenizer
-from ._names import ModelSettings, Pooling
+from ._options import EmbedOptions, ModelSettings, Pooling
 from ._seams import Matrix
 
 _INPUTS = {"input_ids", "attention_mask", "token_type_ids", "position_ids"}

@@ -15,16 +15,13 @@ from ..core import (
     entry_point,
     load_object,
 )
-from ._embedding import (
-    EmbedOptions,
-    VectorRule,
-    settle_rule,
-)
+from ._embedding import VectorRule, settle_rule
 from ._extractive import ExtractiveReranker
 from ._hf_tokenizer import HFTokenizer
-from ._names import Directory, ModelSettings, Target
+from ._names import Directory, Target
 from ._onnx import OnnxEmbedder
 from ._openai import OpenAIChat
+from ._options import EmbedOptions, ModelSettings
 from ._rerank import CrossEncoderReranker, folder_identity
 from ._seams import ChatModel, Embedder, Reranker, Tokenizer
 from ._st import SentenceTransformerEmbedder

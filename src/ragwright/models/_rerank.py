@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ..core import ConfigError, ModelRefusedError, Usage, require, text_hash
-from ._embedding import EmbedOptions, plan_windows
+from ._embedding import plan_windows
 from ._failures import bad_reply
 from ._hf_tokenizer import HFTokenizer
 from ._names import Target
+from ._options import EmbedOptions
 from ._seams import Reranker
 from ._st import folder_hash, model_hash, open_quietly
 from ._transport import Connections, OpenAIServer

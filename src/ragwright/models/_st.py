@@ -14,9 +14,9 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from ..core import ConfigError, RagwrightError, require, text_hash
-from ._embedding import EmbedOptions, Prefixes, RuledEmbedder, VectorRule, file_hash, settle_rule
+from ._embedding import Prefixes, RuledEmbedder, VectorRule, file_hash, settle_rule
 from ._hf_tokenizer import HFTokenizer
-from ._names import ModelSettings, Pooling
+from ._options import EmbedOptions, ModelSettings, Pooling
 from ._seams import Matrix
 
 _POOLING: dict[str, Pooling] = {"cls": "cls", "lasttoken": "last", "max": "max", "mean": "mean"}

@@ -7,25 +7,29 @@ from ._databases import (
     Databases,
     SqlHandler,
 )
-from ._expand import ExpandOptions, expand_hits, merge_hits
+from ._expand import expand_hits, merge_hits
 from ._explain import explain
 from ._fusion import convex, rrf
 from ._glossary import Expansion, Glossary, Meaning, load_glossary
-from ._iterate import IterateOptions, iterate
+from ._iterate import iterate
 from ._mining import mine_glossary
-from ._options import ChannelWeights, RetrieveOptions, SoftFilterOptions
-from ._query import QueryOptions, query_variants
-from ._rerank import RerankOptions, rerank_depth, rerank_hits, rerank_method
-from ._route import (
-    Route,
+from ._options import (
+    ChannelWeights,
+    DatabaseOptions,
+    ExpandOptions,
+    IterateOptions,
+    QueryOptions,
+    RerankOptions,
+    RetrieveOptions,
     RouteOptions,
-    RouteScene,
-    route,
-    route_by_rules,
+    SelectOptions,
+    SoftFilterOptions,
 )
+from ._query import query_variants
+from ._rerank import rerank_depth, rerank_hits, rerank_method
+from ._route import Route, RouteScene, route, route_by_rules
 from ._search import retrieve
 from ._select import (
-    SelectOptions,
     dissimilar,
     diversify,
     mmr,
@@ -38,13 +42,7 @@ from ._spread import Spread, one_sided, spread
 from ._sql import (
     sql_context,
 )
-from ._tables import (
-    Column,
-    Database,
-    DatabaseOptions,
-    DatabaseReader,
-    Table,
-)
+from ._tables import Column, Database, DatabaseReader, Table
 from ._target import Candidates, Explanation, Retrieved, Target, Variant
 
 __all__ = [

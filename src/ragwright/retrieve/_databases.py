@@ -10,10 +10,11 @@ from pathlib import Path
 
 from ..core import ConfigError, DatabaseError, RagwrightError, filled_address, near
 from ..flow import OnDelta, SendHandler, Sql, SqlReply
+from ._options import DatabaseOptions
 from ._postgres import PostgresReader
 from ._sqlite import SqliteReader
 from ._statement import checked_statement
-from ._tables import Database, DatabaseOptions, DatabaseReader
+from ._tables import Database, DatabaseReader
 
 _GRACE = 15.0
 """Seconds for connecting and fetching, on top of what a statement may take."""

@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, get_args
+from dataclasses import replace
+from typing import TypeAlias
 
-from ..core import ConfigError, Filter, Hit, RetrieveError, option
+from ..core import Filter, Hit, RetrieveError
 from ..flow import Flow, Lookup, LookupReply, send
+from ._options import ExpandOptions
 from ._target import Target
 
-ExpandMethod: TypeAlias = Literal["", "neighbours", "section"]
 Expanded: TypeAlias = tuple[tuple[Hit, ...], tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class ExpandOptions:
-    """What is shown around each hit."""
-
-    by: ExpandMethod = option(
-        "", "neighbours (chunks beside it), section (all of it), or empty: the chunk alone."
-    )
-    reach: int = option(1, "Chunks on each side, for neighbours.", ge=1)
-    max_words: int = option(
-        1500, "Most words of a hit with its surroundings; beyond it the chunk alone is shown.", ge=1
-    )
-
-    def __post_init__(self) -> None:
-        """Refuse an unknown way, also from Python."""
-        if self.by not in get_args(ExpandMethod):
-            raise ConfigError(
-                f"unknown expansion {self.by!r}", hint="one of neighbours, section, or empty"
-            )
 
 
 def expand_hits(

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias
 
-from ..core import ConfigError, Hit, ModelError, option, passage_values
+from ..core import Hit, ModelError, passage_values
 from ..flow import Flow, Search, SearchReply, branch, gather, send, settled
 from ..models import Analyzer, TokenSource
 from ._asking import Asking, asked, json_object, object_schema
 from ._entities import Lead, leads, uncovered
+from ._options import IterateOptions
 from ._target import Retrieved, Target
 
-IterateMethod: TypeAlias = Literal["none", "entities", "model"]
 Once: TypeAlias = Callable[[str], Flow[Retrieved]]
 """One round of retrieval for a query."""
 
@@ -26,37 +26,6 @@ _LEAST_READ = 1_000
 
 _TITLE = 2.0
 """How much more a hit counts whose title is the name that was followed."""
-
-
-@dataclass(frozen=True, slots=True)
-class IterateOptions:
-    """Whether and how retrieval goes on from what it found."""
-
-    method: IterateMethod = option(
-        "none",
-        "How to search again: none, entities (follow names in the passages, no model), or model.",
-    )
-    rounds: int = option(2, "Most rounds of searching, the first one included.", ge=1, le=8)
-    model: str = option("", "Chat model of the method model.")
-    passages: int = option(5, "Passages read for names, or shown to the model, each round.", ge=1)
-    names: int = option(6, "Names followed in a round, for the method entities.", ge=1, le=50)
-    keep: float = option(
-        0.5, "Share of the first round's hits that keep their ranks, so none is lost.", ge=0, le=1
-    )
-    max_query_chars: int = option(300, "Longest query a model may write.", ge=20)
-    max_passage_chars: int = option(2000, "Characters shown of one passage.", ge=100)
-
-    def __post_init__(self) -> None:
-        """Refuse, also from Python, what would silently not iterate."""
-        if self.method not in get_args(IterateMethod):
-            kinds = ", ".join(get_args(IterateMethod))
-            raise ConfigError(f"unknown iterate method {self.method!r}", hint=f"one of {kinds}")
-        if self.method == "model" and not self.model:
-            raise ConfigError(
-                "iterating with a model needs one",
-                where="retrieve.iterate.model",
-                hint="name a chat model there, or set retrieve.iterate.method to entities",
-            )
 
 
 def iterate(

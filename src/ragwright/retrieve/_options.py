@@ -3,17 +3,263 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from ..core import ConfigError, Filter, Relaxation, SoftFilter, option
-from ._expand import ExpandOptions
-from ._iterate import IterateOptions
-from ._query import QueryOptions
-from ._rerank import RerankOptions
-from ._route import RouteOptions
-from ._select import SelectOptions
-from ._tables import DatabaseOptions
+from ..core import ConfigError, Filter, Relaxation, SoftFilter, holds_secret, option
+
+ExpandMethod: TypeAlias = Literal["", "neighbours", "section"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandOptions:
+    """What is shown around each hit."""
+
+    by: ExpandMethod = option(
+        "", "neighbours (chunks beside it), section (all of it), or empty: the chunk alone."
+    )
+    reach: int = option(1, "Chunks on each side, for neighbours.", ge=1)
+    max_words: int = option(
+        1500, "Most words of a hit with its surroundings; beyond it the chunk alone is shown.", ge=1
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown way, also from Python."""
+        if self.by not in get_args(ExpandMethod):
+            raise ConfigError(
+                f"unknown expansion {self.by!r}", hint="one of neighbours, section, or empty"
+            )
+
+
+IterateMethod: TypeAlias = Literal["none", "entities", "model"]
+
+
+@dataclass(frozen=True, slots=True)
+class IterateOptions:
+    """Whether and how retrieval goes on from what it found."""
+
+    method: IterateMethod = option(
+        "none",
+        "How to search again: none, entities (follow names in the passages, no model), or model.",
+    )
+    rounds: int = option(2, "Most rounds of searching, the first one included.", ge=1, le=8)
+    model: str = option("", "Chat model of the method model.")
+    passages: int = option(5, "Passages read for names, or shown to the model, each round.", ge=1)
+    names: int = option(6, "Names followed in a round, for the method entities.", ge=1, le=50)
+    keep: float = option(
+        0.5, "Share of the first round's hits that keep their ranks, so none is lost.", ge=0, le=1
+    )
+    max_query_chars: int = option(300, "Longest query a model may write.", ge=20)
+    max_passage_chars: int = option(2000, "Characters shown of one passage.", ge=100)
+
+    def __post_init__(self) -> None:
+        """Refuse, also from Python, what would silently not iterate."""
+        if self.method not in get_args(IterateMethod):
+            kinds = ", ".join(get_args(IterateMethod))
+            raise ConfigError(f"unknown iterate method {self.method!r}", hint=f"one of {kinds}")
+        if self.method == "model" and not self.model:
+            raise ConfigError(
+                "iterating with a model needs one",
+                where="retrieve.iterate.model",
+                hint="name a chat model there, or set retrieve.iterate.method to entities",
+            )
+
+
+QueryMethod: TypeAlias = Literal["rewrite", "subqueries", "hyde", "query2doc", "glossary"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOptions:
+    """How a question is put in other words before it is searched."""
+
+    methods: tuple[QueryMethod, ...] = option(
+        (), "Any of rewrite, subqueries, hyde, query2doc, glossary; all but glossary need a model."
+    )
+    model: str = option("", "Chat model that rewrites, splits and writes passages.")
+    original: float = option(1.0, "Weight of the question as asked beside other wordings.", ge=0)
+    subqueries: int = option(4, "Most subqueries.", ge=1, le=20)
+    passages: int = option(1, "Passages that hyde has written, each an independent sample.", ge=1)
+    words: int = option(100, "Length of a written passage, in words.", ge=10, le=1000)
+    separator: str = option(" [SEP] ", "What parts question and passage for query2doc.")
+    max_chars: int = option(300, "Longest rewritten query or subquery, in characters.", ge=20)
+    meanings: int = option(3, "Most meanings searched of a code that has several.", ge=1)
+
+    def __post_init__(self) -> None:
+        """Refuse, also from Python, what would silently leave the question as it is."""
+        unknown = [name for name in self.methods if name not in get_args(QueryMethod)]
+        if unknown:
+            raise ConfigError(
+                f"unknown query method {unknown[0]!r}",
+                where="retrieve.query.methods",
+                hint=f"any of {', '.join(get_args(QueryMethod))}",
+            )
+        if set(self.methods) - {"glossary"} and not self.model:
+            raise ConfigError(
+                f"the query methods {', '.join(self.methods)} need a chat model",
+                where="retrieve.query.model",
+                hint="name a chat model there, or use the method glossary alone",
+            )
+
+
+RerankMethod: TypeAlias = Literal["auto", "score", "embed", "listwise"]
+
+
+EMBED_PREFIX = "embed:"
+"""What a model's name begins with that reranks by embedding."""
+
+
+@dataclass(frozen=True, slots=True)
+class RerankOptions:
+    """A second, stronger model that orders what the search found."""
+
+    model: str = option(
+        "",
+        "Model that reranks: st:FOLDER, a rerank server, embed:MODEL, a chat model; empty: none.",
+    )
+    method: RerankMethod = option(
+        "auto",
+        "score, embed or listwise; auto by name: embed:… embeds, extractive, st:… and …rank… "
+        "score, others chat.",
+    )
+    candidates: int = option(30, "Hits that are searched for and reranked.", ge=1)
+    window: int = option(20, "Passages that a chat model orders in one call.", ge=2)
+    step: int = option(10, "Passages by which that window moves to the front; up to it.", ge=1)
+    max_words: int | None = option(
+        None, "Most words of a passage the model is shown; empty: 300 for listwise, else all.", ge=1
+    )
+    search_weight: float = option(
+        0.0, "Weight of the search's own order, fused by ranks with the model's (1); 0: none.", ge=0
+    )
+    max_tokens: int = option(500, "Most tokens of a chat model's reply.", ge=1)
+
+    def __post_init__(self) -> None:
+        """Refuse, also from Python, what would rerank wrongly rather than not at all."""
+        if self.method not in get_args(RerankMethod):
+            kinds = ", ".join(get_args(RerankMethod))
+            raise ConfigError(f"unknown rerank method {self.method!r}", hint=f"one of {kinds}")
+        if self.model.startswith(EMBED_PREFIX) and self.method not in ("auto", "embed"):
+            raise ConfigError(
+                f"{self.model!r} reranks by embedding, not by {self.method}",
+                hint="leave method at auto, or take embed: away from the model's name",
+            )
+        if not 1 <= self.step <= self.window:
+            raise ConfigError(
+                f"rerank.step ({self.step}) must lie between 1 and rerank.window ({self.window})",
+                hint="half the window is usual: passages near a border are then judged twice",
+            )
+
+
+RouteMethod: TypeAlias = Literal["index", "rules", "model"]
+
+
+@dataclass(frozen=True, slots=True)
+class RouteOptions:
+    """How a question's route is chosen: index, SQL database, whole corpus, or no retrieval."""
+
+    method: RouteMethod = option(
+        "index", "index (always), rules (offline, by the question's words), or model."
+    )
+    model: str = option("", "Chat model that routes; empty for that of answer.model.")
+
+    def __post_init__(self) -> None:
+        """Refuse, also from Python, a method that is none."""
+        if self.method not in get_args(RouteMethod):
+            raise ConfigError(
+                f"unknown route method {self.method!r}",
+                hint=f"one of {', '.join(get_args(RouteMethod))}",
+            )
+
+
+SelectMethod: TypeAlias = Literal["", "mmr", "dissimilar"]
+
+
+@dataclass(frozen=True, slots=True)
+class SelectOptions:
+    """Which of the found hits are kept; nothing is set by default."""
+
+    method: SelectMethod = option(
+        "", "mmr (relevant and new), dissimilar (unlike each other), or empty: the best ones."
+    )
+    relevance: float = option(
+        0.5, "Share of relevance against novelty in mmr (its lambda).", ge=0, le=1
+    )
+    pool: int = option(30, "Hits to choose from.", ge=1)
+    seed: int = option(0, "Seed of dissimilar; another one gives another set.")
+    max_per: Mapping[str, int] = option(
+        dict, "Field -> most hits with one value of it, such as document_id: 1."
+    )
+    balance: str = option("", "Field whose values take turns, so that every side is heard.")
+    watch: tuple[str, ...] = option(
+        (), "Fields of which a note says so when all hits hold one value and others were found."
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse, also from Python, what would select wrongly rather than not at all."""
+        if self.method not in get_args(SelectMethod):
+            raise ConfigError(
+                f"unknown select method {self.method!r}", hint="one of mmr, dissimilar, or empty"
+            )
+        if not 0 <= self.relevance <= 1:
+            raise ConfigError(f"select.relevance must lie between 0 and 1, not {self.relevance}")
+        for name, most in self.max_per.items():
+            if most < 1:
+                raise ConfigError(
+                    f"select.max_per: {name} must be at least 1, not {most}",
+                    hint="to leave a value out altogether, filter it",
+                )
+
+    @property
+    def active(self) -> bool:
+        """True where any of it may change which hits are kept."""
+        return bool(self.method or self.max_per or self.balance)
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseOptions:
+    """One SQL database that questions may be answered from, read-only.
+
+    Give it a role of its own that may only read: what follows limits what a statement can do,
+    the role's rights limit what it can see.
+    """
+
+    name: str = option("", "Name by which routes and citations call it.")
+    address: str = option(
+        "", "sqlite:///PATH or postgresql://USER:${VARIABLE}@HOST/NAME; secrets by variable only."
+    )
+    description: str = option("", "What it holds, in a sentence, for the model and the router.")
+    tables: tuple[str, ...] = option(
+        (), "Tables and views the model is shown, and SQLite lets it read; all where empty."
+    )
+    keywords: tuple[str, ...] = option((), "Words that send a question here.")
+    max_rows: int = option(100, "Most rows of one result.", ge=1, le=10_000)
+    max_characters: int = option(100_000, "Most characters of one result.", ge=100)
+    timeout: float = option(10.0, "Seconds one statement may take.", gt=0, le=600)
+    examples: int = option(
+        0, "Values of each column that the model is shown; 0 shows names and types only.", ge=0
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be opened, and secrets in the file.
+
+        Raises:
+            ConfigError: No name, no address, or an address that holds a password.
+        """
+        if not re.fullmatch(r"[\w.-]+", self.name):
+            raise ConfigError(
+                f"{self.name!r} is no name for a database", hint="letters, digits, - and _"
+            )
+        if not self.address:
+            raise ConfigError(
+                f"the database {self.name!r} has no address", hint="sqlite:///PATH, postgresql://…"
+            )
+        if holds_secret(self.address):
+            raise ConfigError(
+                f"the address of the database {self.name!r} holds a password",
+                hint="put it into an environment variable and write ${VARIABLE} in its place",
+            )
+
 
 SearchKind: TypeAlias = Literal["auto", "keyword", "dense", "hybrid"]
 FusionKind: TypeAlias = Literal["adaptive", "weighted", "rrf"]

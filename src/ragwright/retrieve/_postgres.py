@@ -9,7 +9,8 @@ from typing import Any
 
 from ..core import DatabaseError, StatementError, require, without_secret
 from ..flow import SqlReply
-from ._tables import CELL, Column, DatabaseOptions, DatabaseReader, RowBuffer, Table
+from ._options import DatabaseOptions
+from ._tables import CELL, Column, DatabaseReader, RowBuffer, Table
 
 _PLAIN = {16, 20, 21, 23, 700, 701}
 """Types whose values have a bounded size: bool, the integers, the floats. Others go as text."""

@@ -20,57 +20,21 @@ note, and the question is searched as asked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import Literal, TypeAlias, get_args
+from typing import TypeAlias
 
-from ..core import ConfigError, option
 from ..flow import Flow, gather, settled
 from ..models import is_code, words
 from ._asking import Asking, Told, asked, json_object, object_schema, one_line
 from ._glossary import Glossary
+from ._options import QueryOptions
 from ._target import Target, Variant
-
-QueryMethod: TypeAlias = Literal["rewrite", "subqueries", "hyde", "query2doc", "glossary"]
 
 Variants: TypeAlias = tuple[tuple[Variant, ...], tuple[str, ...]]
 """The wordings of a query, and what the reader should know of them."""
 
 _REPEATS = 5
 """How often query2doc repeats the question for the keyword channel (section 3 of the paper)."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueryOptions:
-    """How a question is put in other words before it is searched."""
-
-    methods: tuple[QueryMethod, ...] = option(
-        (), "Any of rewrite, subqueries, hyde, query2doc, glossary; all but glossary need a model."
-    )
-    model: str = option("", "Chat model that rewrites, splits and writes passages.")
-    original: float = option(1.0, "Weight of the question as asked beside other wordings.", ge=0)
-    subqueries: int = option(4, "Most subqueries.", ge=1, le=20)
-    passages: int = option(1, "Passages that hyde has written, each an independent sample.", ge=1)
-    words: int = option(100, "Length of a written passage, in words.", ge=10, le=1000)
-    separator: str = option(" [SEP] ", "What parts question and passage for query2doc.")
-    max_chars: int = option(300, "Longest rewritten query or subquery, in characters.", ge=20)
-    meanings: int = option(3, "Most meanings searched of a code that has several.", ge=1)
-
-    def __post_init__(self) -> None:
-        """Refuse, also from Python, what would silently leave the question as it is."""
-        unknown = [name for name in self.methods if name not in get_args(QueryMethod)]
-        if unknown:
-            raise ConfigError(
-                f"unknown query method {unknown[0]!r}",
-                where="retrieve.query.methods",
-                hint=f"any of {', '.join(get_args(QueryMethod))}",
-            )
-        if set(self.methods) - {"glossary"} and not self.model:
-            raise ConfigError(
-                f"the query methods {', '.join(self.methods)} need a chat model",
-                where="retrieve.query.model",
-                hint="name a chat model there, or use the method glossary alone",
-            )
 
 
 def query_variants(

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from ..core import (
     ChannelScore,
-    ConfigError,
     Hit,
     Mapped,
     MissingKeyError,
     ModelError,
     ModelRefusedError,
     RetrieveError,
-    option,
     passage_values,
     render,
     shipped_mapping,
@@ -27,54 +25,12 @@ from ..core import (
 from ..flow import ChatReply, Flow, Message, branch, chat, embed, gather, rerank, settled
 from ..models import ExtractiveReranker, pack_sentence, sentence_spans
 from ._fusion import rrf
+from ._options import EMBED_PREFIX, RerankOptions
 
-RerankMethod: TypeAlias = Literal["auto", "score", "embed", "listwise"]
 Reordered: TypeAlias = tuple[tuple[Hit, ...], tuple[str, ...]]
 
-_EMBED = "embed:"
 _LISTWISE_WORDS = 300
 """Words of a passage that a chat model is shown by default, as in RankGPT."""
-
-
-@dataclass(frozen=True, slots=True)
-class RerankOptions:
-    """A second, stronger model that orders what the search found."""
-
-    model: str = option(
-        "",
-        "Model that reranks: st:FOLDER, a rerank server, embed:MODEL, a chat model; empty: none.",
-    )
-    method: RerankMethod = option(
-        "auto",
-        "score, embed or listwise; auto by name: embed:… embeds, extractive, st:… and …rank… "
-        "score, others chat.",
-    )
-    candidates: int = option(30, "Hits that are searched for and reranked.", ge=1)
-    window: int = option(20, "Passages that a chat model orders in one call.", ge=2)
-    step: int = option(10, "Passages by which that window moves to the front; up to it.", ge=1)
-    max_words: int | None = option(
-        None, "Most words of a passage the model is shown; empty: 300 for listwise, else all.", ge=1
-    )
-    search_weight: float = option(
-        0.0, "Weight of the search's own order, fused by ranks with the model's (1); 0: none.", ge=0
-    )
-    max_tokens: int = option(500, "Most tokens of a chat model's reply.", ge=1)
-
-    def __post_init__(self) -> None:
-        """Refuse, also from Python, what would rerank wrongly rather than not at all."""
-        if self.method not in get_args(RerankMethod):
-            kinds = ", ".join(get_args(RerankMethod))
-            raise ConfigError(f"unknown rerank method {self.method!r}", hint=f"one of {kinds}")
-        if self.model.startswith(_EMBED) and self.method not in ("auto", "embed"):
-            raise ConfigError(
-                f"{self.model!r} reranks by embedding, not by {self.method}",
-                hint="leave method at auto, or take embed: away from the model's name",
-            )
-        if not 1 <= self.step <= self.window:
-            raise ConfigError(
-                f"rerank.step ({self.step}) must lie between 1 and rerank.window ({self.window})",
-                hint="half the window is usual: passages near a border are then judged twice",
-            )
 
 
 def rerank_method(options: RerankOptions) -> Literal["score", "embed", "listwise"]:
@@ -86,7 +42,7 @@ def rerank_method(options: RerankOptions) -> Literal["score", "embed", "listwise
     if options.method != "auto":
         return options.method
     name = options.model.casefold()
-    if name.startswith(_EMBED):
+    if name.startswith(EMBED_PREFIX):
         return "embed"
     scores = name.startswith("st:") or "rank" in name or "cross-encoder" in name
     return "score" if scores or name == ExtractiveReranker.name else "listwise"
@@ -138,7 +94,7 @@ def _scored(
     if method == "listwise":
         return (yield from _listwise(query, hits, options))
     if method == "embed":
-        model = options.model.removeprefix(_EMBED)
+        model = options.model.removeprefix(EMBED_PREFIX)
         return (yield from _by_vectors(query, hits, model)), ()
     if options.model == ExtractiveReranker.name:
         return (yield from _by_sentences(query, hits)), ()

@@ -5,35 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
-from ..core import ConfigError, option
 from ..flow import Flow, branch
 from ..models import Analyzer, AnalyzerOptions, ExtractiveReranker, detect_language, words
 from . import _route_rules as rules
 from ._asking import Asking, asked, json_object, object_schema, one_line
+from ._options import RouteOptions
 from ._tables import Database
 
 RouteKind: TypeAlias = Literal["index", "sql", "corpus", "none"]
-RouteMethod: TypeAlias = Literal["index", "rules", "model"]
-
-
-@dataclass(frozen=True, slots=True)
-class RouteOptions:
-    """How a question's route is chosen: index, SQL database, whole corpus, or no retrieval."""
-
-    method: RouteMethod = option(
-        "index", "index (always), rules (offline, by the question's words), or model."
-    )
-    model: str = option("", "Chat model that routes; empty for that of answer.model.")
-
-    def __post_init__(self) -> None:
-        """Refuse, also from Python, a method that is none."""
-        if self.method not in get_args(RouteMethod):
-            raise ConfigError(
-                f"unknown route method {self.method!r}",
-                hint=f"one of {', '.join(get_args(RouteMethod))}",
-            )
 
 
 @dataclass(frozen=True, slots=True)

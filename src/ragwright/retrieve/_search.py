@@ -13,9 +13,9 @@ from ._channels import candidates, prepared
 from ._expand import expand_hits
 from ._iterate import iterate
 from ._meanings import visible_glossary
-from ._options import RetrieveOptions
+from ._options import RerankOptions, RetrieveOptions
 from ._query import query_variants
-from ._rerank import RerankOptions, rerank_depth, rerank_hits
+from ._rerank import rerank_depth, rerank_hits
 from ._select import diversify, select_depth
 from ._target import Candidates, Ranking, Retrieved, Target, Variant
 

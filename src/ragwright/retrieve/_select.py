@@ -5,62 +5,21 @@ from __future__ import annotations
 import random
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, get_args
+from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import ChannelScore, ConfigError, Hit, option
+from ..core import ChannelScore, Hit
 from ..flow import Flow, Lookup, LookupReply, Vector, send
 from ..models import AnalyzerOptions, TokenSource, make_analyzer
+from ._options import SelectOptions
 from ._spread import one_sided, values_of
 from ._target import Target
 
-SelectMethod: TypeAlias = Literal["", "mmr", "dissimilar"]
 Matrix: TypeAlias = NDArray[np.float64]
 Selected: TypeAlias = tuple[tuple[Hit, ...], tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class SelectOptions:
-    """Which of the found hits are kept; nothing is set by default."""
-
-    method: SelectMethod = option(
-        "", "mmr (relevant and new), dissimilar (unlike each other), or empty: the best ones."
-    )
-    relevance: float = option(
-        0.5, "Share of relevance against novelty in mmr (its lambda).", ge=0, le=1
-    )
-    pool: int = option(30, "Hits to choose from.", ge=1)
-    seed: int = option(0, "Seed of dissimilar; another one gives another set.")
-    max_per: Mapping[str, int] = option(
-        dict, "Field -> most hits with one value of it, such as document_id: 1."
-    )
-    balance: str = option("", "Field whose values take turns, so that every side is heard.")
-    watch: tuple[str, ...] = option(
-        (), "Fields of which a note says so when all hits hold one value and others were found."
-    )
-
-    def __post_init__(self) -> None:
-        """Refuse, also from Python, what would select wrongly rather than not at all."""
-        if self.method not in get_args(SelectMethod):
-            raise ConfigError(
-                f"unknown select method {self.method!r}", hint="one of mmr, dissimilar, or empty"
-            )
-        if not 0 <= self.relevance <= 1:
-            raise ConfigError(f"select.relevance must lie between 0 and 1, not {self.relevance}")
-        for name, most in self.max_per.items():
-            if most < 1:
-                raise ConfigError(
-                    f"select.max_per: {name} must be at least 1, not {most}",
-                    hint="to leave a value out altogether, filter it",
-                )
-
-    @property
-    def active(self) -> bool:
-        """True where any of it may change which hits are kept."""
-        return bool(self.method or self.max_per or self.balance)
 
 
 def select_depth(top_k: int, options: SelectOptions) -> int:

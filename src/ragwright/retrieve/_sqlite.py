@@ -12,8 +12,9 @@ from pathlib import Path
 
 from ..core import DatabaseError, StatementError
 from ..flow import SqlReply
+from ._options import DatabaseOptions
 from ._statement import named_subqueries
-from ._tables import Column, DatabaseOptions, DatabaseReader, RowBuffer, Table
+from ._tables import Column, DatabaseReader, RowBuffer, Table
 
 _NAMES = (
     "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') "

@@ -2,62 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..core import ConfigError, holds_secret, option, text_hash
+from ..core import text_hash
 from ..flow import SqlReply
+from ._options import DatabaseOptions
 
 CELL = 2_000
 """Characters of one value; a longer one is cut, and the reply says so."""
-
-
-@dataclass(frozen=True, slots=True)
-class DatabaseOptions:
-    """One SQL database that questions may be answered from, read-only.
-
-    Give it a role of its own that may only read: what follows limits what a statement can do,
-    the role's rights limit what it can see.
-    """
-
-    name: str = option("", "Name by which routes and citations call it.")
-    address: str = option(
-        "", "sqlite:///PATH or postgresql://USER:${VARIABLE}@HOST/NAME; secrets by variable only."
-    )
-    description: str = option("", "What it holds, in a sentence, for the model and the router.")
-    tables: tuple[str, ...] = option(
-        (), "Tables and views the model is shown, and SQLite lets it read; all where empty."
-    )
-    keywords: tuple[str, ...] = option((), "Words that send a question here.")
-    max_rows: int = option(100, "Most rows of one result.", ge=1, le=10_000)
-    max_characters: int = option(100_000, "Most characters of one result.", ge=100)
-    timeout: float = option(10.0, "Seconds one statement may take.", gt=0, le=600)
-    examples: int = option(
-        0, "Values of each column that the model is shown; 0 shows names and types only.", ge=0
-    )
-
-    def __post_init__(self) -> None:
-        """Refuse what could not be opened, and secrets in the file.
-
-        Raises:
-            ConfigError: No name, no address, or an address that holds a password.
-        """
-        if not re.fullmatch(r"[\w.-]+", self.name):
-            raise ConfigError(
-                f"{self.name!r} is no name for a database", hint="letters, digits, - and _"
-            )
-        if not self.address:
-            raise ConfigError(
-                f"the database {self.name!r} has no address", hint="sqlite:///PATH, postgresql://…"
-            )
-        if holds_secret(self.address):
-            raise ConfigError(
-                f"the address of the database {self.name!r} holds a password",
-                hint="put it into an environment variable and write ${VARIABLE} in its place",
-            )
 
 
 @dataclass(frozen=True, slots=True)

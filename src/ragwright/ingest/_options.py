@@ -1,0 +1,154 @@
+"""Settings of the sections ``sources``, ``chunk`` and ``fetch`` of a project file."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ..core import ConfigError, option
+
+KINDS = ("tokens", "paragraphs", "sentences", "headings", "page", "entries", "whole")
+"""Units by which documents are cut; all else is an own chunker."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """How local files are found and read."""
+
+    include: tuple[str, ...] = option(
+        (),
+        "Glob patterns a file of a folder must match, by name or path; empty: all.",
+        when="index",
+    )
+    exclude: tuple[str, ...] = option(
+        (), "Glob patterns of files and folders to leave out, by name or path.", when="index"
+    )
+    max_bytes: int = option(
+        200_000_000,
+        "Largest local file read, in bytes; `fetch.max_bytes` bounds what is fetched.",
+        when="index",
+        ge=1,
+    )
+    max_unpacked_bytes: int = option(
+        1_000_000_000,
+        "Largest total of an unpacked document archive, in bytes.",
+        when="index",
+        ge=1,
+    )
+    max_ratio: int = option(
+        200, "Largest ratio of unpacked to packed bytes above 20 MB unpacked.", when="index", ge=2
+    )
+    tables: bool = option(
+        True, "Find ruled tables in PDF files and keep them as tables.", when="index"
+    )
+    main_text: bool = option(
+        False,
+        "Reduce local HTML files to their main text, as is done with web pages; "
+        "saved web pages want it.",
+        when="index",
+    )
+    encoding: str = option("", "Encoding of text files; empty: detected.", when="index")
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkOptions:
+    """How documents are cut.
+
+    ``by`` is one of
+
+    - ``tokens``: windows of ``size`` tokens that share ``overlap`` tokens;
+    - ``paragraphs``, ``sentences``: whole ones, as many as ``size`` holds; the last ones
+      that fit into ``overlap`` open the next chunk; one longer than ``size`` is cut as by
+      ``tokens``;
+    - ``headings``: one chunk a section, each subsection its own; a section longer than
+      ``size`` is cut as by ``paragraphs``; a heading without text joins what follows it;
+    - ``page``: one chunk a page, slide or sheet;
+    - ``entries``: one chunk from each match of ``pattern`` to the next; what stands in front
+      of the first match is a chunk of its own;
+    - ``whole``: one chunk a document;
+    - ``module:object``: an own chunker, or a class or function that makes one from nothing
+      or from (options, tokenizer).
+
+    Pages and entries stay whole however long they are, unless ``subdivide`` is on. Documents
+    without headings, pages or matches are cut as by ``paragraphs``.
+
+    Raises:
+        ConfigError: A value, or a pair of values, makes no sense.
+    """
+
+    by: str = option(
+        "tokens",
+        "Unit: tokens, paragraphs, sentences, headings, page, entries, whole, or module:object.",
+        when="index",
+    )
+    size: int = option(400, "Most tokens of a chunk.", when="index", ge=1)
+    overlap: int = option(
+        50, "Tokens that neighbouring chunks share; below `size`.", when="index", ge=0
+    )
+    pattern: str = option(
+        "", "Regular expression that matches where an entry begins (`by: entries`).", when="index"
+    )
+    slack: float = option(
+        0.15,
+        "Share of a window at its end in which a paragraph, sentence or word border is "
+        "preferred; 0 cuts at exactly `size`, inside a word too.",
+        when="index",
+        ge=0,
+        le=0.5,
+    )
+    subdivide: bool = option(
+        False, "Cut pages and entries that are longer than `size`.", when="index"
+    )
+
+    def __post_init__(self) -> None:
+        """Check what a single bound cannot say."""
+        if self.by not in KINDS and ":" not in self.by:
+            raise ConfigError(
+                f"chunk.by: {self.by!r} is no way to cut",
+                hint=f"use one of {', '.join(KINDS)}, or module:object",
+            )
+        if self.size < 1 or not 0 <= self.overlap < self.size:
+            raise ConfigError(
+                f"chunk.overlap ({self.overlap}) must be at least 0 and below "
+                f"chunk.size ({self.size})",
+                hint="set both; an eighth of the size is a usual overlap",
+            )
+        if not 0 <= self.slack <= 0.5:
+            raise ConfigError(f"chunk.slack ({self.slack}) must lie between 0 and 0.5")
+        if self.by == "entries" and not self.pattern:
+            raise ConfigError(
+                "chunk.by: entries needs chunk.pattern",
+                hint="for example pattern: '^[A-Z]+_\\w\\d{3}' (^ matches at each line)",
+            )
+        self.entry_pattern()
+
+    def entry_pattern(self) -> re.Pattern[str]:
+        """The compiled pattern; ``^`` and ``$`` match at every line.
+
+        Raises:
+            ConfigError: Not a regular expression.
+        """
+        try:
+            return re.compile(self.pattern, re.MULTILINE)
+        except re.error as error:
+            raise ConfigError(
+                f"chunk.pattern {self.pattern!r} is not a regular expression: {error}",
+                hint="quote it with single quotes in YAML, so that backslashes stay",
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOptions:
+    """How addresses are fetched."""
+
+    max_bytes: int = option(
+        50_000_000, "Largest reply, in bytes, where a request sets no bound of its own.", ge=1
+    )
+    timeout: float = option(30.0, "Seconds for one fetch, redirects included.", gt=0)
+    max_redirects: int = option(5, "Most redirects followed.", ge=0)
+    per_host: int = option(4, "Most fetches from one host side by side.", ge=1)
+    open_networks: tuple[str, ...] = option(
+        (), "Private networks that may be fetched from all the same, as CIDR blocks."
+    )
+    proxy: str = option("", "Proxy to fetch through, http://host:port; it resolves names itself.")
+    user_agent: str = option("", "How we introduce ourselves; empty: name and version.")
