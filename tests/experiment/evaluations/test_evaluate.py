@@ -19,10 +19,10 @@ from ragwright.experiment import (
     Testset,
     evaluate_retrieval,
     ranking_search,
-    retrieval_flows,
     retrieval_row,
     summarise,
 )
+from ragwright.experiment.evaluations import retrieval_flows
 from ragwright.flow import (
     BatchHandler,
     Flow,

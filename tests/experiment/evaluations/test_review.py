@@ -11,7 +11,6 @@ import pytest
 
 from ragwright.core import Row, TestsetError
 from ragwright.experiment import (
-    Label,
     agreed_labels,
     blind_sheet,
     read_key,
@@ -19,6 +18,7 @@ from ragwright.experiment import (
     write_key,
     write_sheet,
 )
+from ragwright.experiment.evaluations import Label
 from ragwright.measure import parse_measures
 
 MEASURES = parse_measures("ExactMatch, KF1(content)")

@@ -19,12 +19,12 @@ from ragwright.experiment import (
     compare_evaluations,
     computed_results,
     evaluation_of,
-    rescore_flows,
     result_body,
     result_of,
     slices,
     summarise,
 )
+from ragwright.experiment.evaluations import rescore_flows
 from ragwright.flow import Runner
 from ragwright.measure import parse_measures
 

@@ -16,13 +16,13 @@ from ragwright.experiment import (
     StudyOptions,
     ablation_plan,
     grid_points,
-    least_rows,
     part_body,
     part_effects,
     part_of,
     prompt_of,
     stored_study,
 )
+from ragwright.experiment.studies import least_rows
 from ragwright.measure import MeasureScale
 
 ENGINEER = shipped_personas()["engineer"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragwright.experiment import GoldAnswer, entities, falsify
+from ragwright.experiment.suites import GoldAnswer, entities, falsify
 from ragwright.experiment.suites._falsify import Kind, kind_of
 
 TEXTS = (

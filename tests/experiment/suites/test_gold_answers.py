@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragwright.core import Row
-from ragwright.experiment import GoldAnswer, LeakCheck, gold_answer
+from ragwright.experiment import LeakCheck, gold_answer
+from ragwright.experiment.suites import GoldAnswer
 
 
 def test_a_reference_with_further_wordings_is_one_part() -> None:

@@ -10,14 +10,8 @@ from typing import Any
 import pytest
 
 from ragwright.core import TestsetError
-from ragwright.experiment import (
-    LeakCheck,
-    SuiteOptions,
-    gold_answer,
-    load_testset,
-    read_rgb,
-    rgb_rows,
-)
+from ragwright.experiment import LeakCheck, SuiteOptions, gold_answer, load_testset, rgb_rows
+from ragwright.experiment.suites import read_rgb
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "rgb"
 LINE = {

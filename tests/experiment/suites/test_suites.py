@@ -11,14 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragwright.core import GoldSpan, Row, TestsetError
-from ragwright.experiment import (
-    Evidence,
-    GoldAnswer,
-    LeakCheck,
-    SuiteOptions,
-    gold_answer,
-    suite_rows,
-)
+from ragwright.experiment import LeakCheck, SuiteOptions, gold_answer, suite_rows
+from ragwright.experiment.suites import Evidence, GoldAnswer
 from ragwright.experiment.suites._suites import checked_distractors
 
 NAMES = ["Abel", "Bruno", "Clara", "Dora", "Emil", "Frida", "Gustav", "Hanna"]

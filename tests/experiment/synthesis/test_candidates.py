@@ -8,15 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragwright.core import GoldSpan, Span
-from ragwright.experiment import (
-    Candidate,
-    Survey,
-    Vocabulary,
-    context_fault,
-    language_fault,
-    located,
-    without_near_duplicates,
-)
+from ragwright.experiment import Candidate, Survey, context_fault, without_near_duplicates
+from ragwright.experiment.synthesis import Vocabulary, language_fault, located
 from ragwright.experiment.synthesis._candidates import held_share, supported
 from ragwright.models import Analyzer
 

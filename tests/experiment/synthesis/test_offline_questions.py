@@ -17,11 +17,10 @@ from ragwright.experiment import (
     cloze_questions,
     gold_documents,
     heading_questions,
-    plain_text,
-    planned_splits,
     spread,
     synthesis_of,
 )
+from ragwright.experiment.synthesis import plain_text, planned_splits
 from ragwright.models import Analyzer
 
 GUIDE = """# Heating

@@ -8,13 +8,8 @@ from pathlib import Path
 import pytest
 
 from ragwright.core import TestsetError
-from ragwright.experiment import (
-    Opening,
-    Openings,
-    declared_splits,
-    load_testset,
-    rows_fingerprint,
-)
+from ragwright.experiment import Openings, declared_splits, load_testset
+from ragwright.experiment.testsets import Opening, rows_fingerprint
 
 
 def written(folder: Path, named: bool = False, documents: int = 30) -> str:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragwright.core import GoldSpan, Row, TestsetError
-from ragwright.experiment import assign_splits, gold_documents, split_clusters
+from ragwright.experiment import assign_splits, gold_documents
+from ragwright.experiment.testsets import split_clusters
 
 
 def row(name: str, *documents: str, split: str = "", question: str = "") -> Row:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragwright.core import GoldSpan, Row, TestsetError
-from ragwright.experiment import Testset, current_gold, moved_row, stale_rows
+from ragwright.experiment import Testset, current_gold
+from ragwright.experiment.testsets import moved_row, stale_rows
 
 TEXT = "One two three. Four five six. Seven eight."
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from ragwright.core import GoldSpan, Row, TestsetError
 from ragwright.experiment import (
-    SheetOutcome,
     TestsetReview,
     load_testset,
     read_review_sheet,
@@ -24,6 +23,7 @@ from ragwright.experiment import (
     write_review_sheet,
     write_rows,
 )
+from ragwright.experiment.testsets import SheetOutcome
 
 
 @pytest.fixture
