@@ -24,7 +24,7 @@ from ragwright.core import (
 from ragwright.index import naive_relaxed
 from ragwright.index._view import SegmentView
 from ragwright.records import Rollups, TextFormat
-from ragwright.records._text_format import Piece
+from ragwright.records.declared._text_format import Piece
 from ragwright.retrieve import RetrieveOptions
 
 FULL = DraftRequest("Jane Doe", "donation", TOPICS[:2], ("urgent",), "short", 2)

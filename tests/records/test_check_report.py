@@ -17,12 +17,12 @@ pytest.importorskip("daft")
 from ragwright.app._show_check import check_text
 from ragwright.core import DatabaseError, DuplicateKeyError, RecordsError
 from ragwright.records import Checking, CheckReport, PatternFacts, RowSource, check_records
-from ragwright.records._bronze import BronzeRows
 from ragwright.records._check import overlaps
-from ragwright.records._check_patterns import marked_slow
-from ragwright.records._check_rows import sample_rows
 from ragwright.records._source import open_source
 from ragwright.records._spec import load_spec
+from ragwright.records.checking._patterns import marked_slow
+from ragwright.records.checking._rows import sample_rows
+from ragwright.records.stages._bronze import BronzeRows
 from ragwright.workbench import init_project
 
 ROWS = [

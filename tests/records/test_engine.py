@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragwright.records._engine import LocalEngine, run_task
-from ragwright.records._parts import write_part
 from ragwright.records._seams import Step, Task
+from ragwright.records.tables._parts import write_part
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -12,20 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import ConfigError, RagwrightError, read_yaml, require, without_secret
-from ._check_patterns import TriedPatterns, marked_slow, try_steps, try_tags
-from ._check_report import CheckReport, ExampleRow, Fault, RuleFacts, TagOverlap
-from ._check_rows import Sample, empty, sample_rows
-from ._duplicates import DUPLICATE, duplicates
-from ._gold import GoldStep
+from . import checking, declared, stages
 from ._refresh import kind_of_reason
-from ._rollups import spelling_key
-from ._rules import Refinement, Rules
-from ._seams import HASH, KEY, REASON, ArrowTable, RowSource
-from ._silver import TAGS, TEXT, TEXT_HASH, SilverStep, tag_lists
+from ._seams import (
+    DUPLICATE,
+    HASH,
+    KEY,
+    REASON,
+    TAG_KINDS,
+    TAGS,
+    TEXT,
+    TEXT_HASH,
+    ArrowTable,
+    RowSource,
+)
 from ._source import open_source
 from ._spec import RecordsSpec, declared_files, read_spec, unread_files
-from ._tags import TAG_KINDS, Tags
-from ._text_format import Piece, TextFormat
 
 Mask = NDArray[np.bool_]
 
@@ -66,7 +68,7 @@ class Checking:
 
 def check_records(
     folder: Path, base: Path, how: Checking | None = None, source: RowSource | None = None
-) -> CheckReport:
+) -> checking.CheckReport:
     """Every fault of the declarations in a folder, and what they do to rows of their source.
 
     Nothing is written. Faults do not raise: what is at fault is left out and the rest is tried.
@@ -79,17 +81,17 @@ def check_records(
     """
     how = how or Checking()
     spec, errors = read_spec(folder, how.format)
-    faults = [Fault.of(error) for error in errors]
+    faults = [checking.Fault.of(error) for error in errors]
     notes = _unread(folder)
     unreadable = not spec.source.places and _tells_of_source(faults, spec)
     spec = replace(spec, source=replace(spec.source, **how.given))
     try:
         rows = source or open_source(spec.source.complete(), base)
     except RagwrightError as error:
-        told = Fault.of(error)
+        told = checking.Fault.of(error)
         known = told in faults or unreadable
-        return CheckReport(faults=(*faults, *([] if known else [told])), notes=notes)
-    sample = sample_rows(spec.source, rows, _named(spec, folder), how.rows, how.seed)
+        return checking.CheckReport(faults=(*faults, *([] if known else [told])), notes=notes)
+    sample = checking.sample_rows(spec.source, rows, _named(spec, folder), how.rows, how.seed)
     trial = _Trial(spec, folder, [*faults, *sample.faults], notes)
     if sample.rows is not None and sample.rows.num_rows:
         trial.run(sample.rows, how.examples)
@@ -100,7 +102,11 @@ class _Trial:
     """The stages of a refresh over one batch, each looked at from close by."""
 
     def __init__(
-        self, spec: RecordsSpec, folder: Path, faults: list[Fault], notes: Sequence[Fault]
+        self,
+        spec: RecordsSpec,
+        folder: Path,
+        faults: list[checking.Fault],
+        notes: Sequence[checking.Fault],
     ) -> None:
         self._spec = spec
         self._folder = folder
@@ -117,12 +123,12 @@ class _Trial:
         try:
             self._silver(batch, examples)
         except RagwrightError as error:
-            self._faults.append(Fault.of(error))
+            self._faults.append(checking.Fault.of(error))
 
-    def report(self, sample: Sample, source: str) -> CheckReport:
+    def report(self, sample: checking.Sample, source: str) -> checking.CheckReport:
         """All that was found."""
         rows = 0 if sample.rows is None else sample.rows.num_rows
-        return CheckReport(
+        return checking.CheckReport(
             source=source,
             scanned=sample.scanned,
             usable=sample.usable,
@@ -142,16 +148,16 @@ class _Trial:
     def _silver(self, batch: ArrowTable, examples: int) -> None:
         pa = require("pyarrow", "records", "checking records")
         spec = self._spec
-        step = SilverStep(spec.cleaning, Tags(), spec.source.text)
+        step = stages.SilverStep(spec.cleaning, declared.Tags(), spec.source.text)
         with step.opened():
-            steps = try_steps(spec.cleaning, batch, spec.source.text, self._faults)
+            steps = checking.try_steps(spec.cleaning, batch, spec.source.text, self._faults)
             self._notes += steps.notes
             made = replace(step, cleaning=steps.working)(batch)
             passed = self._passed(made)
-            tags = try_tags(spec.tags, passed, self._faults)
-        lists = tag_lists(tags.acted, tags.working.names)
+            tags = checking.try_tags(spec.tags, passed, self._faults)
+        lists = stages.tag_lists(tags.acted, tags.working.names)
         passed = passed.set_column(passed.column_names.index(TAGS), TAGS, pa.chunked_array([lists]))
-        self._found["patterns"] = marked_slow([*steps.facts, *tags.facts], batch.num_rows)
+        self._found["patterns"] = checking.marked_slow([*steps.facts, *tags.facts], batch.num_rows)
         self._found["overlaps"] = overlaps(tags.working.names, tags.acted)
         self._found["examples"] = _examples(batch, passed, steps, spec.source.text, examples)
         self._gold(passed, tags.working, tags.acted)
@@ -173,7 +179,7 @@ class _Trial:
 
     # -- rules, rollups, format ------------------------------------------------------------
 
-    def _gold(self, silver: ArrowTable, tags: Tags, carried: Mask) -> None:
+    def _gold(self, silver: ArrowTable, tags: declared.Tags, carried: Mask) -> None:
         pa = require("pyarrow", "records", "checking records")
         spec = self._spec
         rules = _usable(spec.rules, tags, self._columns)
@@ -181,7 +187,7 @@ class _Trial:
         if rollups.column not in self._columns:
             rollups = replace(rollups, column="")
         same = [name for name in rules.duplicates_by if name in silver.column_names]
-        twice = duplicates(lambda names: iter([silver.select(names)]), [TEXT_HASH, *same])
+        twice = stages.duplicates(lambda names: iter([silver.select(names)]), [TEXT_HASH, *same])
         self._left_out[DUPLICATE] += twice.num_rows
         self._left_out_keys[DUPLICATE] = twice.column(KEY).to_pylist()[:_SOME]
         if not twice.num_rows:
@@ -189,7 +195,7 @@ class _Trial:
         losers = set(twice.column(KEY).to_pylist())
         kept = np.array([key not in losers for key in silver.column(KEY).to_pylist()], np.bool_)
         silver, carried = silver.filter(pa.array(kept)), carried[kept]
-        step = GoldStep(
+        step = stages.GoldStep(
             tags, rollups, _with_marks(rules), spec.format, _there(spec.source.keep, silver)
         )
         made, step = self._made(replace(step, format=_filled(step)), silver)
@@ -209,21 +215,23 @@ class _Trial:
         if spec.format.pieces:
             self._look_at(gold)
 
-    def _made(self, step: GoldStep, silver: ArrowTable) -> tuple[ArrowTable | None, GoldStep]:
+    def _made(
+        self, step: stages.GoldStep, silver: ArrowTable
+    ) -> tuple[ArrowTable | None, stages.GoldStep]:
         """What a step makes, without the refinements that fail; None where all of it does."""
         with step.opened():
             while True:
                 try:
                     return step(silver), step
                 except RagwrightError as error:
-                    self._faults.append(Fault.of(error))
+                    self._faults.append(checking.Fault.of(error))
                     left = tuple(r for r in step.rules.refinements if not _at(r, error.where))
                     if len(left) == len(step.rules.refinements):
                         return None, step
                     step = replace(step, rules=replace(step.rules, refinements=left))
                     step = replace(step, format=_filled(step))
 
-    def _contradictions(self, rules: Rules, counts: list[int]) -> list[RuleFacts]:
+    def _contradictions(self, rules: declared.Rules, counts: list[int]) -> list[checking.RuleFacts]:
         shown = f"{self._folder.name}/rules.yaml"
         try:
             placed = read_yaml(self._folder / "rules.yaml", shown)
@@ -236,7 +244,7 @@ class _Trial:
         except (ConfigError, KeyError, TypeError):
             places = {}
         return [
-            RuleFacts("contradiction", rule.name, places.get(rule.name, shown), count)
+            checking.RuleFacts("contradiction", rule.name, places.get(rule.name, shown), count)
             for rule, count in zip(rules.contradictions, counts, strict=True)
         ]
 
@@ -270,7 +278,7 @@ class _Trial:
             more = f" and {len(names) - _SOME} more" if len(names) > _SOME else ""
             hint = f"list one of them under names: {{{' '.join(names[0][0].split())}: []}}"
             told = f"clients that differ in capitals, spaces or ends alone: {told}{more}"
-            self._notes.append(Fault(told, place, hint))
+            self._notes.append(checking.Fault(told, place, hint))
         columns = (gold.column(name).to_pylist() for name in (KEY, "document", "message_at"))
         broken = [
             key
@@ -284,7 +292,7 @@ class _Trial:
             first = self._spec.format.variables[0]
             hint = f"put a variable first that no record lacks, in place of {first!r}"
             where = f"{self._folder.name}/text_formats/{name}.yaml"
-            self._notes.append(Fault(told, where, hint))
+            self._notes.append(checking.Fault(told, where, hint))
 
     def _unknown(self, gold: ArrowTable) -> tuple[tuple[str, int], ...]:
         if not self._spec.rollups.names:
@@ -300,7 +308,7 @@ def same_but_for_writing(
     """Names that a rollup would take for one, and their rows, the most frequent first."""
     several: dict[str, list[tuple[str, int]]] = {}
     for name, count in Counter(name for name in clients if name).items():
-        several.setdefault(spelling_key(name), []).append((name, count))
+        several.setdefault(declared.spelling_key(name), []).append((name, count))
     return [
         tuple(sorted(names, key=lambda found: (-found[1], found[0])))
         for names in several.values()
@@ -308,7 +316,7 @@ def same_but_for_writing(
     ]
 
 
-def overlaps(names: tuple[str, ...], carried: Mask) -> tuple[TagOverlap, ...]:
+def overlaps(names: tuple[str, ...], carried: Mask) -> tuple[checking.TagOverlap, ...]:
     """Pairs of tags that stand together on at least three rows and mostly so, the nearest first.
 
     Mostly: on half of the rows that carry either (Jaccard), or on eight in ten of those that
@@ -326,7 +334,7 @@ def overlaps(names: tuple[str, ...], carried: Mask) -> tuple[TagOverlap, ...]:
             contained = round(shared / min(rows), 4)
             if jaccard >= 0.5 or contained >= 0.8:
                 pair = (names[one], names[two])
-                found.append(TagOverlap(pair, rows, shared, jaccard, contained))
+                found.append(checking.TagOverlap(pair, rows, shared, jaccard, contained))
     return tuple(sorted(found, key=lambda o: (-o.jaccard, -o.contained, o.tags))[:_OVERLAPS])
 
 
@@ -348,10 +356,10 @@ def _named(spec: RecordsSpec, folder: Path) -> list[tuple[str, str]]:
     return list(dict.fromkeys(found))
 
 
-def _unread(folder: Path) -> tuple[Fault, ...]:
+def _unread(folder: Path) -> tuple[checking.Fault, ...]:
     """Files that nobody reads; those that a missing one was probably meant by are faults."""
     return tuple(
-        Fault(
+        checking.Fault(
             "nobody reads a file of this name",
             f"{folder.name}/{name}",
             f"{meant} is read" if meant else f"known: {', '.join(declared_files())}",
@@ -361,7 +369,7 @@ def _unread(folder: Path) -> tuple[Fault, ...]:
     )
 
 
-def _tells_of_source(faults: list[Fault], spec: RecordsSpec) -> bool:
+def _tells_of_source(faults: list[checking.Fault], spec: RecordsSpec) -> bool:
     """Whether it is told already why nothing is known of the source."""
     file = spec.source.where
     return any(f.where.startswith(f"{file}:") or f.hint.endswith(Path(file).name) for f in faults)
@@ -373,7 +381,7 @@ def _texts(value: str | tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
-def _usable(rules: Rules, tags: Tags, columns: Sequence[str]) -> Rules:
+def _usable(rules: declared.Rules, tags: declared.Tags, columns: Sequence[str]) -> declared.Rules:
     """The rules without those whose tags or columns are at fault already."""
     known = set(tags.names)
     against = tuple(rule for rule in rules.contradictions if known.issuperset(rule.tags))
@@ -385,7 +393,7 @@ def _usable(rules: Rules, tags: Tags, columns: Sequence[str]) -> Rules:
     return replace(rules, contradictions=against, refinements=refine)
 
 
-def _with_marks(rules: Rules) -> Rules:
+def _with_marks(rules: declared.Rules) -> declared.Rules:
     """The rules, each setting a field of its own too, so that one sees where it holds."""
     marked = [
         replace(rule, values=(*rule.values, (f"{_FIRED}{at}", ("yes",))))
@@ -394,7 +402,7 @@ def _with_marks(rules: Rules) -> Rules:
     return replace(rules, refinements=tuple(marked))
 
 
-def _refinements(rules: Rules, made: ArrowTable) -> list[RuleFacts]:
+def _refinements(rules: declared.Rules, made: ArrowTable) -> list[checking.RuleFacts]:
     """Rows for which each rule sets a field that no rule before it has set."""
     compute = require("pyarrow.compute", "records", "checking records")
     before: dict[str, Mask] = {}
@@ -408,29 +416,29 @@ def _refinements(rules: Rules, made: ArrowTable) -> list[RuleFacts]:
             acts |= holds & ~done
             before[name] = done | holds
         told = ", ".join(f"{name} = {', '.join(said)}" for name, said in values)
-        found.append(RuleFacts("refinement", told, rule.place, int(acts.sum())))
+        found.append(checking.RuleFacts("refinement", told, rule.place, int(acts.sum())))
     return found
 
 
-def _at(rule: Refinement, where: str | None) -> bool:
+def _at(rule: declared.Refinement, where: str | None) -> bool:
     places = {c.place for c in rule.conditions}
     places |= {c.pattern.where for c in rule.conditions if c.pattern is not None}
     return where is not None and any(place and place in where for place in places)
 
 
-def _filled(step: GoldStep) -> TextFormat:
+def _filled(step: stages.GoldStep) -> declared.TextFormat:
     """The format without the pieces that records cannot fill, and with one of the text.
 
     What it lacks is a fault of its own, told already.
     """
     known = {"client", *TAG_KINDS, "length", *step.rules.fields, *step.keep}
-    pieces: list[Piece] = []
+    pieces: list[declared.Piece] = []
     for piece in step.format.pieces:
         again = piece.variable == TEXT and any(p.variable == TEXT for p in pieces)
         if piece.variable in (TEXT, *known) and not again:
             pieces.append(piece)
     if not any(piece.variable == TEXT for piece in pieces):
-        pieces.append(Piece(TEXT, ""))
+        pieces.append(declared.Piece(TEXT, ""))
     return replace(step.format, pieces=tuple(pieces))
 
 
@@ -441,19 +449,19 @@ def _there(names: tuple[str, ...], rows: ArrowTable) -> tuple[str, ...]:
 def _blank(column: ArrowTable) -> Mask:
     if str(column.type).startswith("list"):
         return np.array([not value for value in column.to_pylist()], np.bool_)
-    return empty(column)
+    return checking.empty(column)
 
 
 def _examples(
-    batch: ArrowTable, passed: ArrowTable, steps: TriedPatterns[Any], text: str, count: int
-) -> tuple[ExampleRow, ...]:
+    batch: ArrowTable, passed: ArrowTable, steps: checking.TriedPatterns[Any], text: str, count: int
+) -> tuple[checking.ExampleRow, ...]:
     """Rows that many steps changed, each showing what those before it do not."""
     columns = (passed.column(name).to_pylist() for name in (KEY, TEXT, TAGS))
     after = {key: (clean, tags) for key, clean, tags in zip(*columns, strict=True)}
     keys, before = batch.column(KEY).to_pylist(), batch.column(text).to_pylist()
     left = np.array([key in after for key in keys], np.bool_) & steps.acted.any(axis=1)
     shown: Mask = np.zeros(steps.acted.shape[1], np.bool_)
-    found: list[ExampleRow] = []
+    found: list[checking.ExampleRow] = []
     while left.any() and len(found) < count:
         gain = (steps.acted & ~shown).sum(axis=1) * steps.acted.shape[1] + steps.acted.sum(axis=1)
         at = int(np.argmax(np.where(left, gain, -1)))
@@ -461,7 +469,7 @@ def _examples(
         shown |= steps.acted[at]
         names = [f.name for f, acted in zip(steps.facts, steps.acted[at], strict=True) if acted]
         clean, tags = after[keys[at]]
-        row = ExampleRow(
+        row = checking.ExampleRow(
             keys[at], str(before[at])[:_SHOWN], clean, tuple(dict.fromkeys(names)), tuple(tags)
         )
         found.append(row)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from ..core import require
-from ._parts import write_part
 from ._seams import HASH, KEY, REASON, ArrowTable, Engine, Outcome, Step, Task
+from .tables import write_part
 
 
 def run_task(step: Step, task: Task) -> Outcome:

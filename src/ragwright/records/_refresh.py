@@ -15,15 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import require, value_hash, without_secret
-from ._bronze import BronzeRows
-from ._duplicates import DUPLICATE, duplicates, left_out_keys
-from ._gold import GoldStep
-from ._known import KeyIndex, hashed_keys
-from ._parts import LivePart, read_file, write_part
+from . import stages
 from ._seams import (
+    DUPLICATE,
     HASH,
     KEY,
     REASON,
+    TEXT_HASH,
     ArrowTable,
     Engine,
     Outcome,
@@ -33,11 +31,18 @@ from ._seams import (
     Task,
     UpsertCounts,
 )
-from ._silver import TEXT_HASH, RetagStep, SilverStep
 from ._spec import RecordsSpec
-from ._state import SourceState, held_note
-from ._tables import Tables
-from ._writing import Writing
+from .tables import (
+    KeyIndex,
+    LivePart,
+    SourceState,
+    Tables,
+    Writing,
+    hashed_keys,
+    held_note,
+    read_file,
+    write_part,
+)
 
 Mask = NDArray[np.bool_]
 
@@ -173,7 +178,9 @@ class _Refresh:
         self._lineage["from"] = self._came_from
         self._state = SourceState.load(tables)
         self._counts: Counter[tuple[str, str]] = Counter()
-        self._left_out = {stage: _Keys(keys) for stage, keys in left_out_keys(writing).items()}
+        self._left_out = {
+            stage: _Keys(keys) for stage, keys in stages.left_out_keys(writing).items()
+        }
         self._notes: list[str] = []
         # what the source had when it was last read: a column that is all null is in no file
         self._columns = set(tables.manifest().lineage.get("columns", ()))
@@ -205,7 +212,7 @@ class _Refresh:
         if same and self._state.seen(stamp):
             return
         since = self._state.watermark if same else ""
-        rows = BronzeRows(source, self._spec.source, self._plan.part_rows)
+        rows = stages.BronzeRows(source, self._spec.source, self._plan.part_rows)
         known = self._writing.known("bronze")
         self._progress.begin("reading")
         waiting: list[ArrowTable] = []
@@ -264,7 +271,7 @@ class _Refresh:
 
     def _silver(self) -> None:
         spec = self._spec
-        step = SilverStep(spec.cleaning, spec.tags, spec.source.text)
+        step = stages.SilverStep(spec.cleaning, spec.tags, spec.source.text)
         if self._before.get("silver") != self._lineage["silver"]:
             self._run("silver", step, self._tasks(step, "bronze", "silver", self._live("bronze")))
             return
@@ -275,7 +282,7 @@ class _Refresh:
         if stale:
             # Tags see the clean text alone, so cleaning need not run again for them.
             left = [part for part in self._live("silver") if part.path in old]
-            retag = RetagStep(spec.tags, stale)
+            retag = stages.RetagStep(spec.tags, stale)
             self._run("silver", retag, self._tasks(retag, "silver", "silver", left))
 
     def _stale_tags(self) -> tuple[str, ...]:
@@ -297,7 +304,7 @@ class _Refresh:
             return
         self._progress.begin("duplicates", self._rows("silver"))
         same = self._sameness()
-        losers = duplicates(lambda columns: self._writing.read("silver", columns), same)
+        losers = stages.duplicates(lambda columns: self._writing.read("silver", columns), same)
         self._remove("gold", losers.column(KEY))
         self._leave_out(losers, "gold")
         twice, barred = _Keys(losers.column(KEY)), self._contradictory()
@@ -312,7 +319,7 @@ class _Refresh:
             live = wanted if part.live is None else _within(part.live, wanted)
             if live.any():
                 parts.append(replace(part, live=live))
-        step = GoldStep(spec.tags, spec.rollups, spec.rules, spec.format, spec.source.keep)
+        step = stages.GoldStep(spec.tags, spec.rollups, spec.rules, spec.format, spec.source.keep)
         self._run("gold", step, self._tasks(step, "silver", "gold", parts))
 
     def _contradictory(self) -> _Keys:

@@ -43,6 +43,29 @@ HASH = "record_hash"
 REASON = "left_out"
 """Column that a step adds: why the row goes no further, null where it does."""
 
+TEXT = "text"
+"""Column of silver and gold: the clean text. In a text format the variable that stands for it."""
+
+TEXT_HASH = "text_hash"
+"""Column of silver: equal exactly where the clean text is."""
+
+TAGS = "tags"
+"""Column of silver: names of the tags that match, in the order of tags.yaml."""
+
+TagKind: TypeAlias = Literal["ask_type", "topic", "tone"]
+
+TAG_KINDS: tuple[TagKind, ...] = get_args(TagKind)
+"""Columns of gold that tags fill; a rule may set them too."""
+
+FIELDS = ("client", *TAG_KINDS, "length")
+"""Fields of a record that conditions may name; rules add their own."""
+
+DUPLICATE = "duplicate"
+"""What the reason of a row begins with that says the same as another."""
+
+KEYLESS = "where no column is one, see 'Rows without a key' in the guide to records"
+"""What to do about a key that is missing."""
+
 
 class Step(ABC):
     """A function from a batch of rows to a batch of rows; picklable, and equal by value.

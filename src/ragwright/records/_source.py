@@ -6,18 +6,14 @@ import re
 from pathlib import Path
 
 from ..core import ConfigError, filled_address, holds_secret
+from . import declared, sources
 from ._seams import RowSource
-from ._source_adbc import AdbcServer
-from ._source_alchemy import AlchemyServer
-from ._source_files import FileSource
-from ._source_spec import SourceSpec
-from ._source_sql import Server, SqlSource
 
 _ADDRESS = re.compile(r"\w+(\+\w+)?://|sqlite:|\$\{\w+\}$")
 """What databases' addresses begin with; one may stand in a variable as a whole."""
 
 
-def open_source(spec: SourceSpec, root: Path) -> RowSource:
+def open_source(spec: declared.SourceSpec, root: Path) -> RowSource:
     """The rows that source.yaml declares; nothing is read or connected to yet.
 
     Args:
@@ -31,7 +27,7 @@ def open_source(spec: SourceSpec, root: Path) -> RowSource:
         MissingExtraError: A driver is not installed.
     """
     if not _ADDRESS.match(spec.source):
-        return FileSource(spec, root)
+        return sources.FileSource(spec, root)
     if holds_secret(spec.source):
         raise ConfigError(
             "the address of the source holds a password",
@@ -39,5 +35,7 @@ def open_source(spec: SourceSpec, root: Path) -> RowSource:
             hint="put it into an environment variable and write ${VARIABLE} in its place",
         )
     adbc = filled_address(spec.source).startswith("adbc+")
-    server: Server = AdbcServer(spec, root) if adbc else AlchemyServer(spec, root)
-    return SqlSource(spec, server)
+    server: sources.Server = (
+        sources.AdbcServer(spec, root) if adbc else sources.AlchemyServer(spec, root)
+    )
+    return sources.SqlSource(spec, server)

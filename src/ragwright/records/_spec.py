@@ -9,13 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from ..core import RagwrightError, RecordsError, near
-from ._cleaning import Cleaning, read_cleaning
-from ._declared import Declared, declared_text, read_declared
-from ._rollups import Rollups, read_rollups
-from ._rules import FIELDS, Rules, read_rules
-from ._source_spec import SourceSpec, read_source_spec
-from ._tags import Tags, read_tags
-from ._text_format import TEXT, TextFormat, read_text_format
+from . import declared
+from ._seams import FIELDS, TEXT
 
 _FORMATS = "text_formats"
 _SHIPPED = "message"
@@ -27,12 +22,12 @@ _SUFFIXES = (".yaml", ".yml")
 class RecordsSpec:
     """What a folder declares; each part has a ``fingerprint``."""
 
-    source: SourceSpec
-    cleaning: Cleaning
-    tags: Tags
-    rollups: Rollups
-    rules: Rules
-    format: TextFormat
+    source: declared.SourceSpec
+    cleaning: declared.Cleaning
+    tags: declared.Tags
+    rollups: declared.Rollups
+    rules: declared.Rules
+    format: declared.TextFormat
 
 
 def load_spec(folder: Path, format: str = _SHIPPED) -> RecordsSpec:  # noqa: A002 - the key
@@ -68,12 +63,14 @@ def load_draft_spec(folder: Path, format: str = _SHIPPED) -> RecordsSpec:  # noq
         RecordsError: The first fault, with file and line.
     """
     faults: list[RagwrightError] = []
-    rollups = read_rollups(_declared(folder, "rollups", faults), folder)
-    rules = read_rules(_declared(folder, "rules", faults), None)
+    rollups = declared.read_rollups(_declared(folder, "rollups", faults), folder)
+    rules = declared.read_rules(_declared(folder, "rules", faults), None)
     written = _read_format(folder, format, None, faults)
     if faults:
         raise faults[0]
-    return RecordsSpec(SourceSpec(), Cleaning(), Tags(), rollups, rules, written)
+    return RecordsSpec(
+        declared.SourceSpec(), declared.Cleaning(), declared.Tags(), rollups, rules, written
+    )
 
 
 def spec_faults(folder: Path, format: str = _SHIPPED) -> list[RagwrightError]:  # noqa: A002
@@ -122,35 +119,37 @@ def read_spec(
 def _read(folder: Path, chosen: str, faults: list[RagwrightError]) -> RecordsSpec:
     misnamed = _misnamed(folder, faults)
 
-    def declared(name: str) -> Declared:
+    def read(name: str) -> declared.Declared:
         found = _declared(folder, name, faults)
         return replace(found, readable=found.readable and f"{name}.yaml" not in misnamed)
 
-    source = read_source_spec(declared("source"))
-    cleaning = read_cleaning(declared("cleaning"))
-    written_tags = declared("tags")
-    tags = read_tags(written_tags)
-    rollups = read_rollups(declared("rollups"), folder)
+    source = declared.read_source_spec(read("source"))
+    cleaning = declared.read_cleaning(read("cleaning"))
+    written_tags = read("tags")
+    tags = declared.read_tags(written_tags)
+    rollups = declared.read_rollups(read("rollups"), folder)
     known = replace(tags, tags=(*tags.tags, *tags.faulty)) if written_tags.readable else None
     rules = _rules(folder, known, faults)
     faults += _twice(rules, source)
-    spec = RecordsSpec(source, cleaning, tags, rollups, rules, TextFormat(chosen, ()))
+    spec = RecordsSpec(source, cleaning, tags, rollups, rules, declared.TextFormat(chosen, ()))
     written = _read_format(folder, chosen, _fields(spec), faults)
     return RecordsSpec(source, cleaning, tags, rollups, rules, written)
 
 
-def _declared(folder: Path, name: str, faults: list[RagwrightError]) -> Declared:
-    return read_declared(folder / f"{name}.yaml", f"{folder.name}/{name}.yaml", faults)
+def _declared(folder: Path, name: str, faults: list[RagwrightError]) -> declared.Declared:
+    return declared.read_declared(folder / f"{name}.yaml", f"{folder.name}/{name}.yaml", faults)
 
 
-def _rules(folder: Path, tags: Tags | None, faults: list[RagwrightError]) -> Rules:
+def _rules(
+    folder: Path, tags: declared.Tags | None, faults: list[RagwrightError]
+) -> declared.Rules:
     """The rules; what is wrong with tags.yaml is not told again for each name in rules.yaml."""
     if tags is None or tags.tags or (folder / "tags.yaml").exists():
-        return read_rules(_declared(folder, "rules", faults), tags)
+        return declared.read_rules(_declared(folder, "rules", faults), tags)
     lenient: list[RagwrightError] = []
     strict: list[RagwrightError] = []
-    rules = read_rules(_declared(folder, "rules", lenient), None)
-    read_rules(_declared(folder, "rules", strict), tags)
+    rules = declared.read_rules(_declared(folder, "rules", lenient), None)
+    declared.read_rules(_declared(folder, "rules", strict), tags)
     told = {str(fault) for fault in lenient}
     for fault in strict:
         if str(fault) not in told:
@@ -181,7 +180,7 @@ def _misnamed(folder: Path, faults: list[RagwrightError]) -> set[str]:
     return found
 
 
-def _twice(rules: Rules, source: SourceSpec) -> list[RagwrightError]:
+def _twice(rules: declared.Rules, source: declared.SourceSpec) -> list[RagwrightError]:
     """Fields that a rule sets although they are columns that records carry."""
     return [
         RecordsError(
@@ -202,11 +201,11 @@ def _fields(spec: RecordsSpec) -> tuple[str, ...]:
 
 def _read_format(
     folder: Path, name: str, known: tuple[str, ...] | None, faults: list[RagwrightError]
-) -> TextFormat:
+) -> declared.TextFormat:
     file = folder / _FORMATS / f"{name}.yaml"
     if file.exists():
         shown = f"{folder.name}/{_FORMATS}/{name}.yaml"
-        return read_text_format(read_declared(file, shown, faults), name, known)
+        return declared.read_text_format(declared.read_declared(file, shown, faults), name, known)
     if name == _SHIPPED:
         return shipped_format()
     there = [_SHIPPED, *(path.stem for path in (folder / _FORMATS).glob("*.yaml"))]
@@ -217,13 +216,13 @@ def _read_format(
             hint=near(name, there),
         )
     )
-    return TextFormat(name, ())
+    return declared.TextFormat(name, ())
 
 
 @cache
-def shipped_format() -> TextFormat:
+def shipped_format() -> declared.TextFormat:
     """The text format that ships, for folders without one of that name."""
     file = files("ragwright.records") / "data" / _FORMATS / f"{_SHIPPED}.yaml"
     faults: list[RagwrightError] = []
-    declared = declared_text(file.read_text("utf-8"), f"{_SHIPPED}.yaml", faults)
-    return read_text_format(declared, _SHIPPED)
+    found = declared.declared_text(file.read_text("utf-8"), f"{_SHIPPED}.yaml", faults)
+    return declared.read_text_format(found, _SHIPPED)

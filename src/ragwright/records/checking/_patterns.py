@@ -1,0 +1,220 @@
+"""Steps and tags one by one: how many rows each acts on, how long it takes, where it runs."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core import PatternError, require
+from .._seams import KEY, TEXT, ArrowTable
+from ..declared import Cleaning, CleaningStep, MaxRepeat, Tags
+from ..patterns import Pattern, Replace, Token, found_in, matches, plan_of, refusal, tokens_of
+from ..stages import clean_texts, repeated_at_most
+from ._report import Fault, PatternFacts, PatternUse
+
+W = TypeVar("W")
+T = TypeVar("T")
+
+_SLOW = 5.0
+"""Times the usual time of a row from which a pattern is slow."""
+
+_ENOUGH = 1000
+"""Rows below which nothing is said to be slow: the start of a pattern would count for much."""
+
+_NUMBER = 20
+"""Digits of a number that are shown before those that change."""
+
+_NOTICED = 0.02
+"""Seconds below which nothing is said to be slow: the clock is too coarse for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriedPatterns(Generic[W]):
+    """What came of trying patterns.
+
+    Attributes:
+        working: The declarations without those that fail.
+        facts: One for each that works.
+        acted: Which rows it matches or changes; bool, shape (rows, facts).
+        notes: What someone should look at.
+    """
+
+    working: W
+    facts: tuple[PatternFacts, ...]
+    acted: NDArray[np.bool_]
+    notes: tuple[Fault, ...] = ()
+
+
+def try_steps(
+    cleaning: Cleaning, batch: ArrowTable, text: str, faults: list[Fault]
+) -> TriedPatterns[Cleaning]:
+    """Every step of a cleaning over the texts that the steps before it left."""
+    pa = require("pyarrow", "records", "checking records")
+    compute = require("pyarrow.compute", "records", "checking records")
+    column = batch.column(text).combine_chunks()
+    whole = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+    texts = compute.cast(whole, pa.large_string())
+    keys = batch.column(KEY)
+    working, facts, acted, notes = [], [], [], []
+    for step in cleaning.steps:
+        clean = partial(_cleaned, keys=keys, alone=replace(cleaning, steps=(step,)))
+        why = _why_step(step)
+        try:
+            after, seconds = _timed(clean, texts, why)
+        except PatternError as error:
+            faults.append(Fault.of(error))
+            continue
+        changed = compute.fill_null(compute.not_equal(texts, after), False)
+        working.append(step)
+        acted.append(np.asarray(changed, np.bool_))
+        facts.append(_step_facts(step, int(acted[-1].sum()), seconds, why))
+        notes.append(_lost_digits(step, keys, texts))
+        texts = after
+    return TriedPatterns(
+        replace(cleaning, steps=tuple(working)),
+        tuple(facts),
+        _side_by_side(acted, len(texts)),
+        tuple(note for note in notes if note is not None),
+    )
+
+
+def try_tags(tags: Tags, rows: ArrowTable, faults: list[Fault]) -> TriedPatterns[Tags]:
+    """Every tag over clean texts."""
+    texts, keys = rows.column(TEXT), rows.column(KEY)
+    working, facts, acted = [], [], []
+    for tag in tags.tags:
+        search = partial(_searched, keys=keys, pattern=tag.pattern, limit=tags.pattern_seconds)
+        why = why_python(tag.pattern.find)
+        try:
+            found, seconds = _timed(search, texts, why)
+        except PatternError as error:
+            faults.append(Fault.of(error))
+            continue
+        working.append(tag)
+        acted.append(found)
+        facts.append(_facts("tag", (tag.name, why), tag.pattern, int(acted[-1].sum()), seconds))
+    made = replace(tags, tags=tuple(working))
+    return TriedPatterns(made, tuple(facts), _side_by_side(acted, len(texts)))
+
+
+def marked_slow(facts: Sequence[PatternFacts], rows: int) -> tuple[PatternFacts, ...]:
+    """The same, those marked that take five times the median of their kind."""
+    found = []
+    for one in facts:
+        usual = float(np.median([f.microseconds for f in facts if f.use == one.use]))
+        noticed = rows >= _ENOUGH and one.microseconds * rows / 1e6 >= _NOTICED
+        found.append(replace(one, slow=noticed and one.microseconds > _SLOW * usual))
+    return tuple(found)
+
+
+def _timed(work: Callable[[Any], T], texts: ArrowTable, python: str) -> tuple[T, float]:
+    """What work makes of texts, and its seconds a text.
+
+    Time of this machine's processors, which others that work beside us do not lengthen; of the
+    clock where another process does the work.
+    """
+    clock = time.perf_counter if python else time.process_time
+    work(texts.slice(0, 1))  # what is made once for a pattern is not counted
+    started = clock()
+    found = work(texts)
+    return found, (clock() - started) / max(1, len(texts))
+
+
+def _cleaned(texts: ArrowTable, keys: ArrowTable, alone: Cleaning) -> ArrowTable:
+    return clean_texts(texts, keys.slice(0, len(texts)), alone)
+
+
+def _searched(
+    texts: ArrowTable, keys: ArrowTable, pattern: Pattern, limit: float
+) -> NDArray[np.bool_]:
+    found = matches(texts, keys.slice(0, len(texts)), [pattern], limit)
+    return np.asarray(found[:, 0], np.bool_)
+
+
+def _why_step(step: CleaningStep) -> str:
+    if not isinstance(step, Replace):
+        return ""
+    return why_python(step.pattern.find, tokens_of(step.replacement.text, step.pattern.find))
+
+
+def _step_facts(step: CleaningStep, rows: int, seconds: float, why: str) -> PatternFacts:
+    if isinstance(step, Replace):
+        return _facts("cleaning", (step.list_name, why), step.pattern, rows, seconds)
+    name, shown, where = (
+        ("max_repeat", f"max_repeat: {step.times}", step.where)
+        if isinstance(step, MaxRepeat)
+        else (step.name, step.name, "")
+    )
+    if isinstance(step, MaxRepeat) and not step.digits:
+        shown += " except digits"
+    return PatternFacts("cleaning", name, shown, where, rows, round(seconds * 1e6, 3))
+
+
+def _lost_digits(step: CleaningStep, keys: ArrowTable, texts: ArrowTable) -> Fault | None:
+    """Numbers that ``max_repeat`` made others of, with the first row of them."""
+    if not isinstance(step, MaxRepeat) or not step.digits:
+        return None
+    longer = re.compile(rf"(\d)\1{{{step.times},}}")
+    rows = found_in(texts, [rf"\d{{{step.times + 1},}}"])[:, 0]
+    found = ((at, texts[at].as_py()) for at in np.flatnonzero(rows))
+    hits = [(at, text, hit) for at, text in found if (hit := longer.search(text))]
+    if not hits:
+        return None
+    at, text, hit = hits[0]
+    number = _number_around(text, *hit.span())
+    count = "1 row" if len(hits) == 1 else f"{len(hits):,} rows"
+    return Fault(
+        f"max_repeat changes digits in {count}: {number!r} becomes "
+        f"{repeated_at_most(number, step.times)!r} on the row {keys[at].as_py()!r}",
+        step.where,
+        f"write max_repeat: {{times: {step.times}, except: digits}}",
+    )
+
+
+def _number_around(text: str, start: int, end: int) -> str:
+    """The digits around a place, and the sign before them; of a long one the beginning."""
+    first = max(0, start - _NUMBER)
+    while start > first and text[start - 1].isdigit():
+        start -= 1
+    if start and not text[start - 1].isspace():
+        start -= 1
+    last = min(len(text), start + 2 * _NUMBER)
+    end = min(end, last)
+    while end < last and text[end].isdigit():
+        end += 1
+    return text[start:end]
+
+
+def _facts(
+    use: PatternUse, named: tuple[str, str], pattern: Pattern, rows: int, seconds: float
+) -> PatternFacts:
+    name, why = named
+    micro = round(seconds * 1e6, 3)
+    return PatternFacts(use, name, pattern.find, pattern.where, rows, micro, python=why)
+
+
+def why_python(find: str, tokens: tuple[Token, ...] | None = None) -> str:
+    """Why Python runs a pattern rather than Rust; empty where Rust does.
+
+    Args:
+        find: The pattern.
+        tokens: What its matches are replaced by, None where it is only searched for.
+    """
+    plan = plan_of(find)
+    if plan.rust is None:
+        told = refusal(find)
+        return told or "Rust's engine would match something else"
+    if tokens is None or plan.replaces_in_rust(tokens):
+        return ""
+    return "it can match an empty text" if plan.empty else "it keeps a group of a loop"
+
+
+def _side_by_side(columns: list[NDArray[np.bool_]], rows: int) -> NDArray[np.bool_]:
+    return np.stack(columns, axis=1) if columns else np.zeros((rows, 0), np.bool_)

@@ -1,0 +1,243 @@
+"""Rows to try declarations on: a sample of what is read, and what is wrong with their keys."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core import DuplicateKeyError, RagwrightError, RecordsError, near, require
+from .._seams import KEY, KEYLESS, ArrowTable, RowSource
+from ..declared import SourceSpec
+from ..sources import Runs, key_texts, place_in, runs_of
+from ..stages import check_text, renamed, row_hashes
+from ._report import Fault
+
+_BATCH = 4096
+
+_SCANNED = 20
+"""Times as many rows are read as are tried, and 200,000 at least: reading costs little."""
+
+_KEY = 60
+"""Characters of a key that a fault repeats."""
+
+_SHOWN = 5
+"""Duplicate keys that are faults of their own; the others are counted."""
+
+
+@dataclass(slots=True)
+class Sample:
+    """Rows drawn evenly from those that were read, in their order.
+
+    Attributes:
+        rows: Columns as they are called after ``rename``, and ``record_key``; None where no row
+            could be read.
+        scanned: Rows that were read.
+        usable: Those among them that have what is required, and a key of their own.
+        whole: The source has no more.
+        stopped: Columns are missing without which rows cannot be tried: no more were read.
+        lacking: Column that source.yaml requires -> rows where it is empty.
+        faults: What is wrong with columns and keys.
+    """
+
+    rows: ArrowTable | None = None
+    scanned: int = 0
+    usable: int = 0
+    whole: bool = True
+    stopped: bool = False
+    lacking: Counter[str] = field(default_factory=Counter)
+    faults: list[Fault] = field(default_factory=list)
+
+
+def sample_rows(
+    spec: SourceSpec, source: RowSource, named: Sequence[tuple[str, str]], rows: int, seed: int = 0
+) -> Sample:
+    """So many rows of a source, every one that is read as likely as any other.
+
+    Args:
+        spec: What source.yaml says.
+        source: Where rows come from.
+        named: Columns and the places (``file:line``) that name them; those not there are faults.
+        rows: Most rows of the sample.
+        seed: Of the draw.
+    """
+    found = Sample()
+    draw = _Draw(rows, seed)
+    keys = _Keys(spec)
+    most = max(_SCANNED * rows, 200_000)
+    try:
+        for read in source.batches(_BATCH):
+            if not found.scanned and not _columns_there(read, spec, named, found.faults):
+                found.scanned, found.whole, found.stopped = read.num_rows, False, True
+                return found
+            if found.scanned >= most:
+                found.whole = False
+                break
+            runs = runs_of(read) or [(0, "the source", found.scanned + 1)]
+            found.scanned += read.num_rows
+            renamed_rows = read.rename_columns(_names(spec, read))
+            kept, at = _required(renamed_rows, spec, found.lacking)
+            keyed = keys.look_at(kept, runs, at)
+            found.usable += keyed.num_rows
+            draw.take(keyed)
+    except RagwrightError as error:
+        found.faults.append(Fault.of(error))
+    found.faults += keys.faults()
+    found.rows = draw.rows()
+    return found
+
+
+def empty(column: ArrowTable) -> NDArray[np.bool_]:
+    """Which values are null, not a number, or texts of nothing but blanks."""
+    values: list[object] = column.to_pylist()
+    return np.array(
+        [v is None or v != v or (isinstance(v, str) and not v.strip()) for v in values], np.bool_
+    )
+
+
+def _names(spec: SourceSpec, batch: ArrowTable) -> list[str]:
+    return [spec.rename.get(name, name) for name in batch.schema.names]
+
+
+def _columns_there(
+    batch: ArrowTable, spec: SourceSpec, named: Sequence[tuple[str, str]], faults: list[Fault]
+) -> bool:
+    """Note columns that are named and not there; False where rows cannot be tried without."""
+    there = _names(spec, batch)
+    missing = [name for name, _ in named if name not in there]
+    for name, where in named:
+        if name in missing:
+            told = f"the source has no column {name!r}"
+            hint = near(name, there)
+            if name == spec.key:
+                hint += f"; {KEYLESS}"
+            faults.append(Fault(told, where, hint))
+    for name in spec.rename:
+        if name not in batch.schema.names:
+            told = f"rename names {name!r}, which is no column of the source"
+            hint = near(name, batch.schema.names)
+            faults.append(Fault(told, spec.place("rename"), hint))
+            missing.append(name)
+    if not missing:
+        # these refuse what is wrong with columns that are there
+        check_text(spec, batch.rename_columns(renamed(spec, batch)))
+    return spec.key in there and spec.text in there
+
+
+def _required(
+    batch: ArrowTable, spec: SourceSpec, lacking: Counter[str]
+) -> tuple[ArrowTable, NDArray[np.int64]]:
+    """Rows that have a value for every required column, and where in the batch they stood."""
+    pa = require("pyarrow", "records", "reading records")
+    at = np.arange(batch.num_rows)
+    for name in spec.require:
+        if name in batch.column_names:
+            missing = empty(batch.column(name))
+            lacking[name] += int(missing.sum())
+            if missing.any():
+                batch, at = batch.filter(pa.array(~missing)), at[~missing]
+    return batch, at
+
+
+class _Draw:
+    """The rows with the smallest of random numbers: an even draw from a stream of any length."""
+
+    def __init__(self, rows: int, seed: int) -> None:
+        self._most = rows
+        self._random = np.random.default_rng(seed)
+        self._kept: ArrowTable | None = None
+        self._numbers = np.empty(0)
+
+    def take(self, batch: ArrowTable) -> None:
+        """See the rows of a batch."""
+        pa = require("pyarrow", "records", "reading records")
+        numbers = self._random.random(batch.num_rows)
+        held = [batch] if self._kept is None else [self._kept, batch]
+        self._kept = pa.concat_tables(held, promote_options="permissive")
+        self._numbers = np.concatenate([self._numbers, numbers])
+        if len(self._numbers) >= 2 * self._most + _BATCH:
+            self._shrink()
+
+    def rows(self) -> ArrowTable | None:
+        """The rows drawn, in the order they came."""
+        self._shrink()
+        return None if self._kept is None else self._kept.combine_chunks()
+
+    def _shrink(self) -> None:
+        if self._kept is not None and len(self._numbers) > self._most:
+            drawn = np.sort(np.argsort(self._numbers, kind="stable")[: self._most])
+            self._kept, self._numbers = self._kept.take(drawn), self._numbers[drawn]
+
+
+class _Keys:
+    """The keys of all rows that are read."""
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self._spec = spec
+        self._runs: list[Runs] = []
+        self._seen: dict[str, tuple[str, int, int]] = {}
+        self._nulls = 0
+        self._first_null = ""
+        self._twice: dict[str, str] = {}
+
+    def look_at(self, batch: ArrowTable, runs: Runs, places: NDArray[np.int64]) -> ArrowTable:
+        """The batch with ``record_key``, without rows that have none or one that was seen.
+
+        Args:
+            batch: Rows.
+            runs: Where the rows of the batch stood that they are of.
+            places: Row of that batch that each is.
+        """
+        pa = require("pyarrow", "records", "reading records")
+        self._runs.append(runs)
+        hashes = row_hashes(batch, batch.column_names).to_pylist()
+        texts = key_texts(batch.column(self._spec.key)).to_pylist()
+        keys = [text if text and text.strip() else None for text in texts]
+        wanted = [
+            self._new(key, hash_, at)
+            for key, hash_, at in zip(keys, hashes, places.tolist(), strict=True)
+        ]
+        made = batch.append_column(KEY, pa.array(keys, pa.string()))
+        return made if all(wanted) else made.filter(pa.array(wanted, pa.bool_()))
+
+    def _new(self, key: str | None, hash_: str, at: int) -> bool:
+        if key is None:
+            self._nulls += 1
+            self._first_null = self._first_null or place_in(self._runs[-1], at)
+            return False
+        mine = (hash_, len(self._runs) - 1, at)
+        other = self._seen.setdefault(key, mine)
+        if other is mine:
+            return True
+        if other[0] != hash_ and self._spec.on_duplicate == "error" and key not in self._twice:
+            both = (place_in(self._runs[batch], row) for _, batch, row in (other, mine))
+            self._twice[key] = " and ".join(both)
+        return False
+
+    def faults(self) -> list[Fault]:
+        """Rows without a key, and keys of several different rows."""
+        column, found = self._spec.key, []
+        if self._nulls:
+            several = "1 row has" if self._nulls == 1 else f"{self._nulls:,} rows have"
+            error = RecordsError(
+                f"{several} no {column!r}; the first is {self._first_null}",
+                where=self._spec.place("key"),
+                hint=f"name another key, or leave such rows out: require: [{column}]",
+            )
+            found.append(Fault.of(error))
+        for key, where in list(self._twice.items())[:_SHOWN]:
+            shown = key if len(key) <= _KEY else f"{key[:_KEY]}…"
+            twice = DuplicateKeyError(
+                f"two different rows have the key {shown!r} ({column})",
+                where=where,
+                hint="name a key that is unique, or say on_duplicate: first or last",
+            )
+            found.append(Fault.of(twice))
+        if len(self._twice) > _SHOWN:
+            more = len(self._twice) - _SHOWN
+            told = f"{more:,} more keys" if more > 1 else "1 more key"
+            found.append(Fault(f"two different rows have {told}", self._spec.place("key")))
+        return found

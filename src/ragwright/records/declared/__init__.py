@@ -1,0 +1,5 @@
+"""What each declared file says, read with the place of every fault."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,200 @@
+"""Reference tables: many spellings of a client, and the clients' biographies."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...core import RagwrightError, RecordsError, value_hash
+from ._file import Declared
+
+_FIELDS = ("name", "biography")
+
+
+@dataclass(frozen=True, slots=True)
+class Rollups:
+    """Which column names the client, its spellings, and who the clients are.
+
+    Attributes:
+        column: Column with the client's name; the column ``client`` where empty.
+        names: Spellings by the client's name.
+        biographies: Biography by name, as the table has it.
+        place: The file.
+    """
+
+    column: str = ""
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    biographies: Mapping[str, str] = field(default_factory=dict)
+    place: str = field(default="rollups.yaml", compare=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of what decides a row's client; biographies do not."""
+        return value_hash([self.column, {n: list(s) for n, s in self.names.items()}])
+
+    def canonical(self, name: str) -> str:
+        """The client of a spelling; a name that is not listed is its own."""
+        return self._by_key().get(spelling_key(name), name)
+
+    def biography(self, name: str) -> str | None:
+        """The biography of a client under any of its spellings."""
+        wanted = spelling_key(self.canonical(name))
+        for given, text in self.biographies.items():
+            if spelling_key(self.canonical(given)) == wanted:
+                return text
+        return None
+
+    def known(self, clients: Iterable[str] = ()) -> tuple[str, ...]:
+        """Names of clients, sorted: those listed here and those given."""
+        return tuple(sorted({*self.names, *clients}))
+
+    def nearest(self, name: str, clients: Iterable[str] = (), count: int = 3) -> tuple[str, ...]:
+        """The known names nearest to one, best first: by any spelling, or by a word of it.
+
+        Args:
+            name: What was asked for.
+            clients: Names beside those listed here.
+            count: Names at most.
+        """
+        names = self.known(clients)
+        spelled = {
+            spelling_key(spelling): client
+            for client in names
+            for spelling in (client, *self.names.get(client, ()))
+        }
+        wanted = spelling_key(name)
+        close = difflib.get_close_matches(wanted, spelled, n=4 * count, cutoff=0.6)
+        words = set(wanted.split())
+        close += sorted(
+            (s for s in spelled if words & set(s.split())),
+            key=lambda s: (-len(words & set(s.split())), s),
+        )
+        return tuple(dict.fromkeys(spelled[s] for s in close))[:count]
+
+    def _by_key(self) -> dict[str, str]:
+        return {
+            spelling_key(spelling): client
+            for client, spellings in self.names.items()
+            for spelling in (client, *spellings)
+        }
+
+
+def spelling_key(name: str) -> str:
+    """What two spellings of one name share: no case, no blanks and punctuation at the ends.
+
+    Runs of blanks inside count as one. A name of nothing but punctuation keeps it.
+    """
+    folded = " ".join(name.casefold().split())
+    start, end = 0, len(folded)
+    while start < end and _edge(folded[start]):
+        start += 1
+    while end > start and _edge(folded[end - 1]):
+        end -= 1
+    return folded[start:end] or folded
+
+
+def read_rollups(declared: Declared, folder: Path) -> Rollups:
+    """The rollups in a file's values; faults are noted."""
+    given = declared.keys(("client", "biographies"))
+    client = declared.keys(("column", "names"), given.get("client"), "client")
+    column = declared.text(client["column"], "client", "column") if "column" in client else ""
+    names: dict[str, tuple[str, ...]] = {}
+    taken: dict[str, str] = {}
+    for name, value in declared.mapping(client.get("names"), "client", "names").items():
+        path = ("client", "names", name)
+        names[name] = declared.texts(value, *path)
+        for at, spelling in enumerate((name, *names[name])):
+            key = spelling_key(spelling)
+            other = taken.setdefault(key, name)
+            if other != name:
+                place = path if not at else (*path, str(at - 1))
+                declared.fault(
+                    f"{spelling!r} is listed for {other!r} and for {name!r}",
+                    *place,
+                    hint="case, blanks and punctuation at the ends do not count; keep one of them",
+                )
+    biographies: dict[str, str] = {}
+    file = given.get("biographies")
+    if file is not None:
+        text = declared.text(file, "biographies")
+        biographies = _biographies(declared, folder, text) if text else {}
+    return Rollups(column or "", names, biographies, declared.placed.file)
+
+
+def _biographies(declared: Declared, folder: Path, name: str) -> dict[str, str]:
+    file = folder / name
+    if not file.is_file():
+        declared.fault(
+            f"there is no file {name!r}",
+            "biographies",
+            hint=f"a path from {folder.name}/, to a CSV file with the columns name and biography",
+        )
+        return {}
+    return read_biographies(file, f"{folder.name}/{name}", declared.faults)
+
+
+def read_biographies(file: Path, shown: str, faults: list[RagwrightError]) -> dict[str, str]:
+    """Biography by name, from a CSV file with the columns ``name`` and ``biography``.
+
+    Faults are noted with file and line: not UTF-8, a column missing, a row without a name or a
+    biography, a name given twice.
+    """
+    found: dict[str, str] = {}
+    lines: dict[str, int] = {}
+
+    def fault(what: str, line: int, hint: str | None = None) -> None:
+        faults.append(RecordsError(what, where=f"{shown}:{line}", hint=hint))
+
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as handle:
+            rows = csv.reader(handle, strict=True)
+            header = [cell.strip().lower() for cell in next(rows, [])]
+            missing = [name for name in _FIELDS if name not in header]
+            if missing:
+                fault(
+                    f"the column {missing[0]!r} is missing",
+                    1,
+                    f"the first line names the columns: {', '.join(_FIELDS)}",
+                )
+                return {}
+            at = [header.index(name) for name in _FIELDS]
+            for row in rows:
+                _biography(row, at, rows.line_num, found, lines, fault)
+    except OSError as error:
+        fault(f"the file cannot be read: {error.strerror or error}", 1)
+    except UnicodeDecodeError as error:
+        fault(f"the file is not UTF-8: {error.reason}", 1, "save it as UTF-8")
+    except csv.Error as error:
+        fault(f"not CSV: {error}", rows.line_num)
+    return found
+
+
+def _biography(
+    row: list[str],
+    at: list[int],
+    line: int,
+    found: dict[str, str],
+    lines: dict[str, int],
+    fault: Any,
+) -> None:
+    if not any(cell.strip() for cell in row):
+        return
+    name, text = (row[i].strip() if i < len(row) else "" for i in at)
+    if not name or not text:
+        fault(f"the row has no {'biography' if name else 'name'}", line)
+        return
+    key = spelling_key(name)
+    if key in lines:
+        fault(f"{name!r} has a biography already, in line {lines[key]}", line, "keep one of them")
+        return
+    lines[key] = line
+    found[name] = text
+
+
+def _edge(character: str) -> bool:
+    return character.isspace() or unicodedata.category(character)[0] in "PZC"

@@ -1,0 +1,288 @@
+"""What ``rules.yaml`` says: length groups, refinements, contradictions, sameness."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core import near, value_hash
+from .. import patterns
+from .._seams import FIELDS, TAG_KINDS
+from ._file import Declared
+from ._patterns import read_pattern
+from ._tags import Tags, read_seconds
+
+_TAKEN = ("kind", "text", "document", "message_at", "record_key", "record_hash", "left_out")
+
+
+@dataclass(frozen=True, slots=True)
+class LengthGroup:
+    """Texts under so many characters (code points) that no group before took; None: the rest."""
+
+    name: str
+    under: int | None
+
+
+DEFAULT_GROUPS = (
+    LengthGroup("short", 160),
+    LengthGroup("medium", 400),
+    LengthGroup("long", None),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One line of an ``if``.
+
+    Attributes:
+        field: Field of a record, or column of the source (or ``text``) where there is a pattern.
+        values: Any of these; empty where there is a pattern.
+        pattern: Must be found in the column.
+        place: ``file:line``.
+    """
+
+    field: str
+    values: tuple[str, ...] = ()
+    pattern: patterns.Pattern | None = None
+    place: str = dataclasses.field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Refinement:
+    """Where all conditions hold, fields are set; per field the first rule that matches counts."""
+
+    conditions: tuple[Condition, ...]
+    values: tuple[tuple[str, tuple[str, ...]], ...]
+    place: str = dataclasses.field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Rows that carry all of these tags are left out."""
+
+    name: str
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How tagged rows become records.
+
+    Attributes:
+        length_groups: In order, bounds rising.
+        refinements: In order.
+        contradictions: In order; the first that holds is the reason.
+        duplicates_by: Columns beside the clean text in which duplicates agree.
+        pattern_seconds: Seconds a pattern may take on one row where it runs in Python.
+    """
+
+    length_groups: tuple[LengthGroup, ...] = DEFAULT_GROUPS
+    refinements: tuple[Refinement, ...] = ()
+    contradictions: tuple[Contradiction, ...] = ()
+    duplicates_by: tuple[str, ...] = ()
+    pattern_seconds: float = 1.0
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of everything it says."""
+        rules = [
+            [
+                [[c.field, list(c.values), c.pattern and c.pattern.find] for c in r.conditions],
+                [[name, list(values)] for name, values in r.values],
+            ]
+            for r in self.refinements
+        ]
+        groups = [[g.name, g.under] for g in self.length_groups]
+        against = [[c.name, list(c.tags)] for c in self.contradictions]
+        return value_hash([groups, rules, against, list(self.duplicates_by)])
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """New fields that rules set, in order of first mention."""
+        named = (name for rule in self.refinements for name, _ in rule.values)
+        return tuple(dict.fromkeys(name for name in named if name not in TAG_KINDS))
+
+    def lengths_of(self, characters: NDArray[Any]) -> list[str | None]:
+        """The group of each text of so many characters; None where no group takes it."""
+        found = np.full(len(characters), len(self.length_groups))
+        for at, group in reversed(list(enumerate(self.length_groups))):
+            found[characters < group.under if group.under is not None else slice(None)] = at
+        names = [*(group.name for group in self.length_groups), None]
+        return [names[at] for at in found]
+
+    def bounds(self, name: str) -> tuple[int, int | None]:
+        """Least characters of a length group, and under how many; (0, None) for no group."""
+        least = 0
+        for group in self.length_groups:
+            if group.name == name:
+                return least, group.under
+            least = group.under or least
+        return 0, None
+
+
+def read_rules(declared: Declared, tags: Tags | None) -> Rules:
+    """The rules in a file's values; faults are noted.
+
+    Args:
+        declared: The file.
+        tags: What rules may name; None where nobody knows.
+    """
+    from_ = ("length_groups", "refine", "contradictions", "duplicates_by", "pattern_seconds")
+    given = declared.keys(from_)
+    groups = _groups(declared, given.get("length_groups"))
+    refinements = _refinements(declared, given.get("refine"), tags, groups)
+    against = [
+        found
+        for at, item in enumerate(_list(declared, given.get("contradictions"), "contradictions"))
+        if (found := _contradiction(declared, item, tags, "contradictions", str(at)))
+    ]
+    same = declared.texts(given.get("duplicates_by"), "duplicates_by")
+    return Rules(groups, tuple(refinements), tuple(against), same, read_seconds(declared, given))
+
+
+def _list(declared: Declared, value: Any, *path: str) -> list[Any]:
+    if value is None or isinstance(value, list):
+        return value or []
+    declared.fault(f"{'.'.join(path)} must be a list, one item per dash", *path)
+    return []
+
+
+def _groups(declared: Declared, value: Any) -> tuple[LengthGroup, ...]:
+    given = declared.mapping(value, "length_groups")
+    if not given:
+        return DEFAULT_GROUPS
+    found: list[LengthGroup] = []
+    last: int | None = 0
+    for name, under in given.items():
+        path = ("length_groups", name)
+        if last is None:
+            declared.fault(
+                f"the group {name!r} comes after one without a bound", *path, hint="put it before"
+            )
+        elif under is None:
+            last = None
+        elif isinstance(under, bool) or not isinstance(under, int):
+            declared.fault(f"{name} must be a number of characters or null, not {under!r}", *path)
+            continue
+        elif under <= last:
+            declared.fault(
+                f"length groups must rise: {name} is under {under}, the one before under {last}"
+                if found
+                else f"{name} must be above 0, not {under}",
+                *path,
+            )
+        else:
+            last = under
+        found.append(LengthGroup(name, under))
+    return tuple(found)
+
+
+def _refinements(
+    declared: Declared, value: Any, tags: Tags | None, groups: Sequence[LengthGroup]
+) -> list[Refinement]:
+    known: dict[str, set[str] | None] = {
+        kind: None if tags is None else set(tags.displays(kind)) for kind in TAG_KINDS
+    }
+    known["length"] = {group.name for group in groups}
+    items = _list(declared, value, "refine")
+    later = {
+        name
+        for item in items
+        if isinstance(item, dict) and isinstance(item.get("set"), dict)
+        for name in item["set"]
+    }
+    found = []
+    for at, item in enumerate(items):
+        path = ("refine", str(at))
+        fields = declared.keys(("if", "set"), item, *path)
+        if not fields.get("if") or not fields.get("set"):
+            declared.fault(
+                "a refinement needs both if: and set:",
+                *path,
+                hint="- {if: {ask_type: money, text: PATTERN}, set: {fundraising_type: match}}",
+            )
+            continue
+        conditions = _conditions(declared, fields["if"], known, later, *path, "if")
+        values = _settings(declared, fields["set"], *path, "set")
+        for name, several in values:
+            allowed = known.setdefault(name, set())
+            if allowed is not None:
+                allowed.update(several)
+        found.append(Refinement(tuple(conditions), tuple(values), declared.where(*path)))
+    return found
+
+
+def _conditions(
+    declared: Declared,
+    value: Any,
+    known: Mapping[str, set[str] | None],
+    later: set[str],
+    *path: str,
+) -> list[Condition]:
+    found = []
+    for name, wanted in declared.mapping(value, *path).items():
+        place = (*path, name)
+        if name in known or name == "client":
+            values = declared.texts(wanted, *place)
+            allowed = known.get(name)
+            for each in values:
+                if allowed is not None and each not in allowed:
+                    declared.fault(
+                        f"no tag or rule above gives a record the {name} {each!r}",
+                        *place,
+                        hint=near(each, allowed) if allowed else f"there is no {name} at all",
+                    )
+            found.append(Condition(name, values, None, declared.where(*place)))
+        elif name in later:
+            declared.fault(
+                f"{name!r} is set by a later rule only", *place, hint="put that rule first"
+            )
+        else:
+            pattern = read_pattern(declared, wanted, *place)
+            if pattern is not None:
+                found.append(Condition(name, (), pattern, declared.where(*place)))
+    return found
+
+
+def _settings(declared: Declared, value: Any, *path: str) -> list[tuple[str, tuple[str, ...]]]:
+    found = []
+    for name, wanted in declared.mapping(value, *path).items():
+        if name in _TAKEN or (name in FIELDS and name not in TAG_KINDS):
+            declared.fault(
+                f"a rule cannot set {name!r}",
+                *path,
+                name,
+                hint=f"{', '.join(TAG_KINDS)}, or a new name",
+            )
+            continue
+        values = declared.texts(wanted, *path, name)
+        if name not in TAG_KINDS and len(values) > 1:
+            declared.fault(f"the field {name!r} takes one value", *path, name)
+        found.append((name, values))
+    return found
+
+
+def _contradiction(
+    declared: Declared, value: Any, tags: Tags | None, *path: str
+) -> Contradiction | None:
+    given = declared.keys(("name", "tags"), value, *path)
+    name = declared.text(given.get("name"), *path, "name")
+    named = declared.texts(given.get("tags"), *path, "tags")
+    for at, tag in enumerate(named):
+        if tags is not None and tag not in tags.names:
+            declared.fault(
+                f"there is no tag {tag!r}",
+                *path,
+                "tags",
+                str(at),
+                hint=near(tag, tags.names) if tags.names else "tags.yaml has none",
+            )
+    if len(named) < 2:
+        declared.fault("a contradiction needs two tags or more", *path)
+        return None
+    return Contradiction(name, named) if name else None

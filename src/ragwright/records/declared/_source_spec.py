@@ -1,0 +1,147 @@
+"""What ``source.yaml`` says: where rows come from, and which of their columns matter."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from ...core import ConfigError, RecordsError, build_options, option, value_hash
+from .._seams import KEYLESS
+from ._file import Declared, as_records_error, plain
+from ._lag import Lag
+
+OnDuplicate: TypeAlias = Literal["error", "first", "last"]
+
+_RESERVED = {
+    "record_key",
+    "record_hash",
+    "left_out",
+    "kind",
+    "stage",
+    "document",
+    "message_at",
+    "text_hash",
+    "tags",
+    "text",
+    "ask_type",
+    "topic",
+    "tone",
+    "length",
+}
+"""Columns of the tables that documents' own columns must not be called."""
+
+
+_PLACES = {"where", "places"}
+"""Fields that are no keys of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec:
+    """Where rows come from. Columns are named as they are after ``rename``.
+
+    Attributes:
+        where: The file, for messages.
+        places: ``file:line`` of every key that is given; no part of the fingerprint.
+    """
+
+    source: str = option("", "File, folder, glob, or address of a database.")
+    query: str = option("", "SQL that gives the rows (databases).")
+    key: str = option("", "Column that names a row.")
+    text: str = option("", "Column with the text.")
+    hash: tuple[str, ...] = option((), "Columns that decide on change; all where empty.")
+    keep: tuple[str, ...] = option((), "Columns that documents carry as metadata.")
+    rename: Mapping[str, str] = option(dict, "New name by the name a column has.")
+    require: tuple[str, ...] = option((), "Columns without which a row is left out.")
+    watermark: str = option("", "Column that only grows: a refresh reads from its highest value.")
+    watermark_lag: str = option(
+        "", "How far below that value a refresh begins, for rows that come late: 90m, 2d, 1000."
+    )
+    on_duplicate: OnDuplicate = option("error", "Of rows with one key: error, first or last.")
+    encoding: str = option("", "Encoding of text files; UTF-8 where empty.")
+    delimiter: str = option("", "Delimiter of CSV files; found out where empty.")
+    where: str = dataclasses.field(default="", compare=False)
+    places: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of everything it says."""
+        return value_hash(self._plain())
+
+    def place(self, key: str) -> str:
+        """``file:line`` of a key, or of the file where it is not given."""
+        return self.places.get(key, self.where or "source.yaml")
+
+    @property
+    def lag(self) -> Lag:
+        """How far below the highest watermark a refresh begins.
+
+        Raises:
+            RecordsError: It is neither a time nor a number.
+        """
+        return Lag.parsed(self.watermark_lag, self.place("watermark_lag"))
+
+    def complete(self) -> SourceSpec:
+        """Itself, where source, key and text are all given.
+
+        Raises:
+            RecordsError: One is missing; the key and the flag that gives it are named.
+        """
+        for key in ("source", "key", "text"):
+            if not getattr(self, key):
+                raise RecordsError(
+                    f"nothing says the {key} of the rows"
+                    if key == "source"
+                    else f"nothing says which column is the {key} of a row",
+                    where=self.place(key),
+                    hint=f"write {key}: … there, or give --{key}" + f"; {KEYLESS}" * (key == "key"),
+                )
+        return self
+
+    def _plain(self) -> Any:
+        names = [f.name for f in dataclasses.fields(self) if f.name not in _PLACES]
+        return {name: plain(getattr(self, name)) for name in names}
+
+
+def read_source_spec(declared: Declared) -> SourceSpec:
+    """The spec in a file's values; faults are noted."""
+    known = [f.name for f in dataclasses.fields(SourceSpec) if f.name not in _PLACES]
+    given = declared.keys(known)
+    values: dict[str, Any] = {}
+    for key, value in given.items():
+        if key == "watermark_lag" and type(value) in {int, float}:
+            value = str(value)
+        try:
+            built = build_options(SourceSpec, {key: value}, declared.placed, ())
+        except ConfigError as error:
+            declared.faults.append(as_records_error(error))
+            continue
+        values[key] = getattr(built, key)
+    for at, name in enumerate(values.get("keep", ())):
+        if name in _RESERVED:
+            declared.fault(
+                f"keep names {name!r}, which is a column that refreshing makes",
+                "keep",
+                str(at),
+                hint=f"give the column another name: rename: {{{name}: source_{name}}}",
+            )
+    places = {key: declared.where(key) for key in given}
+    spec = SourceSpec(**values, where=declared.placed.file, places=places)
+    return _without_bad_lag(spec, declared)
+
+
+def _without_bad_lag(spec: SourceSpec, declared: Declared) -> SourceSpec:
+    """The spec; without its lag where that is at fault."""
+    try:
+        lag = spec.lag
+    except RecordsError as error:
+        declared.faults.append(error)
+        return dataclasses.replace(spec, watermark_lag="")
+    if lag.amount is not None and not spec.watermark:
+        declared.fault(
+            "there is a watermark_lag, and no watermark",
+            "watermark_lag",
+            hint="write watermark: COLUMN, or leave the lag out",
+        )
+    return spec

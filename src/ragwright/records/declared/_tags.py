@@ -1,0 +1,142 @@
+"""Tags: a name and a pattern; the kind and the display name come from the name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...core import value_hash
+from .. import patterns
+from .._seams import TagKind
+from ._file import Declared
+from ._patterns import read_pattern
+
+_WORDS = re.compile(r"[\s_-]+")
+_KINDS_TOLD = (
+    "a name's second word is ask (an ask type), or its last word is tone (a tone) or hook (a "
+    "topic); words are separated by blanks, underscores or hyphens"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """One line of tags.yaml.
+
+    Attributes:
+        name: As written there; what the column ``tags`` of silver holds.
+        kind: Read off the name.
+        display: What documents and filters say.
+        definition: What it means, for people and prompts.
+    """
+
+    name: str
+    kind: TagKind
+    display: str
+    pattern: patterns.Pattern
+    definition: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of what decides which rows carry it: the pattern."""
+        return value_hash([self.pattern.find])
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """The table of tags, in the order of the file.
+
+    Attributes:
+        pattern_seconds: Seconds a pattern may take on one row where it runs in Python.
+        faulty: Those that are at fault, with patterns that mean nothing.
+    """
+
+    tags: tuple[Tag, ...] = ()
+    pattern_seconds: float = 1.0
+    faulty: tuple[Tag, ...] = field(default=(), compare=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of everything it says."""
+        return value_hash(
+            [[t.name, t.pattern.find, t.display, t.definition, t.kind] for t in self.tags]
+        )
+
+    @property
+    def fingerprints(self) -> Mapping[str, str]:
+        """Hash of the pattern by the tag's name."""
+        return {tag.name: tag.fingerprint for tag in self.tags}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names in order."""
+        return tuple(tag.name for tag in self.tags)
+
+    def displays(self, kind: TagKind) -> tuple[str, ...]:
+        """Display names of a kind, in order, each once."""
+        return tuple(dict.fromkeys(tag.display for tag in self.tags if tag.kind == kind))
+
+    def definitions(self) -> Mapping[str, str]:
+        """Definition by display name, of the tags that have one."""
+        return {tag.display: tag.definition for tag in self.tags if tag.definition}
+
+
+def tag_kind(name: str) -> tuple[TagKind, str] | None:
+    """Kind and display name that follow from a tag's name; None where no kind does."""
+    words = [word for word in _WORDS.split(name.strip()) if word]
+    lowered = [word.lower() for word in words]
+    kind: TagKind
+    if len(words) < 2:
+        return None
+    if lowered[1] == "ask":
+        kind, rest = "ask_type", [words[0], *words[2:]]
+    elif lowered[-1] == "tone":
+        kind, rest = "tone", words[:-1]
+    elif lowered[-1] == "hook":
+        kind, rest = "topic", words[:-1]
+    else:
+        return None
+    return kind, " ".join(rest)
+
+
+def read_tags(declared: Declared) -> Tags:
+    """The tags in a file's values; faults are noted."""
+    given = declared.keys(("tags", "pattern_seconds"))
+    found: list[Tag] = []
+    faulty: list[Tag] = []
+    for name, value in declared.mapping(given.get("tags"), "tags").items():
+        tag = _tag(declared, name, value)
+        (faulty if tag.pattern.find == "" else found).append(tag)
+    return Tags(tuple(found), read_seconds(declared, given), tuple(faulty))
+
+
+def read_seconds(declared: Declared, given: Mapping[str, Any]) -> float:
+    """The key ``pattern_seconds`` of a file: seconds of a pattern on one row."""
+    value = given.get("pattern_seconds", 1.0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        declared.fault(
+            f"pattern_seconds must be a number above 0, not {value!r}", "pattern_seconds"
+        )
+        return 1.0
+    return float(value)
+
+
+def _tag(declared: Declared, name: str, value: Any) -> Tag:
+    """A tag; one that is at fault has an empty pattern."""
+    path = ("tags", name)
+    fields = value if isinstance(value, dict) else {"pattern": value}
+    at = path if not isinstance(value, dict) else (*path, "pattern")
+    if isinstance(value, dict):
+        fields = declared.keys(("pattern", "display", "definition"), value, *path)
+    kind = tag_kind(name)
+    if kind is None:
+        declared.fault(f"the tag {name!r} is of no known kind", *path, hint=_KINDS_TOLD)
+    pattern = read_pattern(declared, fields.get("pattern"), *at)
+    texts = {}
+    for key in ("display", "definition"):
+        text = declared.text(fields[key], *path, key) if key in fields else None
+        texts[key] = " ".join(text.split()) if text else ""
+    told = kind or ("topic", name)
+    whole = pattern if kind is not None and pattern is not None else patterns.Pattern("")
+    return Tag(name, told[0], texts["display"] or told[1], whole, texts["definition"])

@@ -1,0 +1,22 @@
+from ._kernels import as_texts, found_in, refusal, whole
+from ._matching import matches, replaced
+from ._plan import Pattern, Replace, Replacement, compiled, plan_of, quoted, tokens_of
+from ._python import Token, workers
+
+__all__ = [
+    "Pattern",
+    "Replace",
+    "Replacement",
+    "Token",
+    "as_texts",
+    "compiled",
+    "found_in",
+    "matches",
+    "plan_of",
+    "quoted",
+    "refusal",
+    "replaced",
+    "tokens_of",
+    "whole",
+    "workers",
+]

@@ -1,0 +1,5 @@
+"""Where rows come from: files and databases, in batches that know where each row stood."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

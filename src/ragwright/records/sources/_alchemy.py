@@ -1,0 +1,289 @@
+"""Databases through SQLAlchemy: a server-side cursor in a transaction that can only read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ...core import (
+    ConfigError,
+    DatabaseError,
+    MissingExtraError,
+    RecordsError,
+    filled_address,
+    require,
+    without_secret,
+)
+from .._seams import ArrowTable
+from ..declared import SourceSpec
+from ._sql import Reading, Server
+from ._values import EXACT, column_of, endless, kind_of, text_of, type_of
+
+_ROWS = 2_000
+"""Rows that are fetched at once."""
+
+_READ_ONLY: Mapping[str, str] = {
+    "mysql": "SET SESSION TRANSACTION READ ONLY",
+    "mariadb": "SET SESSION TRANSACTION READ ONLY",
+    "sqlite": "PRAGMA query_only = ON",
+}
+"""What makes a connection of a dialect read-only, beside PostgreSQL's own option."""
+
+_POSTGRES: Mapping[str, tuple[int, ...]] = {
+    "bool": (16,),
+    "long": (20, 21, 23, 26),
+    "float": (700, 701),
+    "date": (1082,),
+    "time": (1114,),
+    "moment": (1184,),
+    "bytes": (17,),
+}
+"""Kind of a column -> numbers of PostgreSQL's types; all others are texts."""
+
+_DATES = ("date", "time", "moment")
+
+_DATE = re.compile(r"\d{4}-[^B]*$")
+"""How PostgreSQL writes a date of the years 1 to 9999: others are longer, or end with BC."""
+
+_CONNECTING: Mapping[str, Any] = {
+    "client_encoding": "utf8",
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+}
+"""How PostgreSQL is connected to where the address says nothing else: a host that is gone is
+noticed within a minute, and texts of a database without an encoding are UTF-8 or refused."""
+
+
+class AlchemyServer(Server):
+    """What a SQLAlchemy URL leads to; nothing is opened before :meth:`opened`.
+
+    Raises:
+        ConfigError: The address is none, or names a variable that is not set.
+        MissingExtraError: SQLAlchemy or the driver is not installed.
+        RecordsError: A SQLite file is not there.
+    """
+
+    def __init__(self, spec: SourceSpec, root: Path) -> None:
+        self._spec = spec
+        self._alchemy = require("sqlalchemy", "records", "reading a database")
+        self._address = filled_address(spec.source)
+        self._engine = self._made(root)
+
+    def _made(self, root: Path) -> Any:
+        errors = require("sqlalchemy.exc", "records", "reading a database")
+        address = self._address
+        if address.startswith("postgres:"):
+            address = "postgresql:" + address.removeprefix("postgres:")
+        try:
+            url = self._alchemy.engine.make_url(address)
+        except (errors.ArgumentError, ValueError) as error:
+            raise ConfigError(
+                "the address of the database is none that SQLAlchemy reads",
+                where=self._spec.place("source"),
+                hint="for example postgresql+psycopg://user:${PGPASSWORD}@host/db, sqlite:///path",
+            ) from error
+        more: dict[str, Any] = {"poolclass": self._alchemy.pool.NullPool, "hide_parameters": True}
+        dialect = url.get_backend_name()
+        if dialect == "sqlite":
+            url = url.set(database=str(sqlite_file(url.database or "", root, self._spec)))
+        if dialect == "postgresql":
+            more["json_deserializer"] = _as_written
+            given = _CONNECTING if "+" not in url.drivername or "psycopg" in url.drivername else {}
+            more["connect_args"] = {k: v for k, v in given.items() if k not in url.query}
+        try:
+            return self._alchemy.create_engine(url, **more)
+        except errors.NoSuchModuleError as error:
+            raise ConfigError(
+                f"SQLAlchemy knows no database {url.drivername!r}",
+                where=self._spec.place("source"),
+                hint="for example postgresql+psycopg or sqlite; others need their dialect",
+            ) from error
+        except ImportError as error:
+            package = (error.name or str(error)).partition(".")[0]
+            extra = "'ragwright[records,pg]'" if package.startswith("psycopg") else package
+            raise MissingExtraError(
+                f"reading {url.drivername} needs the package {package!r}, which is not installed",
+                hint=f"pip install {extra}",
+            ) from error
+
+    @contextmanager
+    def opened(self) -> Iterator[Reading]:
+        """A connection in a read-only transaction; closed, and rolled back, whatever happens."""
+        errors = require("sqlalchemy.exc", "records", "reading a database")
+        what = "cannot be opened"
+        try:
+            with self._engine.connect() as connection:
+                what = "cannot be read"
+                options: dict[str, Any] = {"stream_results": True, "yield_per": _ROWS}
+                dialect = connection.dialect.name
+                if dialect == "postgresql":
+                    options["postgresql_readonly"] = True
+                connection = connection.execution_options(**options)
+                if dialect in _READ_ONLY:
+                    connection.exec_driver_sql(_READ_ONLY[dialect])
+                yield _AlchemyReading(connection, self._spec)
+        except UnicodeError as error:
+            raise DatabaseError(
+                f"the database holds texts of another encoding: {error}",
+                where=self._spec.place("source"),
+                hint="say which: add client_encoding=latin1 to the address",
+            ) from error
+        except errors.SQLAlchemyError as error:
+            said = str(getattr(error, "orig", None) or error).strip().splitlines()
+            told = without_secret(said[0] if said else type(error).__name__, self._address)
+            raise DatabaseError(
+                f"the database {what}: {told}",
+                where=self._spec.place("source" if what == "cannot be opened" else "query"),
+                hint="nothing was written; run it again when the database answers"
+                if isinstance(error, errors.OperationalError)
+                else "nothing was written; try the query in a client of the database",
+            ) from error
+
+
+class _AlchemyReading(Reading):
+    """One connection of SQLAlchemy."""
+
+    marker = ":ragwright_since"
+
+    def __init__(self, connection: Any, spec: SourceSpec) -> None:
+        self._connection = connection
+        self._spec = spec
+        self._sqlite = connection.dialect.name == "sqlite"
+
+    def quoted(self, name: str) -> str:
+        """As the dialect quotes names."""
+        return str(self._connection.dialect.identifier_preparer.quote_identifier(name))
+
+    def _run(self, statement: str, parameter: Any = None) -> Any:
+        alchemy = require("sqlalchemy", "records", "reading a database")
+        # A colon in the user's query is no parameter.
+        marker, escaped = self.marker, statement.replace(":", r"\:")
+        text = alchemy.text(escaped.replace(marker.replace(":", r"\:"), marker))
+        if parameter is None:
+            return self._connection.execute(text)
+        # Without a type SQLAlchemy casts nothing, and the driver sends the value as it is.
+        bound = alchemy.bindparam("ragwright_since", parameter, alchemy.types.NullType())
+        return self._connection.execute(text.bindparams(bound))
+
+    def names(self, statement: str) -> Sequence[str]:
+        """By the cursor's description."""
+        with self._run(statement) as found:
+            return list(found.keys())
+
+    def first(self, statement: str) -> Any:
+        """One row is fetched."""
+        with self._naming(statement), self._run(statement) as found:
+            row = found.fetchone()
+            return None if row is None else row[0]
+
+    def tables(self, query: str, statement: str, parameter: Any = None) -> Iterator[ArrowTable]:
+        """Types are PostgreSQL's, or SQLite's own of every value; else the first rows decide."""
+        pa = require("pyarrow", "records", "reading records")
+        types = self._sqlite_types(query) if self._sqlite else None
+        with self._naming(statement, parameter), self._run(statement, parameter) as found:
+            names = list(found.keys())
+            types = types or self._postgres_types(found)
+            for rows in found.partitions(_ROWS):
+                values = list(zip(*rows, strict=True))
+                types = types or [type_of(map(kind_of, column)) for column in values]
+                columns = map(self._column, names, values, types)
+                yield pa.Table.from_arrays(list(columns), names=names)
+
+    @contextmanager
+    def _naming(self, statement: str, parameter: Any = None) -> Iterator[None]:
+        """Where a date of PostgreSQL is none of the calendar, its column and row are named.
+
+        Raises:
+            RecordsError: It is in place of the error of reading.
+        """
+        errors = require("sqlalchemy.exc", "records", "reading a database")
+        try:
+            yield
+        except errors.DataError:
+            if self._connection.dialect.driver == "psycopg":
+                self._find_endless(statement, parameter)
+            raise
+
+    def _find_endless(self, statement: str, parameter: Any) -> None:
+        """Read once more, with dates as texts: the driver does not say which one it cannot read."""
+        texts = require("psycopg.types.string", "pg", "reading PostgreSQL").TextLoader
+        adapters = self._connection.connection.driver_connection.adapters
+        numbers = [n for kind in _DATES for n in _POSTGRES[kind]]
+        for number in numbers:
+            adapters.register_loader(number, texts)
+        with self._run(statement, parameter) as found:
+            names = list(found.keys())
+            codes = [column[1] for column in found.cursor.description]
+            dates = [at for at, code in enumerate(codes) if code in numbers]
+            for number, row in enumerate(found, 1):
+                for at in dates:
+                    if row[at] is not None and not _DATE.match(row[at]):
+                        raise endless(names[at], row[at], number)
+
+    def _column(self, name: str, values: Sequence[Any], kind: Any) -> ArrowTable:
+        pa = require("pyarrow", "records", "reading records")
+        try:
+            return column_of(values, kind)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise RecordsError(
+                f"the column {name!r} holds other values than in the first rows ({kind}): {error}",
+                where=self._spec.place("query"),
+                hint=f"write CAST({name} AS …) in the query, so that all are of one type",
+            ) from error
+
+    def _postgres_types(self, found: Any) -> list[Any] | None:
+        if self._connection.dialect.name != "postgresql":
+            return None
+        kinds = {number: kind for kind, numbers in _POSTGRES.items() for number in numbers}
+        codes = [column[1] for column in found.cursor.description]
+        if not all(isinstance(code, int) for code in codes):
+            return None
+        return [type_of([kinds.get(code, "text")]) for code in codes]
+
+    def _sqlite_types(self, query: str) -> list[Any]:
+        """Types that hold the values of each column: in SQLite every value has its own."""
+        self._connection.exec_driver_sql("BEGIN")
+        names = self.names(f"SELECT * FROM (\n{query}) WHERE 1 = 0")  # noqa: S608 - the user's own
+        types = []
+        for name in dict.fromkeys(names):
+            column = self.quoted(name)
+            whole = f"CASE typeof({column}) WHEN 'integer' THEN {column} END"
+            asked = f"SELECT group_concat(DISTINCT typeof({column})), min({whole}), max({whole})"
+            with self._run(f"{asked} FROM (\n{query})") as found:
+                kinds, least, most = found.fetchone()
+            types.append(type_of(_sqlite_kinds(kinds or "", least or 0, most or 0)))
+        return types if len(types) == len(names) else []
+
+
+def _sqlite_kinds(kinds: str, least: int, most: int) -> Iterator[str]:
+    words = {"real": "float", "text": "text", "blob": "bytes", "null": ""}
+    whole = "int" if -EXACT < least <= most < EXACT else "long"
+    for kind in filter(None, kinds.split(",")):
+        yield words.get(kind, whole)
+
+
+def _as_written(value: Any) -> str | None:
+    """JSON of a database stays the text that it is."""
+    return bytes(value).decode("utf-8") if isinstance(value, bytes | memoryview) else text_of(value)
+
+
+def sqlite_file(name: str, root: Path, spec: SourceSpec) -> Path:
+    """A SQLite file that is there: SQLite would make an empty one.
+
+    Raises:
+        RecordsError: It is not there.
+    """
+    path = Path(name).expanduser()
+    path = path if path.is_absolute() else root / path
+    if not name or not path.is_file():
+        raise RecordsError(
+            f"the SQLite file {name!r} does not exist",
+            where=spec.place("source"),
+            hint=f"looked for {path}; absolute paths have four slashes: sqlite:////data/shop.db",
+        )
+    return path

@@ -1,0 +1,48 @@
+"""What a file of rows is to the source that reads it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ..declared import SourceSpec
+from ._batches import Piece
+
+Columns: TypeAlias = Mapping[str, Any]
+"""Column -> Arrow type, in the file's order."""
+
+
+def source_name(spec: SourceSpec, name: str) -> str:
+    """What a column is called in the source itself, before it is renamed."""
+    return next((old for old, new in spec.rename.items() if new == name), name)
+
+
+class RowFile(ABC):
+    """One file of rows.
+
+    Args:
+        path: The file.
+        name: What it is called in messages.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path = path
+        self.name = name
+
+    @abstractmethod
+    def columns(self) -> Columns:
+        """Its columns and what they hold, over the whole file.
+
+        Raises:
+            RecordsError: It cannot be read, or is not what its name says.
+        """
+
+    @abstractmethod
+    def pieces(self) -> Iterator[Piece]:
+        """Its rows, with exactly those columns and types.
+
+        Raises:
+            RecordsError: A row cannot be read; it is named.
+        """

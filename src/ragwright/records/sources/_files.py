@@ -1,0 +1,189 @@
+"""Rows of files: one, those of a folder, or those that a pattern names."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ...core import RecordsError, require
+from .._seams import ArrowTable
+from ..declared import SourceSpec
+from ._batches import Piece, batched
+from ._csv import DelimitedFile
+from ._file import Columns, RowFile, source_name
+from ._jsonl import JsonlFile
+from ._parquet import ParquetFile
+from ._text import encoding_of, unreadable
+from ._values import unified
+from ._watermark import Watermark, WatermarkedSource
+
+_KINDS = {
+    ".csv": "delimited",
+    ".tab": "delimited",
+    ".tsv": "delimited",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+
+_PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zX")
+"""What gzip, zip (and spreadsheets), zstandard, bzip2 and xz files begin with."""
+
+_RACY_NS = 2_000_000_000
+"""A file changed within this time of being looked at may change again under the same times."""
+
+
+class FileSource(WatermarkedSource):
+    """Files in the order of their names; a column that one of them lacks is null there."""
+
+    def __init__(self, spec: SourceSpec, root: Path) -> None:
+        self._spec = spec
+        self._root = root
+        super().__init__()
+
+    def stamp(self) -> str:
+        """Sizes and times of all files; empty where one changed just now."""
+        found: list[list[object]] = []
+        now = time.time_ns()
+        for path in self._paths:
+            try:
+                status = path.stat()
+            except OSError as error:
+                raise unreadable(path, error) from error
+            times = (status.st_mtime_ns, status.st_ctime_ns)
+            if now - max(times) < _RACY_NS:
+                return ""
+            found.append([str(path), status.st_size, *times])
+        return json.dumps(found)
+
+    def columns(self) -> Columns:
+        """Columns of all files and the types that hold their values."""
+        return self._columns
+
+    def batches(self, rows: int, since: str = "") -> Iterator[ArrowTable]:
+        """Rows of all files, with the columns and types of :meth:`columns`."""
+        return batched(self._pieces(since), rows)
+
+    def _pieces(self, since: str) -> Iterator[Piece]:
+        self._watermark = Watermark(since, self._spec.lag)
+        column = source_name(self._spec, self._spec.watermark)
+        _ = self._columns  # all files are looked at before the first row goes on
+        for file in self._files:
+            for found in file.pieces():
+                cast = self._cast(found)
+                if column in cast.rows.schema.names:
+                    wanted = self._watermark.wanted(cast.rows.column(column))
+                    cast = cast if wanted.all() else cast.filter(wanted)
+                yield cast
+
+    def _cast(self, found: Piece) -> Piece:
+        pa = require("pyarrow", "records", "reading records")
+        columns = []
+        for name, kind in self._columns.items():
+            if name not in found.rows.schema.names:
+                columns.append(pa.nulls(found.rows.num_rows, kind))
+                continue
+            try:
+                columns.append(found.rows.column(name).cast(kind))
+            except pa.ArrowException as error:
+                raise RecordsError(
+                    f"the column {name!r} is of another type than in other files, and does not "
+                    f"become {kind} without a loss: {error}",
+                    where=found.file,
+                    hint="store it as one type in all files",
+                ) from error
+        rows = pa.table(columns, names=list(self._columns))
+        return Piece(rows, found.file, found.numbers)
+
+    @cached_property
+    def _columns(self) -> Columns:
+        kinds: dict[str, list[Any]] = {}
+        for file in self._files:
+            for name, kind in file.columns().items():
+                kinds.setdefault(name, []).append(kind)
+        return {name: unified(some) for name, some in kinds.items()}
+
+    @cached_property
+    def _files(self) -> Sequence[RowFile]:
+        return [self._file(path) for path in self._paths]
+
+    def _file(self, path: Path) -> RowFile:
+        name = str(path.relative_to(self._root) if path.is_relative_to(self._root) else path)
+        kind = _KINDS.get(path.suffix.lower()) or _sniffed(path, self._spec.encoding)
+        if kind == "parquet":
+            return ParquetFile(path, name)
+        if kind == "jsonl":
+            keep = len(self._paths) == 1
+            return JsonlFile(path, name, self._spec.encoding, keep=keep)
+        return DelimitedFile(path, name, self._spec.encoding, self._spec.delimiter)
+
+    @cached_property
+    def _paths(self) -> Sequence[Path]:
+        source = self._spec.source
+        path = Path(source).expanduser()
+        path = path if path.is_absolute() else self._root / path
+        if path.is_file():
+            return [path]
+        if path.is_dir():
+            inside = (
+                p
+                for p in path.rglob("*")
+                if p.suffix.lower() in _KINDS
+                and p.is_file()
+                and not any(part.startswith(".") for part in p.relative_to(path).parts)
+            )
+            return self._some(sorted(inside), f"*{' *'.join(sorted(_KINDS))}")
+        if any(mark in source for mark in "*?["):
+            anchor = Path(path.anchor)
+            inside = (p for p in anchor.glob(str(path.relative_to(anchor))) if p.is_file())
+            return self._some(sorted(inside), source)
+        raise RecordsError(
+            f"{source!r} does not exist",
+            where=self._spec.place("source"),
+            hint=_beside(path),
+        )
+
+    def _some(self, found: list[Path], wanted: str) -> list[Path]:
+        if not found:
+            raise RecordsError(
+                f"{self._spec.source!r} holds no files to read",
+                where=self._spec.place("source"),
+                hint=f"looked for {wanted}",
+            )
+        return found
+
+
+def _beside(path: Path) -> str:
+    """What stands where a missing file was looked for."""
+    folder = path.parent
+    if not folder.is_dir():
+        return f"there is no folder {folder}"
+    names = sorted(p.name for p in folder.iterdir() if p.suffix.lower() in _KINDS)
+    folder = folder.resolve()  # what "." is, depends on who reads
+    return f"in {folder} there are: {', '.join(names[:10])}" if names else f"looked in {folder}"
+
+
+def _sniffed(path: Path, encoding: str) -> str:
+    """What a file without a known suffix holds, by how it begins."""
+    try:
+        with path.open("rb") as file:
+            start_bytes = file.read(4)
+        if start_bytes == b"PAR1":
+            return "parquet"
+        if start_bytes.startswith(_PACKED):
+            raise RecordsError(
+                "the file is compressed, or an archive",
+                where=str(path),
+                hint="unpack it first; CSV, TSV, JSONL and Parquet files are read",
+            )
+        with path.open(encoding=encoding_of(path, encoding), errors="replace") as text:
+            start = next((line for line in text if line.strip()), "")
+    except OSError as error:
+        raise unreadable(path, error) from error
+    json_text = path.suffix.lower() == ".json" or start.lstrip().startswith("{")
+    return "jsonl" if json_text else "delimited"

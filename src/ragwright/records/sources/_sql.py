@@ -1,0 +1,136 @@
+"""Rows of a database: the user's query, only what is new of it, a few thousand rows at a time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from ...core import RecordsError, near
+from .._seams import ArrowTable
+from ..declared import SourceSpec
+from ._batches import Piece, batched, piece
+from ._file import source_name
+from ._watermark import Watermark, WatermarkedSource, in_order
+
+
+class Reading(ABC):
+    """One open connection to a database, on which nothing can be written.
+
+    Attributes:
+        marker: What stands for the one parameter of a statement.
+    """
+
+    marker = "?"
+
+    def quoted(self, name: str) -> str:
+        """A column's name as an identifier."""
+        return '"' + name.replace('"', '""') + '"'
+
+    @abstractmethod
+    def names(self, statement: str) -> Sequence[str]:
+        """Names of the columns of a statement that gives no rows."""
+
+    @abstractmethod
+    def first(self, statement: str) -> Any:
+        """The first value of the first row, None where there is no row."""
+
+    @abstractmethod
+    def tables(self, query: str, statement: str, parameter: Any = None) -> Iterator[ArrowTable]:
+        """Rows, some thousands at a time, all tables with the same types.
+
+        Args:
+            query: The whole query, which types may be learned from.
+            statement: What gives the rows: the query, or a part of its rows.
+            parameter: Value of the marker in the statement, None where there is none.
+        """
+
+
+class Server(ABC):
+    """A database that can be opened."""
+
+    @abstractmethod
+    def opened(self) -> AbstractContextManager[Reading]:
+        """A connection for one reading.
+
+        Raises:
+            DatabaseError: It cannot be opened; inside, it rejects a statement or stops
+                answering.
+        """
+
+
+class SqlSource(WatermarkedSource):
+    """The rows of one query.
+
+    Args:
+        spec: What source.yaml says.
+        server: The database.
+    """
+
+    def __init__(self, spec: SourceSpec, server: Server) -> None:
+        if not spec.query.strip():
+            raise RecordsError(
+                "a database is read by a query, and there is none",
+                where=spec.place("source"),
+                hint="write query: SELECT … FROM …",
+            )
+        self._spec = spec
+        self._server = server
+        super().__init__()
+
+    def stamp(self) -> str:
+        """Empty: nobody knows whether a query would give the same rows again."""
+        return ""
+
+    def batches(self, rows: int, since: str = "") -> Iterator[ArrowTable]:
+        """Rows of the query in the order in which the database gives them."""
+        return batched(self._pieces(since), rows)
+
+    def _pieces(self, since: str) -> Iterator[Piece]:
+        column = source_name(self._spec, self._spec.watermark)
+        query = self._spec.query.strip().rstrip(";").rstrip() + "\n"  # a comment may end it
+        self._watermark = Watermark(since, self._spec.lag)
+        row = 1
+        with self._server.opened() as reading:
+            statement, parameter = query, None
+            if column and since:
+                statement, parameter = self._newer(reading, query, column)
+            for table in reading.tables(query, statement, parameter):
+                found = piece(table, "query", row)
+                row += table.num_rows
+                if column in table.schema.names:
+                    wanted = self._watermark.wanted(table.column(column))
+                    if since and parameter is None and not wanted.all():
+                        found = found.filter(np.asarray(wanted))
+                yield found
+
+    def _newer(self, reading: Reading, query: str, column: str) -> tuple[str, Any]:
+        """The query for rows at or above a watermark, and its parameter.
+
+        Numbers and times with a zone that are stored as texts are ordered otherwise by a
+        database: those are all read, and compared here, as is every type without a counterpart.
+
+        Raises:
+            RecordsError: The query has no such column, or the watermark does not fit it.
+        """
+        inner = f"(\n{query}) ragwright_rows"
+        there = reading.names(f"SELECT * FROM {inner} WHERE 1 = 0")  # noqa: S608 - the user's own
+        if column not in there:
+            raise RecordsError(
+                f"watermark names the column {column!r}, which the query does not give",
+                where=self._spec.place("watermark"),
+                hint=near(column, there),
+            )
+        name = reading.quoted(column)
+        like = reading.first(f"SELECT {name} FROM {inner} WHERE {name} IS NOT NULL")  # noqa: S608
+        known = isinstance(like, str | int | float | Decimal | date)
+        lowest = self._watermark.lowest(like) if known else None
+        if lowest is None or (isinstance(like, str) and not (in_order(like) and in_order(lowest))):
+            return query, None
+        wanted = f"{name} >= {reading.marker} OR {name} IS NULL"
+        return f"SELECT * FROM {inner} WHERE {wanted}", lowest  # noqa: S608

@@ -1,0 +1,265 @@
+"""Watermarks: which rows are at or above one, and the highest that was met."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core import RecordsError, require
+from .._seams import ArrowTable, RowSource
+from ..declared import Lag
+
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d($|[T ]\d\d:\d\d)")
+
+_BEFORE, _BEHIND = timedelta(hours=14), timedelta(hours=12)
+"""How far the clocks of time zones go before and behind UTC: times without a zone are of any."""
+
+
+def watermark_text(value: Any) -> str:
+    """A value as text that :func:`watermark_value` reads back.
+
+    Times with a zone are told in UTC, so that their texts sort as they do.
+    """
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            return value.isoformat(timespec="microseconds")
+        return value.astimezone(UTC).isoformat(timespec="microseconds")
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def watermark_value(text: str, like: Any) -> Any:
+    """The value of a text, of the type of another value.
+
+    Raises:
+        RecordsError: The text is no such value.
+    """
+    try:
+        if isinstance(like, datetime):
+            found = datetime.fromisoformat(text)
+            if like.tzinfo is None:
+                return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
+            return found if found.tzinfo else found.replace(tzinfo=UTC)
+        if isinstance(like, date):
+            return datetime.fromisoformat(text).date()
+        if isinstance(like, bool) or not isinstance(like, int | float | Decimal):
+            return text
+        if isinstance(like, float):
+            return float(text)
+        number = Decimal(text)
+        return int(number) if isinstance(like, int) and number == int(number) else number
+    except (ValueError, ArithmeticError) as error:
+        raise RecordsError(
+            f"the watermark {text!r} does not fit a column that holds {watermark_text(like)!r}",
+            hint="read the whole source once: records refresh --full",
+        ) from error
+
+
+def _below(lag: Lag, value: Any) -> Any:
+    """The value that lies so far below another, at least; the value itself without a lag.
+
+    Raises:
+        RecordsError: A lag of its kind cannot be taken from such a value.
+    """
+    timed = isinstance(value, date)
+    if lag.amount is None:
+        return value
+    if isinstance(lag.amount, timedelta) and timed:
+        whole = isinstance(value, datetime)
+        try:
+            if whole:
+                return value - lag.amount
+            return (datetime.combine(value, time()) - lag.amount).date()
+        except OverflowError:
+            return datetime.min.replace(tzinfo=value.tzinfo) if whole else date.min
+    if isinstance(lag.amount, Decimal) and isinstance(value, int | float | Decimal):
+        return (
+            type(value)(Decimal(value) - lag.amount)
+            if _fits(value, lag.amount)
+            else (Decimal(value) - lag.amount)
+        )
+    raise RecordsError(
+        f"a lag of {lag.text} cannot be taken from the watermark {watermark_text(value)!r}",
+        where=lag.where,
+        hint="times take 90m, 12h or 2d; numbers take a number; other texts take none",
+    )
+
+
+def _fits(value: Any, amount: Decimal) -> bool:
+    """Whether a value less an amount is of the value's own type."""
+    return not isinstance(value, int) or amount == int(amount)
+
+
+class Watermark:
+    """The watermark of one reading.
+
+    Nulls and empty texts are always wanted. A column of texts is compared as the watermark is:
+    as numbers, as ISO 8601 times with a zone, as times without one, else as texts. Texts that
+    are no such value are always wanted, and never become the watermark.
+
+    Args:
+        since: Text of the highest value that was met before; empty for all.
+        lag: How far below that rows are wanted.
+
+    Attributes:
+        notes: What the reader should know of the watermark.
+    """
+
+    def __init__(self, since: str = "", lag: Lag | None = None) -> None:
+        self._since = since
+        self._lag = lag or Lag()
+        self._reached = since
+        self._highest: Any = None
+        self._kind = ""
+
+    @property
+    def reached(self) -> str:
+        """Text of the highest value met, or ``since``; a time of now where that is to come.
+
+        Rows would be waited for until then: a wrong date in one row must not hide the others.
+        """
+        return self._of_now() or self._reached
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """That the watermark lies in the future, where it does."""
+        told = f"the highest watermark, {self._reached}, lies in the future; rows from "
+        return (f"{told}{self._of_now()} on are read again",) if self._of_now() else ()
+
+    def _of_now(self) -> str:
+        """Text of now, where the highest value lies in the future, as the column writes it."""
+        value = self._highest
+        if not isinstance(value, date):
+            return ""
+        now = datetime.now(UTC)
+        if not isinstance(value, datetime):
+            today = (now - _BEHIND).date()
+            return today.isoformat() if value > (now + _BEFORE).date() else ""
+        if value.tzinfo:
+            return _written(now, self._reached) if value > now else ""
+        now = now.replace(tzinfo=None)
+        return _written(now - _BEHIND, self._reached) if value > now + _BEFORE else ""
+
+    def lowest(self, like: Any) -> Any:
+        """The lowest value that is wanted, of the type of another; a text for a text.
+
+        Raises:
+            RecordsError: The watermark, or the lag, does not fit the other value.
+        """
+        if not isinstance(like, str):
+            return _below(self._lag, watermark_value(self._since, like))
+        if self._lag.amount is None:
+            return self._since
+        low = _below(self._lag, _sortable(self._since, _kind_of(self._since)))
+        return _written(low, self._since) if isinstance(low, datetime) else str(low)
+
+    def wanted(self, column: ArrowTable) -> NDArray[np.bool_]:
+        """Which values are wanted; the highest is kept in ``reached``.
+
+        Raises:
+            RecordsError: The watermark, or the lag, does not fit the column.
+        """
+        pa = require("pyarrow", "records", "reading records")
+        compute = require("pyarrow.compute", "records", "reading records")
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            return self._texts(column)
+        present = column.drop_null()
+        if not len(present):
+            return np.ones(len(column), np.bool_)
+        highest = compute.max(present).as_py()
+        _below(self._lag, highest)  # told at the first reading already
+        wanted = np.ones(len(column), np.bool_)
+        if self._since:
+            if self._highest is None:
+                self._highest = watermark_value(self._since, highest)
+            above = compute.greater_equal(column, _scalar(self.lowest(highest), column.type))
+            wanted = compute.fill_null(above, True).to_numpy(zero_copy_only=False)
+        if self._highest is None or highest >= self._highest:
+            self._highest, self._reached = highest, watermark_text(highest)
+        return wanted
+
+    def _texts(self, column: ArrowTable) -> NDArray[np.bool_]:
+        values = column.to_pylist()
+        if self._highest is None:
+            first = self._since or next((value for value in values if value), "")
+            if not first:
+                return np.ones(len(values), np.bool_)
+            self._kind = _kind_of(first)
+            self._highest = _sortable(first, self._kind)
+            _below(self._lag, self._highest)
+        since = _below(self._lag, _sortable(self._since, self._kind)) if self._since else None
+        wanted = np.ones(len(values), np.bool_)
+        for at, value in enumerate(values):
+            found = _sortable(value, self._kind) if value else None
+            if found is None:
+                continue
+            wanted[at] = since is None or found >= since
+            if found > self._highest or not self._reached:
+                self._highest, self._reached = max(found, self._highest), value
+        return wanted
+
+
+def in_order(text: str) -> bool:
+    """True where a database puts texts like this one in the order of what they say."""
+    return _kind_of(text) in {"text", "time"}
+
+
+def _kind_of(text: str) -> str:
+    """What texts like this one are compared as: number, moment (with a zone), time or text."""
+    for kind in ("number", "moment", "time"):
+        if _sortable(text, kind) is not None:
+            return kind
+    return "text"
+
+
+def _sortable(text: str, kind: str) -> Any:
+    """What a text is compared by, None where it is not of the kind."""
+    if kind == "text":
+        return text
+    if kind == "number":
+        return Decimal(text) if _NUMBER.fullmatch(text) else None
+    if not _TIME.match(text):
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if (found.tzinfo is not None) == (kind == "moment") else None
+
+
+def _written(value: datetime, like: str) -> str:
+    """A time as another one is written, so that their texts sort as they do."""
+    if len(like) <= len("2026-01-02"):
+        return value.date().isoformat()
+    clock = re.split(r"Z|[+-]", like[11:])[0]
+    spec = "microseconds" if "." in clock else "seconds" if clock.count(":") == 2 else "minutes"
+    return value.isoformat(like[10], spec)
+
+
+def _scalar(value: Any, kind: Any) -> Any:
+    pa = require("pyarrow", "records", "reading records")
+    if isinstance(value, Decimal) and not pa.types.is_decimal(kind):
+        value = float(value)
+    return pa.scalar(value) if isinstance(value, float) else pa.scalar(value, kind)
+
+
+class WatermarkedSource(RowSource):
+    """A source whose reading is followed by a watermark, begun anew with each reading."""
+
+    def __init__(self) -> None:
+        self._watermark = Watermark()
+
+    @property
+    def reached(self) -> str:
+        """Text of the highest watermark met so far, never in the future."""
+        return self._watermark.reached
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader should know of the watermark."""
+        return self._watermark.notes

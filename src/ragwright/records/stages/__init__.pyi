@@ -1,0 +1,21 @@
+from ._bronze import BronzeRows, check_text, renamed
+from ._clean_texts import clean_texts, repeated_at_most
+from ._duplicates import duplicates, left_out_keys
+from ._gold import GoldStep
+from ._hashes import row_hashes
+from ._silver import RetagStep, SilverStep, tag_lists
+
+__all__ = [
+    "BronzeRows",
+    "GoldStep",
+    "RetagStep",
+    "SilverStep",
+    "check_text",
+    "clean_texts",
+    "duplicates",
+    "left_out_keys",
+    "renamed",
+    "repeated_at_most",
+    "row_hashes",
+    "tag_lists",
+]

@@ -1,0 +1,326 @@
+"""Rows of a source become bronze rows: named, keyed, hashed, and one of each key."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from tempfile import TemporaryFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core import DuplicateKeyError, RecordsError, near, require
+from .._seams import HASH, KEY, KEYLESS, REASON, ArrowTable, RowSource
+from ..declared import SourceSpec
+from ..sources import Runs, key_texts, place, place_in, runs_of
+from ..tables import HashedKeys, KeyIndex, Words, hashed_keys, packed_hashes
+from ._hashes import row_hashes
+
+LACKING = "required column is empty"
+"""What the reason of a row begins with that lacks a value; the column follows."""
+
+
+class BronzeRows:
+    """Bronze rows of one reading of a source: its columns, ``record_key``, ``record_hash``.
+
+    Of rows with equal key and equal content one goes on. Of rows with equal key and different
+    content the first or the last goes on, or the reading ends, as ``on_duplicate`` says; for
+    the last one all rows wait in a temporary file until the source is at its end. Rows that lack
+    a value of ``require`` do not go on, and are no rival to others of their key.
+
+    Args:
+        source: Where rows come from.
+        spec: What source.yaml says.
+        rows: Rows of a batch.
+
+    Attributes:
+        read: Rows that the source gave so far.
+    """
+
+    def __init__(self, source: RowSource, spec: SourceSpec, rows: int = 16_384) -> None:
+        self._source = source
+        self._spec = spec
+        self._rows = rows
+        self.read = 0
+        self._there: list[str] = []
+        self._names: list[str] = []
+        self._left_out: Counter[str] = Counter()
+        self._refused: list[ArrowTable] = []
+        self._once = _Once(spec)
+
+    @property
+    def reached(self) -> str:
+        """Text of the highest watermark met so far; empty where no column is named."""
+        return self._source.reached
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader should know of the source, and of the rows that did not go on."""
+        found = [
+            f"{_rows(count)} left out: {column} is empty"
+            for column, count in sorted(self._left_out.items())
+            if count
+        ]
+        return (*found, *self._once.notes, *self._source.notes)
+
+    def batches(self, since: str = "") -> Iterator[ArrowTable]:
+        """Bronze rows, a batch of the source at a time.
+
+        Raises:
+            RecordsError: A column is missing, or a row has no key; file and row are named.
+            DuplicateKeyError: Two different rows share a key.
+            DatabaseError: The source fails.
+        """
+        found = map(self._bronze, self._source.batches(self._rows, since))
+        return self._last(found) if self._spec.on_duplicate == "last" else map(_filtered, found)
+
+    def _bronze(self, batch: ArrowTable) -> tuple[ArrowTable, NDArray[np.bool_]]:
+        """Bronze rows of a batch, and which of them go on."""
+        self.read += batch.num_rows
+        if batch.schema.names != self._there:
+            self._names = renamed(self._spec, batch)
+            self._there = batch.schema.names
+        rows = batch.rename_columns(self._names)
+        check_text(self._spec, rows)
+        wanted = np.ones(rows.num_rows, np.bool_)
+        keys = key_texts(rows.column(self._spec.key))
+        for name in self._spec.require:
+            empty = wanted & _empty(rows.column(name))
+            self._refuse(keys, empty, name)
+            wanted &= ~empty
+        empty = wanted & _empty(keys)
+        if empty.any():
+            raise RecordsError(
+                f"the key {self._spec.key!r} of a row is empty",
+                where=place(batch, int(np.flatnonzero(empty)[0])),
+                hint=f"give every row a key, or leave such rows out: require: [{self._spec.key}]",
+            )
+        whole = row_hashes(rows, self._names)
+        hashes = row_hashes(rows, self._spec.hash) if self._spec.hash else whole
+        wanted = self._once.wanted(keys, packed_hashes(whole), wanted, runs_of(batch))
+        made = rows.append_column(KEY, keys).append_column(HASH, hashes)
+        return made.replace_schema_metadata(None), wanted
+
+    def _refuse(self, keys: ArrowTable, empty: NDArray[np.bool_], column: str) -> None:
+        """Note the keys of rows that lack a value; a row without a key has no name to note."""
+        pa = require("pyarrow", "records", "reading records")
+        self._left_out[column] += int(empty.sum())
+        named = keys.filter(pa.array(empty & ~_empty(keys)))
+        if len(named):
+            reasons = pa.repeat(f"{LACKING}: {column}", len(named))
+            self._refused.append(pa.table({KEY: named, REASON: reasons}))
+
+    def refused(self) -> Iterator[ArrowTable]:
+        """Keys that came, but in no row with all that is required: ``record_key``, ``left_out``.
+
+        To be asked once the source is at its end; each key comes once.
+        """
+        pa = require("pyarrow", "records", "reading records")
+        for rows in self._refused:
+            new = self._once.first_of(rows.column(KEY))
+            if new.any():
+                yield rows.filter(pa.array(new))
+
+    def _last(self, found: Iterator[tuple[ArrowTable, NDArray[np.bool_]]]) -> Iterator[ArrowTable]:
+        """The last row of each key, once the source is at its end."""
+        pa = require("pyarrow", "records", "reading records")
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        spooled: list[tuple[int, int]] = []
+        with TemporaryFile(prefix="ragwright-") as file:
+            for rows, _ in found:
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
+                    writer.write_table(rows)
+                spooled.append((rows.num_rows, file.write(sink.getvalue())))
+            file.seek(0)
+            start = 0
+            for count, size in spooled:
+                rows = pa.ipc.open_stream(file.read(size)).read_all()
+                yield _filtered((rows, self._once.alive(start, start + count)))
+                start += count
+
+
+class _Once:
+    """One row of each key: what was met so far, and which of it goes on."""
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self._mode = spec.on_duplicate
+        self._key = spec.key
+        self._index = KeyIndex()
+        self._starts: list[int] = []
+        self._runs: list[Runs] = []
+        self._equal = self._other = 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How many rows did not go on, and why."""
+        found = []
+        if self._equal:
+            found.append(f"{_rows(self._equal)} counted once: equal to another in everything")
+        if self._other:
+            found.append(f"{_rows(self._other)} left out: not the {self._mode} one of the key")
+        return tuple(found)
+
+    def alive(self, start: int, stop: int) -> NDArray[np.bool_]:
+        """Which rows of a range still go on."""
+        return ~self._index.dead(start, stop)
+
+    def wanted(
+        self, keys: ArrowTable, hashes: Words, wanted: NDArray[np.bool_], runs: Runs
+    ) -> NDArray[np.bool_]:
+        """Which rows of a batch go on.
+
+        Args:
+            keys: Their keys.
+            hashes: Hashes of all their columns, packed.
+            wanted: Which rows are to be looked at.
+            runs: Where they stood.
+
+        Raises:
+            DuplicateKeyError: Two different rows share a key, and nobody says which to take.
+        """
+        start = self._index.rows
+        self._starts.append(start)
+        self._runs.append(runs)
+        hashed = hashed_keys(keys.fill_null(""))
+        at = np.flatnonzero(wanted)
+        chosen = at[_chosen(hashed.take(at), last=self._mode == "last")]
+        self._compare(keys, at, start + chosen, hashes[at], hashes[chosen])
+        at = at[chosen == at]
+        found = self._index.find(hashed.take(at))
+        met = found >= 0
+        before = found[met]
+        equal = self._compare(keys, at[met], before, hashes[at[met]], self._index.hashes(before))
+        if self._mode == "last":
+            self._index.kill(before[~equal])
+            met[np.flatnonzero(met)[~equal]] = False
+        goes = np.zeros(len(wanted), np.bool_)
+        goes[at[~met]] = True
+        self._index.add(hashed.take(goes), hashes, goes)
+        return goes
+
+    def first_of(self, keys: ArrowTable) -> NDArray[np.bool_]:
+        """Which of some keys were not met before, here or among these; they are now."""
+        hashed = hashed_keys(keys)
+        new = self._index.find(hashed) < 0
+        new &= _chosen(hashed, last=False) == np.arange(len(new))
+        self._index.add(hashed.take(new), np.zeros((len(new), 2), np.uint64), new)
+        return new
+
+    def _compare(
+        self,
+        keys: ArrowTable,
+        at: NDArray[np.int64],
+        positions: NDArray[np.int64],
+        hashes: Words,
+        others: Words,
+    ) -> NDArray[np.bool_]:
+        """Which rows equal the ones (by position) that have their keys; both are counted."""
+        equal: NDArray[np.bool_] = (hashes == others).all(axis=1)
+        again = positions != self._index.rows + at
+        self._equal += int((equal & again).sum())
+        self._other += int((~equal).sum())
+        if self._mode == "error" and not equal.all():
+            first = int(np.flatnonzero(~equal)[0])
+            row = int(at[first])
+            raise DuplicateKeyError(
+                f"two different rows have the key {keys[row].as_py()!r} ({self._key})",
+                where=f"{self._place(int(positions[first]))} and "
+                f"{self._place(self._index.rows + row)}",
+                hint="name a key that is unique, or say on_duplicate: first or last",
+            )
+        return equal
+
+    def _place(self, position: int) -> str:
+        batch = bisect_right(self._starts, position) - 1
+        return place_in(self._runs[batch], position - self._starts[batch])
+
+
+def _chosen(keys: HashedKeys, *, last: bool) -> NDArray[np.int64]:
+    """For every key the place of the first (or last) one that equals it."""
+    rows = len(keys)
+    order = np.lexsort((keys.second, keys.first))
+    new = np.ones(rows, np.bool_)
+    new[1:] = (np.diff(keys.first[order]) != 0) | (np.diff(keys.second[order]) != 0)
+    starts = np.flatnonzero(new)
+    picked = np.append(starts, rows)[1:] - 1 if last else starts
+    chosen = np.empty(rows, np.int64)
+    chosen[order] = order[picked][np.cumsum(new) - 1]
+    return chosen
+
+
+def renamed(spec: SourceSpec, batch: ArrowTable) -> list[str]:
+    """Names of a batch's columns after renaming; all that source.yaml names are there.
+
+    Raises:
+        RecordsError: A column is missing, there twice, or called as one of the tables is.
+    """
+    there = batch.schema.names
+    for old in spec.rename:
+        if old not in there:
+            raise _missing(spec, "rename", old, there)
+    names = [spec.rename.get(name, name) for name in there]
+    for name, count in Counter(names).items():
+        if count > 1 or name in {KEY, HASH, REASON}:
+            what = "two columns are called" if count > 1 else "the tables have a column"
+            raise RecordsError(
+                f"{what} {name!r}",
+                where=spec.place("rename" if spec.rename else "source"),
+                hint=f"give the source's another name: rename: {{{name}: source_{name}}}",
+            )
+    named = [("key", spec.key), ("text", spec.text), ("watermark", spec.watermark)]
+    named += [(key, name) for key in ("hash", "keep", "require") for name in getattr(spec, key)]
+    for key, name in named:
+        if name and name not in names:
+            raise _missing(spec, key, name, names)
+    return names
+
+
+def check_text(spec: SourceSpec, rows: ArrowTable) -> None:
+    """Refuse a text column of lists, records or bytes.
+
+    Raises:
+        RecordsError: It is one.
+    """
+    types = require("pyarrow", "records", "reading records").types
+    kind = rows.schema.field(spec.text).type
+    if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
+        raise RecordsError(
+            f"the column {spec.text!r} holds {kind} and no text", where=spec.place("text")
+        )
+
+
+def _missing(spec: SourceSpec, key: str, name: str, there: Sequence[str]) -> RecordsError:
+    nearest = near(name, there)
+    columns = f"the columns are: {', '.join(there)}"
+    if key == "key":
+        columns += f"; {KEYLESS}"
+    hint = f"{nearest} {columns}" if nearest.startswith("did") else columns
+    return RecordsError(
+        f"{key} names the column {name!r}, which the source does not have",
+        where=spec.place(key),
+        hint=hint,
+    )
+
+
+def _empty(column: ArrowTable) -> NDArray[np.bool_]:
+    """Which values are null, not a number, or texts of nothing but blanks."""
+    pa = require("pyarrow", "records", "reading records")
+    compute = require("pyarrow.compute", "records", "reading records")
+    empty = compute.is_null(column, nan_is_null=True)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        blank = compute.equal(compute.utf8_trim_whitespace(column), "")
+        empty = compute.or_(empty, compute.fill_null(blank, False))
+    return np.asarray(empty)
+
+
+def _filtered(found: tuple[ArrowTable, NDArray[np.bool_]]) -> ArrowTable:
+    rows, wanted = found
+    if wanted.all():
+        return rows
+    return rows.filter(require("pyarrow", "records", "reading records").array(wanted))
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"

@@ -1,0 +1,179 @@
+"""From bronze to silver: texts cleaned and tagged."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core import RecordsError, near, require
+from .._seams import HASH, KEY, REASON, TAGS, TEXT, TEXT_HASH, ArrowTable, Step
+from ..declared import Cleaning, Tag, Tags
+from ..patterns import as_texts, matches, workers
+from ._clean_texts import clean_texts
+from ._hashes import row_hashes
+
+_JOINT = "\x1f"
+
+
+@dataclass(frozen=True, slots=True)
+class SilverStep(Step):
+    """Cleans the text column and finds the tags; all other columns pass as they are."""
+
+    cleaning: Cleaning
+    tags: Tags
+    text_column: str
+    name = "silver"
+    facts = (TEXT_HASH,)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The column of the text."""
+        return (self.text_column,)
+
+    def opened(self) -> AbstractContextManager[None]:
+        """Worker processes for patterns that run in Python, started when one is met."""
+        return workers()
+
+    def __call__(self, batch: ArrowTable) -> ArrowTable:
+        """Silver rows; rows without text, with nothing left of it or too much have a reason.
+
+        Raises:
+            RecordsError: The batch lacks the text column.
+            PatternError: A pattern took too long on a row; the row is named.
+        """
+        pa = require("pyarrow", "records", "cleaning records")
+        keys = batch.column(KEY)
+        texts = clean_texts(_text_column(batch, self.text_column), keys, self.cleaning)
+        reasons = _reasons(texts, self.cleaning.max_characters)
+        kept = pa.array([reason is None for reason in reasons], pa.bool_())
+        rows = pa.table({KEY: keys, TEXT: texts}).filter(kept)
+        found = np.zeros((batch.num_rows, len(self.tags.tags)), np.bool_)
+        found[np.asarray(kept)] = _found(self.tags.tags, rows, self.tags.pattern_seconds)
+        passed = batch.drop_columns(
+            [n for n in (self.text_column, HASH, REASON) if n in batch.column_names]
+        )
+        made = passed.append_column(TEXT, pa.chunked_array([texts]))
+        made = made.append_column(TEXT_HASH, row_hashes(made, [TEXT]))
+        made = made.append_column(TAGS, tag_lists(found, self.tags.names))
+        return _finished(made, pa.array(reasons, pa.string()))
+
+
+@dataclass(frozen=True, slots=True)
+class RetagStep(Step):
+    """Finds the tags that changed over the clean texts of silver, and drops those removed.
+
+    Its rows are those that :class:`SilverStep` would make afresh.
+    """
+
+    tags: Tags
+    changed: tuple[str, ...]
+    name = "retag"
+    facts = (TEXT_HASH,)
+
+    def opened(self) -> AbstractContextManager[None]:
+        """Worker processes for patterns that run in Python, started when one is met."""
+        return workers()
+
+    def __call__(self, batch: ArrowTable) -> ArrowTable:
+        """Silver rows with other tags.
+
+        Raises:
+            PatternError: A pattern took too long on a row; the row is named.
+        """
+        pa = require("pyarrow", "records", "tagging records")
+        held = tag_matrix(batch.column(TAGS), self.tags.names)
+        at = [i for i, tag in enumerate(self.tags.tags) if tag.name in self.changed]
+        again = [self.tags.tags[i] for i in at]
+        held[:, at] = _found(again, batch, self.tags.pattern_seconds)
+        made = batch.drop_columns([TAGS, HASH])
+        made = made.append_column(TAGS, tag_lists(held, self.tags.names))
+        return _finished(made, pa.nulls(batch.num_rows, pa.string()))
+
+
+def tag_lists(found: NDArray[np.bool_], names: tuple[str, ...]) -> ArrowTable:
+    """Lists of names from a matrix, in the order of its columns: an Arrow array.
+
+    Args:
+        found: Shape (rows, names).
+        names: One per column.
+    """
+    pa = require("pyarrow", "records", "tagging records")
+    ends = np.cumsum(found.sum(axis=1), dtype=np.int32)
+    offsets = np.concatenate([np.zeros(1, np.int32), ends])
+    which = pa.array(np.nonzero(found)[1].astype(np.int32))
+    values = pa.array(list(names), pa.string()).take(which)
+    return pa.ListArray.from_arrays(pa.array(offsets), values)
+
+
+def tag_matrix(lists: ArrowTable, names: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Which rows carry which names, shape (rows, names); other names count for nothing."""
+    pa = require("pyarrow", "records", "tagging records")
+    compute = require("pyarrow.compute", "records", "tagging records")
+    if isinstance(lists, pa.ChunkedArray):
+        lists = lists.combine_chunks()
+    found = np.zeros((len(lists), len(names)), np.bool_)
+    if not len(lists) or not names:
+        return found
+    parents = np.asarray(compute.list_parent_indices(lists))
+    flat = compute.list_flatten(lists)
+    which = compute.index_in(flat, pa.array(list(names), flat.type))
+    known = np.asarray(compute.is_valid(which))
+    at = np.asarray(compute.fill_null(which, 0))
+    found[parents[known], at[known]] = True
+    return found
+
+
+def joined(lists: ArrowTable) -> ArrowTable:
+    """Lists of texts as one text each, for hashing."""
+    compute = require("pyarrow.compute", "records", "hashing records")
+    return compute.binary_join(lists, _JOINT)
+
+
+def _finished(made: ArrowTable, reasons: ArrowTable) -> ArrowTable:
+    names = [name for name in made.column_names if name != KEY]
+    plain = made.set_column(made.column_names.index(TAGS), TAGS, joined(made.column(TAGS)))
+    made = made.append_column(HASH, row_hashes(plain, names))
+    return made.append_column(REASON, reasons)
+
+
+def _found(tags: tuple[Tag, ...] | list[Tag], rows: ArrowTable, seconds: float) -> ArrowTable:
+    patterns = [tag.pattern for tag in tags]
+    return matches(rows.column(TEXT), rows.column(KEY), patterns, seconds)
+
+
+def _text_column(batch: ArrowTable, name: str) -> ArrowTable:
+    """The text column as one array of large strings."""
+    for column, hint in ((name, None), *((n, "rename") for n in (TEXT, TEXT_HASH, TAGS))):
+        there = column in batch.column_names
+        if hint is None and not there:
+            raise RecordsError(
+                f"the rows have no column {name!r}",
+                where="source.yaml: text",
+                hint=near(name, batch.column_names),
+            )
+        if hint and there and column != name:
+            raise RecordsError(
+                f"the rows have a column {column!r}, which silver makes itself",
+                where="source.yaml: rename",
+                hint=f"write rename: {{{column}: source_{column}}}",
+            )
+    return as_texts(batch.column(name), name, "source.yaml: text")
+
+
+def _reasons(texts: ArrowTable, limit: int) -> list[str | None]:
+    """Why a text goes no further, None where it does."""
+    compute = require("pyarrow.compute", "records", "cleaning records")
+    found: list[str | None] = []
+    for length in compute.utf8_length(texts).to_pylist():
+        if length is None:
+            found.append("no text")
+        elif not length:
+            found.append("empty")
+        elif length >= limit:
+            found.append(f"too long: {length:,} characters (limit {limit:,})")
+        else:
+            found.append(None)
+    return found

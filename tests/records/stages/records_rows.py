@@ -1,0 +1,88 @@
+"""Rows, declarations and a plain reference for the tests of steps."""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from ragwright.core import parse_yaml
+from ragwright.records._seams import HASH, KEY
+from ragwright.records.declared._cleaning import Cleaning, MaxRepeat, NamedStep, read_cleaning
+from ragwright.records.declared._file import Declared
+from ragwright.records.declared._tags import Tags, read_tags
+from ragwright.records.patterns._plan import tokens_of
+
+
+def declared(text: str) -> Declared:
+    """A file's values."""
+    return Declared(parse_yaml(text, "file.yaml"))
+
+
+def cleaning_of(text: str) -> Cleaning:
+    """The cleaning that a text declares, without faults."""
+    file = declared(text)
+    made = read_cleaning(file)
+    assert not file.faults, file.faults
+    return made
+
+
+def tags_of(text: str) -> Tags:
+    """The tags that a text declares, without faults."""
+    file = declared(text)
+    made = read_tags(file)
+    assert not file.faults, file.faults
+    return made
+
+
+def bronze_of(texts: Sequence[str | None], **columns: Sequence[Any]) -> pa.Table:
+    """A batch of bronze with the text column ``body``."""
+    keys = [f"k{at:03}" for at in range(len(texts))]
+    return pa.table(
+        {
+            KEY: pa.array(keys, pa.string()),
+            HASH: pa.array(["0"] * len(keys), pa.string()),
+            "body": pa.array(texts, pa.string()),
+            **columns,
+        }
+    )
+
+
+def plainly_cleaned(text: str, cleaning: Cleaning) -> str:
+    """What the cleaning makes of a text, in plain Python."""
+    text = text.replace("\0", "")
+    for step in cleaning.steps:
+        if isinstance(step, MaxRepeat):
+            times = step.times
+            each = "(.)" if step.digits else "([^0-9])"
+            text = re.sub(rf"{each}\1{{{times},}}", r"\1" * times, text, flags=re.DOTALL)
+        elif isinstance(step, NamedStep):
+            text = _NAMED[step.name](text)
+        else:
+            tokens = tokens_of(step.replacement.text, step.pattern.find)
+
+            def replaced(match: re.Match[str], tokens: Any = tokens) -> str:
+                return "".join(t if isinstance(t, str) else match[t] or "" for t in tokens)
+
+            text = re.sub(step.pattern.find, replaced, text)
+    return text.replace("\0", "")
+
+
+def plainly_tagged(text: str, tags: Tags) -> list[str]:
+    """Names of the tags found in a text, in plain Python."""
+    return [tag.name for tag in tags.tags if re.search(tag.pattern.find, text)]
+
+
+_NAMED: dict[str, Callable[[str], str]] = {
+    "strip": str.strip,
+    "unescape_html": html.unescape,
+    "normalise_unicode": lambda text: unicodedata.normalize("NFKC", text),
+    "control_characters": lambda text: "".join(
+        c for c in text if unicodedata.category(c) != "Cc" or c in "\t\n\f\r\x85"
+    ),
+    "squeeze_spaces": lambda text: re.sub(r"\s+", " ", text),
+}

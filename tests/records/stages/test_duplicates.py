@@ -1,0 +1,81 @@
+"""Duplicates are found as a plain loop finds them, and keys of single rows stay where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("daft")
+
+from ragwright.records.stages._duplicates import duplicates  # noqa: E402
+from ragwright.records.stages._hashes import row_hashes  # noqa: E402
+
+ROWS = st.lists(
+    st.tuples(st.sampled_from(["x", "y", "z", "long" * 9]), st.sampled_from([None, "", "a", "b"])),
+    max_size=14,
+)
+
+
+def table(rows: Sequence[tuple[str, str | None]], order: Sequence[int]) -> Any:
+    made = pa.table(
+        {
+            "record_key": pa.array([f"k{number}" for number in order], pa.string()),
+            "text": pa.array([text for text, _ in rows], pa.string()),
+            "party": pa.array([party for _, party in rows], pa.string()),
+        }
+    )
+    return made.append_column("text_hash", row_hashes(made, ["text"]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    ROWS, st.integers(1, 5), st.sampled_from([("text_hash",), ("text_hash", "party")]), st.data()
+)
+def test_duplicates_are_those_of_a_plain_loop(
+    rows: list[tuple[str, str | None]], size: int, by: tuple[str, ...], data: st.DataObject
+) -> None:
+    order = data.draw(st.permutations(range(len(rows))))
+    whole = table(rows, order)
+    smallest: dict[Any, str] = {}
+    same = [(text, party if len(by) > 1 else 0) for text, party in rows]
+    for number, values in zip(order, same, strict=True):
+        smallest[values] = min(f"k{number}", smallest.get(values, "l"))
+    expected = {
+        f"k{number}": f"duplicate of {smallest[values]}"
+        for number, values in zip(order, same, strict=True)
+        if smallest[values] != f"k{number}"
+    }
+    found = duplicates(lambda names: batches(whole.select(names), size), by)
+    assert dict(zip(*(column.to_pylist() for column in found.columns), strict=True)) == expected
+    assert found.column("record_key").to_pylist() == sorted(expected)
+
+
+def batches(whole: Any, size: int) -> Iterator[Any]:
+    return (whole.slice(at, size) for at in range(0, whole.num_rows, size))
+
+
+class Counted:
+    """Rows that note which columns were asked for."""
+
+    def __init__(self, whole: Any) -> None:
+        self.whole, self.asked = whole, list[list[str]]()
+
+    def __call__(self, names: Sequence[str]) -> Iterator[Any]:
+        self.asked.append(list(names))
+        return iter([self.whole.select(list(names))])
+
+
+def test_keys_are_read_only_where_there_are_duplicates() -> None:
+    single = Counted(table([("x", None), ("y", None)], [0, 1]))
+    assert not duplicates(single, ["text_hash"]).num_rows
+    assert single.asked == [["text_hash"]]
+    double = Counted(table([("x", None), ("x", None)], [1, 0]))
+    assert duplicates(double, ["text_hash"]).to_pylist() == [
+        {"record_key": "k1", "left_out": "duplicate of k0"}
+    ]
+    assert double.asked == [["text_hash"], ["record_key"]]

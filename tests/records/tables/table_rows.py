@@ -1,0 +1,48 @@
+"""Rows of tables for tests: written as parts, read back as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ragwright.core import text_hash
+from ragwright.records._seams import HASH, KEY, TableName, UpsertCounts
+from ragwright.records.tables._tables import Tables
+from ragwright.records.tables._writing import Writing
+
+
+def hash_of(text: object) -> str:
+    """A row's hash: 32 hexadecimal digits."""
+    return text_hash(str(text))[:32]
+
+
+def adopt(writing: Writing, table: TableName, rows: Mapping[str, object]) -> UpsertCounts:
+    """Adopt a part of rows, key -> value of the column ``text``."""
+    path = writing.new_part(table)
+    write(path, list(rows), list(rows.values()))
+    return writing.adopt(table, path)
+
+
+def write(path: Path, keys: Sequence[str], texts: Sequence[object], **columns: Any) -> None:
+    """Write a part whose hashes follow from the column ``text``."""
+    import pyarrow as pa  # the test that calls this is skipped without it
+    from pyarrow import parquet
+
+    made = {KEY: pa.array(list(keys), pa.string()), HASH: [hash_of(text) for text in texts]}
+    parquet.write_table(pa.table({**made, "text": list(texts), **columns}), path)
+
+
+def content(tables: Tables | Writing, table: TableName, **how: Any) -> list[tuple[str, Any]]:
+    """Live rows as (key, text), in the order in which the table reads."""
+    return [
+        (row[KEY], row["text"])
+        for batch in tables.read(table, [KEY, "text"], **how)
+        for row in batch.to_pylist()
+    ]
+
+
+def files(folder: Path) -> set[str]:
+    """Files of the tables, below their folder; without the lock and the words for readers."""
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    return found - {"lock", "README.md"}

@@ -1,0 +1,92 @@
+"""What tells two versions of a table from each other, against a comparison of all their rows."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("daft")
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from table_rows import adopt, content
+
+from ragwright.core import SnapshotGoneError
+from ragwright.records import Tables
+from ragwright.records._seams import KEY
+from ragwright.records.tables import _parts
+
+_KEYS = st.sampled_from("abcdefg")
+_STEPS = st.lists(
+    st.one_of(
+        st.dictionaries(_KEYS, st.integers(0, 2), min_size=1),
+        st.lists(_KEYS, min_size=1),
+        st.integers(1, 3),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def _take(tables: Tables, step: dict[str, int] | list[str] | int) -> None:
+    if isinstance(step, int):
+        if step <= tables.version:
+            tables.restore(step)
+        return
+    with tables.writing("test", 5) as writing:
+        if isinstance(step, dict):
+            adopt(writing, "gold", step)
+        else:
+            writing.remove("gold", step)
+        writing.commit({}, "test")
+
+
+@settings(max_examples=40, deadline=None)
+@given(_STEPS)
+def test_changes_are_those_of_a_comparison_of_all_rows(
+    steps: list[dict[str, int] | list[str] | int],
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        tables = Tables(Path(folder))
+        for step in steps:
+            _take(tables, step)
+        now = dict(content(tables, "gold")) if tables.version else {}
+        for version in range(1, tables.version + 1):
+            before = dict(content(tables, "gold", version=version))
+            changes = tables.changes("gold", version)
+            rows = [(r[KEY], r["text"]) for batch in changes.rows for r in batch.to_pylist()]
+            wanted = [(key, text) for key, text in now.items() if before.get(key) != text]
+            assert sorted(rows) == sorted(wanted)
+            assert changes.gone == tuple(sorted(before.keys() - now.keys()))
+
+
+def test_files_that_both_versions_have_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = Tables(tmp_path)
+    _take(tables, {"a": 1, "b": 1})
+    _take(tables, {"c": 1})
+    first, second = (part.path for part in tables.live("gold"))
+    read: list[Path] = []
+    real = _parts.read_file
+
+    def noted(path: Path, columns: object = None) -> object:
+        read.append(path)
+        return real(path, columns)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(_parts, "read_file", noted)
+    changes = tables.changes("gold", 1)
+    assert [batch.column(KEY).to_pylist() for batch in changes.rows] == [["c"]]
+    assert second in read
+    assert first not in read
+
+
+def test_a_version_that_is_not_kept_is_refused(tmp_path: Path) -> None:
+    tables = Tables(tmp_path, keep=1)
+    _take(tables, {"a": 1})
+    _take(tables, {"a": 2})
+    with pytest.raises(SnapshotGoneError):
+        tables.changes("gold", 1)

@@ -1,0 +1,137 @@
+"""Tables as files for others."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("daft")
+
+from pyarrow import parquet  # noqa: E402
+from table_rows import adopt, content, write  # noqa: E402
+
+from ragwright.core import RecordsError, SnapshotGoneError, StoreError  # noqa: E402
+from ragwright.records._seams import KEY  # noqa: E402
+from ragwright.records.tables._export import export_chats, export_table  # noqa: E402
+from ragwright.records.tables._tables import Tables  # noqa: E402
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Tables:
+    """Three rows in two parts that differ in their columns; one row is dead."""
+    made = Tables(tmp_path / "tables")
+    when = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+    columns: list[dict[str, Any]] = [
+        {"topic": [["health", 'a, "b"'], [], None], "sent": [when, None, when], "n": [1, 2, 3]},
+        {"n": [math.nan], "blob": [b"\xc3\xa9"]},
+    ]
+    with made.writing("test", 5) as writing:
+        for keys, more in zip((["a", "b", "c"], ["d"]), columns, strict=True):
+            path = writing.new_part("gold")
+            write(path, keys, [f'text of {key},\n"é" 🙂' for key in keys], **more)
+            writing.adopt("gold", path)
+        writing.remove("gold", ["c"])
+        writing.commit({}, "")
+    return made
+
+
+def test_parquet_holds_the_rows_alive(tables: Tables, tmp_path: Path) -> None:
+    path = tmp_path / "gold.parquet"
+    assert export_table(tables, "gold", path) == 3
+    found = parquet.read_table(path)
+    assert found.column(KEY).to_pylist() == ["a", "b", "d"]
+    assert found.column("topic").to_pylist() == [["health", 'a, "b"'], [], None]
+    assert dict(zip(found.schema.names, map(str, found.schema.types), strict=True)) == dict(
+        tables.manifest().tables["gold"].schema
+    )
+
+
+def test_csv_holds_lists_as_json(tables: Tables, tmp_path: Path) -> None:
+    path = tmp_path / "gold.CSV"
+    assert export_table(tables, "gold", path, [KEY, "text", "topic", "sent", "n", "blob"]) == 3
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row[KEY] for row in rows] == ["a", "b", "d"]
+    assert [row["text"] for row in rows] == [text for _, text in content(tables, "gold")]
+    assert json.loads(rows[0]["topic"]) == ["health", 'a, "b"']
+    assert [row["topic"] for row in rows[1:]] == ["[]", ""]
+    assert rows[0]["sent"].startswith("2026-11-21 09:30")
+    assert rows[2]["blob"] == "é"
+
+
+def test_json_lines_hold_what_json_can(tables: Tables, tmp_path: Path) -> None:
+    path = tmp_path / "gold.jsonl"
+    assert export_table(tables, "gold", path) == 3
+    first, second, third = (json.loads(line) for line in path.read_text("utf-8").splitlines())
+    assert first["topic"] == ["health", 'a, "b"']
+    assert first["sent"] == "2026-11-21T09:30:00+00:00"
+    assert (first["n"], second["n"], third["n"]) == (1.0, 2.0, None)
+    assert (first["blob"], third["blob"]) == (None, "é")
+    assert first["text"] == 'text of a,\n"é" 🙂'
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl"])
+def test_an_empty_table_is_an_empty_file(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"gold.{suffix}"
+    assert export_table(Tables(tmp_path / "tables"), "gold", path) == 0
+    assert path.exists()
+    if suffix == "parquet":
+        assert parquet.read_table(path).num_rows == 0
+    else:
+        assert path.read_text() == ""
+
+
+def test_old_versions_are_written_too(tables: Tables, tmp_path: Path) -> None:
+    with tables.writing("test", 5) as writing:
+        adopt(writing, "gold", {"new": "row"})
+        writing.commit({}, "")
+    assert export_table(tables, "gold", tmp_path / "a.jsonl", [KEY]) == 4
+    assert export_table(tables, "gold", tmp_path / "a.jsonl", [KEY], version=1) == 3
+    with pytest.raises(SnapshotGoneError):
+        export_table(tables, "gold", tmp_path / "a.jsonl", version=7)
+    assert (tmp_path / "a.jsonl").read_text() == "".join(
+        f'{{"record_key": "{key}"}}\n' for key in "abd"
+    )
+
+
+def test_what_cannot_be_written_leaves_what_was_there(tables: Tables, tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    path.write_text("as it was")
+    with pytest.raises(RecordsError, match=r"(?s)no column 'topics'.*did you mean 'topic'"):
+        export_table(tables, "gold", path, ["topics"])
+    with pytest.raises(RecordsError, match=r"(?s)the suffix '\.xlsx'.*\.parquet, \.csv, \.jsonl"):
+        export_table(tables, "gold", tmp_path / "out.xlsx")
+    with pytest.raises(StoreError, match="no file can be written there"):
+        export_table(tables, "gold", tmp_path / "no" / "folder.csv")
+    next(part.path for part in tables.live("gold")[1:]).write_bytes(b"damaged")
+    with pytest.raises(StoreError, match="cannot be read"):
+        export_table(tables, "gold", path)
+    assert path.read_text() == "as it was"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out.csv", "tables"]
+
+
+def test_chats_hold_a_request_and_the_message(tables: Tables, tmp_path: Path) -> None:
+    def request(row: Mapping[str, Any]) -> str:
+        return f"A text about {', '.join(row['topic'] or ['anything'])}"
+
+    path = tmp_path / "chats.jsonl"
+    assert export_chats(tables, path, request) == 3
+    first, *_, last = (json.loads(line) for line in path.read_text("utf-8").splitlines())
+    assert first == {
+        "messages": [
+            {"role": "user", "content": 'A text about health, a, "b"'},
+            {"role": "assistant", "content": 'text of a,\n"é" 🙂'},
+        ]
+    }
+    assert last["messages"][0]["content"] == "A text about anything"
+    assert export_chats(tables, path, request, "You write texts.") == 3
+    line = path.read_text("utf-8").splitlines()[0]
+    assert json.loads(line)["messages"][0] == {"role": "system", "content": "You write texts."}
