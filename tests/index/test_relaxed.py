@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from ragwright.testing._index_corpus import PAIR, index, make_document, make_vec
 
 Meets = Callable[[Document, Chunk], bool]
 
-CONDITIONS: tuple[tuple[Filter, Meets], ...] = (
+DEMANDED: tuple[tuple[Filter, Meets], ...] = (
     (Filter("client", ("client 1",)), lambda d, c: d.metadata["client"] == "client 1"),
     (
         Filter("client", ("client 2", "nobody")),
@@ -34,6 +35,17 @@ CONDITIONS: tuple[tuple[Filter, Meets], ...] = (
     (Filter("half", ("first",)), lambda d, c: c.ordinal == 0),
     (Filter("page", (1,)), lambda d, c: c.page == 1),
     (Filter("section", ("Part 2",)), lambda d, c: "Part 2" in c.headings),
+)
+
+
+def opposite(meets: Meets) -> Meets:
+    return lambda document, chunk: not meets(document, chunk)
+
+
+CONDITIONS = (
+    *DEMANDED,
+    *((replace(one, exclude=True), opposite(meets)) for one, meets in DEMANDED),
+    (Filter("client", ("nobody",), exclude=True), lambda d, c: True),
 )
 
 WEIGHTS = ("0", "0.1", "0.2", "0.3", "1", "2", "3", "5", "8", "1000000", "0.000001", "1e30")
@@ -112,7 +124,7 @@ def hidden(items: Sequence[IndexedDocument], hard: Sequence[int], soft: Sequence
     for place, at in enumerate((*hard, *soft)):
         condition, meets = CONDITIONS[at]
         met = [row for row in left if meets(*row)]
-        if condition.values and left and not met:
+        if condition.values and not condition.exclude and left and not met:
             return True
         if place < len(hard):
             left = met

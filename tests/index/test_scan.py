@@ -44,6 +44,11 @@ FILTERS: tuple[tuple[Filter, ...], ...] = (
     (Filter("client", ("client 99",)),),
     (Filter("client", ("client 1",)), Filter("year", (2002,))),
     (Filter("client", ("client 1",)), Filter("topics", ("absent",))),
+    (Filter("client", ("client 1", "client 99"), exclude=True),),
+    (Filter("topics", ("absent",), exclude=True), Filter("half", ("first",), exclude=True)),
+    (Filter("year", low=2003, high=2012, exclude=True), Filter("year", (2005,))),
+    (Filter("language", ("en",)), Filter("client", ("client 1",), exclude=True)),
+    (Filter("nofield", ("x",), exclude=True),),
 )
 
 RELAX = (
@@ -59,6 +64,15 @@ RELAX = (
     ),
     Relaxation((SoftFilter(Filter("public", (True,)), 1.0),), unfiltered=False),
     Relaxation((SoftFilter(Filter("nofield", ("x",)), 1.0),)),
+    Relaxation((SoftFilter(Filter("nofield", ("x",), exclude=True), 1.0),)),
+    Relaxation(
+        (
+            SoftFilter(Filter("topics", ("t1", "absent"), exclude=True), 2.0),
+            SoftFilter(Filter("topics", ("t1", "absent")), 1.0),
+            SoftFilter(Filter("year", low=2005, exclude=True), 0.5),
+        ),
+        unfiltered=False,
+    ),
     Relaxation((SoftFilter(Filter("topics", ("absent",)), 1.0),)),
 )
 
@@ -113,8 +127,9 @@ def same(store: Store, seed: int) -> None:
         some = rng.sample(every, min(5, len(every)))
         assert scan.lookup(some) == view.lookup(some)
         assert np.array_equal(np.asarray(scan.vectors(some)), np.asarray(view.vectors(some)))
-        public = (Filter("public", (True,)),)
-        assert said(scan, "allowed", every, public) == said(view, "allowed", every, public)
+        for public in (Filter("public", (True,)), Filter("public", (True,), exclude=True)):
+            asked = (every, (public,))
+            assert said(scan, "allowed", *asked) == said(view, "allowed", *asked)
         assert said(scan, "allowed", some, ()) == said(view, "allowed", some, ())
         for name in some:
             assert scan.around(name, 1) == view.around(name, 1)

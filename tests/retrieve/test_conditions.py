@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragwright.core import Filter, FilterError
+from ragwright.core import Filter, FilterError, SoftFilter
 from ragwright.retrieve import parse_filter, parse_soft_filter
 
 
@@ -30,13 +30,34 @@ from ragwright.retrieve import parse_filter, parse_soft_filter
         ("a=1..2..3", Filter("a", ("1..2..3",))),
         ("a=1 .. 2", Filter("a", (), "1", "2")),
         ("title=1.2.3", Filter("title", ("1.2.3",))),
+        ("kind!=record", Filter("kind", ("record",), exclude=True)),
+        (" topic != health | tax ", Filter("topic", ("health", "tax"), exclude=True)),
+        ("year!=2019..2021", Filter("year", (), "2019", "2021", exclude=True)),
+        ("year!=..2021", Filter("year", (), None, "2021", exclude=True)),
+        ("mood=!", Filter("mood", ("!",))),
+        ("mood!=!=", Filter("mood", ("!=",), exclude=True)),
     ],
 )
 def test_a_filter_is_read_as_typed(text: str, filter_: Filter) -> None:
     assert parse_filter(text) == filter_
 
 
-@pytest.mark.parametrize("text", ["", "party", "=D", "party=", "party= | "])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "party",
+        "=D",
+        "party=",
+        "party= | ",
+        "kind!=",
+        "kind!= ",
+        "!=x",
+        "kind!!=x",
+        "kind! !=x",
+        "kind!=|",
+    ],
+)
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(FilterError):
         parse_filter(text)
@@ -50,6 +71,14 @@ def test_a_weight_stands_behind_a_caret() -> None:
     soft = parse_soft_filter("topic=health^3")
     assert (soft.field, soft.values, soft.weight) == ("topic", ("health",), 3.0)
     assert parse_soft_filter("topic=health").weight == 1.0
+
+
+def test_a_soft_filter_may_exclude() -> None:
+    options = parse_soft_filter("lang!=fr|de^2")
+    assert options.soft() == SoftFilter(Filter("lang", ("fr", "de"), exclude=True), 2.0)
+    assert not parse_soft_filter("lang=fr").exclude
+    with pytest.raises(FilterError):
+        parse_soft_filter("lang!=^2")
 
 
 @pytest.mark.parametrize("text", ["topic=health^x", "topic=a^-1", "topic=a^nan", "topic^2"])

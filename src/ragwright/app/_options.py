@@ -32,7 +32,8 @@ Filters = Annotated[
     typer.Option(
         "--filter",
         metavar="FIELD=VALUE",
-        help="Hits must meet it: party=D, topic=health|tax, year=2019..2021; repeatable.",
+        help="Hits must meet it: party=D, topic=health|tax, year=2019..2021, or kind!=record to "
+        "leave out; repeatable.",
     ),
 ]
 SoftFilters = Annotated[
@@ -40,7 +41,8 @@ SoftFilters = Annotated[
     typer.Option(
         "--soft",
         metavar="FIELD=VALUE^WEIGHT",
-        help="Hits should meet it, and rank by the weights they meet: topic=health^3; repeatable.",
+        help="Hits should meet it, and rank by the weights they meet: topic=health^3, lang!=fr; "
+        "repeatable.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

@@ -140,20 +140,29 @@ class Filter:
     """A condition on one metadata field that a hit must meet.
 
     A field that holds several strings meets ``values`` when it holds at least one of them.
-    ``low``/``high`` are inclusive bounds, used where ``values`` is empty.
+    ``low``/``high`` are inclusive bounds, used where ``values`` is empty. With ``exclude`` it is
+    met by what would not meet it otherwise: by chunks that hold none of ``values``, or nothing
+    within the bounds, those without the field among them.
     """
 
     field: str
     values: tuple[str | int | float | bool, ...] = ()
     low: str | int | float | None = None
     high: str | int | float | None = None
+    exclude: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a filter without a condition: it would let everything through.
 
         Raises:
-            FilterError: Neither values nor bounds.
+            FilterError: Neither values nor bounds; or a field name that ends in ``!``, which
+                would read as the opposite of what it asks for.
         """
+        if self.field.rstrip().endswith("!"):
+            raise FilterError(
+                f"the field name {self.field!r} of a filter ends in '!'",
+                hint="leave out by field!=value or `exclude`; give such a field another name",
+            )
         if not self.values and self.low is None and self.high is None:
             raise FilterError(
                 f"the filter on {self.field!r} states no condition",
@@ -161,11 +170,21 @@ class Filter:
             )
 
     def __str__(self) -> str:
-        """The filter as it is typed: ``field=value|value`` or ``field=low..high``."""
+        """The filter as it is typed: ``field=value|value``, ``field=low..high``; or ``!=``."""
+        sign = "!=" if self.exclude else "="
         if self.values:
-            return f"{self.field}={'|'.join(map(str, self.values))}"
+            return f"{self.field}{sign}{'|'.join(map(str, self.values))}"
         low, high = ("" if end is None else end for end in (self.low, self.high))
-        return f"{self.field}={low}..{high}"
+        return f"{self.field}{sign}{low}..{high}"
+
+    def __repr__(self) -> str:
+        """As Python writes it, ``exclude`` only where it is set.
+
+        Manifests of runs hold this text: those from before there was ``exclude`` stay equal.
+        """
+        parts = [(name, getattr(self, name)) for name in ("field", "values", "low", "high")]
+        parts += [("exclude", True)] if self.exclude else []
+        return f"Filter({', '.join(f'{name}={value!r}' for name, value in parts)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,8 @@ def filter_masks(
 
     The values of a filter are looked for among the rows that the filters before it leave: what
     those hide is as unknown as what is nowhere, or its absence would tell of another tenant's
-    chunks. Where they leave no row there is nothing to look among.
+    chunks. Where they leave no row there is nothing to look among. Values that are excluded need
+    not be there: where nothing holds them, the answer without them is right.
 
     Raises:
         FilterError: A field that no chunk carries, or values that none of those rows holds.
@@ -60,7 +61,7 @@ def filter_masks(
     live = [mask.copy() for mask in masks]
     for condition in filters:
         positions = positions_of(segments, known, condition)
-        if condition.values and not held(positions, masks):
+        if must_be_held(condition) and not held(positions, masks):
             rest = [other for other in filters if other is not condition]
             raise unknown_value(condition, segments, _allowed(segments, live, rest))
         for mask, rows in zip(masks, positions, strict=True):
@@ -68,6 +69,11 @@ def filter_masks(
             met[rows] = True
             mask &= met
     return masks
+
+
+def must_be_held(condition: Filter) -> bool:
+    """True where a condition that no row meets is a slip: values are asked for, not excluded."""
+    return bool(condition.values) and not condition.exclude
 
 
 def held(positions: Sequence[Rows], masks: Sequence[Mask | None]) -> bool:
@@ -106,6 +112,16 @@ def positions_of(
 
 
 def _positions(segment: Segment, condition: Filter) -> Rows:
+    rows = _holding(segment, condition)
+    if not condition.exclude:
+        return rows
+    left = np.ones(segment.rows, np.bool_)
+    left[rows] = False
+    return np.flatnonzero(left).astype(np.int32)
+
+
+def _holding(segment: Segment, condition: Filter) -> Rows:
+    """Rows whose field holds a value, or one within the bounds."""
     index = segment.fields.get(condition.field)
     if index is None:
         return np.empty(0, np.int32)

@@ -115,10 +115,11 @@ def _whole(weights: tuple[float, ...]) -> tuple[tuple[int, ...], Fraction]:
 
 def condition_key(condition: Filter) -> object:
     """Equal for two filters that the same chunks meet by how they are written."""
+    name = condition.field, condition.exclude
     if condition.values:
-        return condition.field, frozenset(map(spelling, condition.values))
+        return name, frozenset(map(spelling, condition.values))
     bounds = (condition.low, condition.high)
-    return condition.field, tuple(None if b is None else spelling(b) for b in bounds)
+    return name, tuple(None if b is None else spelling(b) for b in bounds)
 
 
 def rungs_of(relax: Relaxation, rungs: Sequence[int]) -> tuple[Rung, ...]:

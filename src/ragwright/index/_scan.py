@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ..core import Filter, FilterError, RagwrightError, RetrieveError, Term
 from ..flow import Search, SearchReply
 from ._fields import ALWAYS, in_range, spelling
+from ._filters import must_be_held
 from ._ladder import Ladder
 from ._postings import bonus, gains, length_norms, weighed
 from ._stored import Reading, Scalar, StoredChunk, StoredDocument, fields_of
@@ -292,7 +293,7 @@ class _Census:
                     hint=_nearest([condition.field], {*self._fields, *ALWAYS}),
                     field=condition.field,
                 )
-            if condition.values and seen.rows and not seen.met:
+            if must_be_held(condition) and seen.rows and not seen.met:
                 wanted = [spelling(value) for value in condition.values]
                 raise FilterError(
                     f"no chunk has {condition.field} = {' or '.join(map(repr, wanted))}",
@@ -369,8 +370,10 @@ def meets(fields: Mapping[str, tuple[Scalar, ...]], condition: Filter) -> bool:
     """True where a chunk with these fields meets a filter."""
     held = [spelling(value) for value in fields.get(condition.field, ())]
     if condition.values:
-        return any(spelling(value) in held for value in condition.values)
-    return bool(in_range(held, condition.low, condition.high))
+        holds = any(spelling(value) in held for value in condition.values)
+    else:
+        holds = bool(in_range(held, condition.low, condition.high))
+    return holds != condition.exclude
 
 
 def term_counts(

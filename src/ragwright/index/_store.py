@@ -114,7 +114,8 @@ class View(ABC):
 
         Raises:
             FilterError: A filter names a field no chunk carries, or values that no chunk holds
-                of those that the filters before it leave (the nearest are named).
+                of those that the filters before it leave (the nearest are named). One that
+                excludes may name any values.
         """
 
     def keyword_reply(self, text: str, k: int, filters: Sequence[Filter] = ()) -> SearchReply:

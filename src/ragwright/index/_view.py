@@ -15,7 +15,15 @@ from ..models import TokenSource
 from ._approximate import Approximate, stated
 from ._arrays import Arrays
 from ._fields import Rows as Positions
-from ._filters import Mask, field_counts, filter_masks, held, positions_of, unknown_value
+from ._filters import (
+    Mask,
+    field_counts,
+    filter_masks,
+    held,
+    must_be_held,
+    positions_of,
+    unknown_value,
+)
 from ._ladder import Ladder
 from ._order import DocumentOrder
 from ._postings import Impacts, Ranked, bm25
@@ -31,7 +39,7 @@ _MASKS = 32
 """Filters whose masks are remembered."""
 
 _POSITIONS = 256
-"""Soft filters whose rows are remembered: for values a view of the file, for ranges a copy."""
+"""Soft filters whose rows are remembered: for one value a view of the file, else a copy."""
 
 
 @dataclass(slots=True)
@@ -124,7 +132,7 @@ class State:
                 if len(self._positions) >= _POSITIONS:
                     self._positions = {}
                 self._positions[key] = lists
-            if condition.values and not held(lists, masks):
+            if must_be_held(condition) and not held(lists, masks):
                 allowed = [
                     np.ones(part.segment.rows, np.bool_) if mask is None else mask
                     for part, mask in zip(self.parts, masks, strict=True)

@@ -1,4 +1,4 @@
-"""Filters as people type them: ``party=D``, ``topic=health|tax``, ``year=2019..2021``."""
+"""Filters as people type them: ``party=D``, ``topic!=health|tax``, ``year=2019..2021``."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ def parse_filter(text: str) -> Filter:
 
     ``field=value``, ``field=value|value`` for any of several, ``field=low..high`` for inclusive
     bounds of which one may be missing; what holds ``|``, or ``..`` in another way, is plain
-    values. Values are compared by their spelling, so that ``2021``
-    finds the number too, and ``true`` the truth value.
+    values. ``!=`` in place of ``=`` excludes: hits must not meet it. Values are compared by their
+    spelling, so that ``2021`` finds the number too, and ``true`` the truth value.
 
     Raises:
-        FilterError: The text is of another form.
+        FilterError: The text is of another form, or the field's name ends in ``!``.
     """
     field, sign, value = text.partition("=")
-    field, value = field.strip(), value.strip()
+    exclude = field.rstrip().endswith("!")
+    field, value = field.strip().removesuffix("!").rstrip(), value.strip()
     if not (field and sign and value):
         raise FilterError(
             f"cannot read {text!r} as a filter",
-            hint="write field=value, field=value|value or field=low..high",
+            hint="write field=value, field=value|value or field=low..high; != excludes",
         )
     bounds = _BOUNDS.fullmatch(value) if value.count("..") == 1 and "|" not in value else None
     low, high = (bounds["low"] or "", bounds["high"] or "") if bounds else ("", "")
     if low.strip() or high.strip():
-        return Filter(field, (), low.strip() or None, high.strip() or None)
+        return Filter(field, (), low.strip() or None, high.strip() or None, exclude)
     values = tuple(one.strip() for one in value.split("|") if one.strip())
-    return Filter(field, values)
+    return Filter(field, values, exclude=exclude)
 
 
 def parse_soft_filter(text: str) -> SoftFilterOptions:
-    """A soft filter: a filter with its weight behind a caret, ``topic=health^3``; 1 without.
+    """A soft filter: a filter with its weight behind a caret, ``lang!=fr^3``; 1 without.
 
     Raises:
         FilterError: The text is of another form, or the weight is no number from 0.
@@ -57,4 +58,6 @@ def parse_soft_filter(text: str) -> SoftFilterOptions:
             hint="write field=value^3",
         )
     found = parse_filter(condition)
-    return SoftFilterOptions(found.field, found.values, found.low, found.high, number)
+    return SoftFilterOptions(
+        found.field, found.values, found.low, found.high, number, found.exclude
+    )

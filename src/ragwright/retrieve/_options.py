@@ -295,6 +295,7 @@ class SoftFilterOptions:
     low: str | int | float | None = option(None, "Least value, where no values are given.")
     high: str | int | float | None = option(None, "Greatest value, where no values are given.")
     weight: float = option(1.0, "How much meeting it counts.", ge=0)
+    exclude: bool = option(False, "Turned round: met by hits that hold none of these values.")
 
     def soft(self) -> SoftFilter:
         """The condition as a search takes it.
@@ -302,7 +303,8 @@ class SoftFilterOptions:
         Raises:
             FilterError: It states no condition.
         """
-        return SoftFilter(Filter(self.field, self.values, self.low, self.high), self.weight)
+        condition = Filter(self.field, self.values, self.low, self.high, self.exclude)
+        return SoftFilter(condition, self.weight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +335,9 @@ class RetrieveOptions:
     rrf_k: int = option(60, "Constant k of reciprocal rank fusion, w / (k + rank).", ge=0)
     weights: ChannelWeights = option(ChannelWeights, "Weight of each channel in the fusion.")
     pool: int = option(100, "Candidates taken from each channel before fusion.", ge=1)
-    filters: tuple[Filter, ...] = option((), "Hard metadata conditions; every hit meets all.")
+    filters: tuple[Filter, ...] = option(
+        (), "Hard metadata conditions; every hit meets all. exclude: true turns one round."
+    )
     soft: tuple[SoftFilterOptions, ...] = option(
         (), "Soft metadata conditions: hits are ranked by the weights of those they meet first."
     )

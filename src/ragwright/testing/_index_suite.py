@@ -309,6 +309,31 @@ class IndexSuite(RelaxedTests):
             (Filter("document_id", ("doc/0004",)), lambda d: d.id == "doc/0004"),
             (Filter("created", low="2003", high="2005"), lambda d: "2003" <= d.created < "2006"),
             (Filter("created", high="2004-05-05"), lambda d: d.created <= "2004-05-05"),
+            (
+                Filter("client", ("client 1",), exclude=True),
+                lambda d: d.metadata["client"] != "client 1",
+            ),
+            (
+                Filter("topics", ("t0", "t5"), exclude=True),
+                lambda d: not {"t0", "t5"} & set(d.metadata["topics"]),
+            ),
+            (
+                Filter("year", ("2003", 2004.0), exclude=True),
+                lambda d: d.metadata["year"] not in (2003, 2004),
+            ),
+            (
+                Filter("year", low=2003, high=2010, exclude=True),
+                lambda d: not 2003 <= d.metadata["year"] <= 2010,
+            ),
+            (Filter("public", (True,), exclude=True), lambda d: not d.metadata["public"]),
+            (
+                Filter("document_id", ("doc/0004", "absent"), exclude=True),
+                lambda d: d.id != "doc/0004",
+            ),
+            (
+                Filter("created", low="2003", high="2005", exclude=True),
+                lambda d: not "2003" <= d.created < "2006",
+            ),
         ],
     )
     def test_filters_are_hard(
@@ -338,6 +363,58 @@ class IndexSuite(RelaxedTests):
         filters = [Filter("half", ("first",)), Filter("language", ("en",)), Filter("page", (1,))]
         found = {key for key, _ in view.dense(make_vector("q")[None, :], 1000, filters)[0]}
         assert found == {i.chunks[0].id for i in items if i.document.language == "en"}
+
+    def test_what_carries_no_such_field_meets_an_excluding_filter(self, store: Store) -> None:
+        """In whole segments without the field, and beside chunks of one document that have it."""
+        plain = [index(make_document(n, metadata={})) for n in range(4)]
+        some = [index(make_document(n)) for n in range(4, 10)]
+        store.upsert(PAIR, plain)
+        store.view(PAIR).close()
+        store.upsert(PAIR, some)
+        view = store.view(PAIR)
+        query = make_vector("q")[None, :]
+        everything = view.dense(query, 1000)[0]
+
+        def check(conditions: Sequence[Filter], allowed: set[str]) -> None:
+            found = tuple(pair for pair in everything if pair[0] in allowed)
+            assert view.dense(query, 1000, conditions)[0] == found
+            assert set(view.every(1000, conditions)) == allowed
+            names = [key for key, _ in everything]
+            assert view.allowed(names, conditions) == tuple(name in allowed for name in names)
+
+        chunks = [(item.document, chunk) for item in (*plain, *some) for chunk in item.chunks]
+        barred = Filter("client", ("client 0", "client 4"), exclude=True)
+        kept = {"client 1", "client 2", "client 3", None}
+        check([barred], {c.id for d, c in chunks if d.metadata.get("client") in kept})
+        late = Filter("half", ("first",), exclude=True)
+        check([late], {c.id for _, c in chunks if c.ordinal})
+        check([replace(late, exclude=False), late], set())
+        years = Filter("year", low=2000, exclude=True)
+        check([years], {c.id for d, c in chunks if not d.metadata})
+        english = Filter("language", ("en",))
+        check(
+            [barred, english, late],
+            {
+                c.id
+                for d, c in chunks
+                if d.metadata.get("client") in kept and d.language == "en" and c.ordinal
+            },
+        )
+
+    def test_an_excluded_value_need_not_be_there_but_the_field_must(self, store: Store) -> None:
+        """Nothing to leave out is a right answer; a slip in the field would leave out nothing."""
+        store.upsert(PAIR, [index(make_document(n)) for n in range(5)])
+        view = store.view(PAIR)
+        nobody = Filter("client", ("nobody",), exclude=True)
+        vectors = make_vector("q")[None, :]
+        assert view.dense(vectors, 99, [nobody]) == view.dense(vectors, 99)
+        assert view.keyword("engine", 99, [nobody]) == view.keyword("engine", 99)
+        only = Filter("client", ("client 1",))
+        assert view.dense(vectors, 99, [only, nobody]) == view.dense(vectors, 99, [only])
+        with pytest.raises(FilterError, match="client"):
+            view.keyword("engine", 5, [Filter("cleint", ("client 1",), exclude=True)])
+        with pytest.raises(FilterError, match="client 1"):
+            view.keyword("engine", 5, [nobody, Filter("client", ("Client1",))])
 
     def test_unknown_fields_and_values_name_the_nearest(self, store: Store) -> None:
         """A slip in a filter is an error that helps, not an empty answer."""

@@ -38,6 +38,8 @@ from ._index_corpus import PAIR, PLAIN, index, make_document, make_vector
 _EVERYTHING = 10_000
 _QUERIES: tuple[Any, ...] = ("engine pump Manual", make_vector("q"))
 _ENGLISH = Filter("language", ("en",))
+_NOT_GERMAN = Filter("language", ("de",), exclude=True)
+_NOT_FIRST = Filter("half", ("first",), exclude=True)
 
 _CLIENT = Filter("client", ("client 1",))
 _TOPICS = (Filter("topics", ("t1",)), Filter("topics", ("t4",)))
@@ -46,6 +48,16 @@ _YEARS = Filter("year", low=2000, high=2010)
 _DISTINCT = tuple(
     SoftFilter(condition, weight)
     for condition, weight in zip((_CLIENT, *_TOPICS, _PART, _YEARS), (8, 3.5, 3, 1, 0.1))  # noqa: B905
+)
+_EXCLUDING = tuple(
+    SoftFilter(condition, weight)
+    for condition, weight in (
+        (replace(_CLIENT, exclude=True), 8),
+        (_CLIENT, 3.5),
+        (replace(_TOPICS[0], exclude=True), 2),
+        (replace(_YEARS, exclude=True), 1),
+        (_NOT_FIRST, 0.1),
+    )
 )
 _TYPED = tuple(
     SoftFilter(condition, weight)
@@ -106,7 +118,12 @@ class RelaxedTests:
         return store.view(PAIR)
 
     @pytest.mark.parametrize("query", _QUERIES, ids=("keyword", "dense"))
-    @pytest.mark.parametrize("filters", [(), (_ENGLISH,)], ids=("all", "english"))
+    @pytest.mark.parametrize(
+        "filters",
+        [(), (_ENGLISH,), (_NOT_GERMAN, _NOT_FIRST)],
+        ids=("all", "english", "excluding"),
+    )
+    @pytest.mark.parametrize("soft", [_DISTINCT, _EXCLUDING], ids=("met", "excluding"))
     @pytest.mark.parametrize("threshold", [None, 0.05, 99.0])
     @pytest.mark.parametrize("unfiltered", [True, False])
     def test_one_pass_equals_one_query_for_each_combination(
@@ -114,11 +131,12 @@ class RelaxedTests:
         filled: View,
         query: Any,
         filters: Sequence[Filter],
+        soft: Sequence[SoftFilter],
         threshold: float | None,
         unfiltered: bool,
     ) -> None:
         """Where all sums of weights differ: list, rungs and ladder, whatever k is."""
-        relax = Relaxation(_DISTINCT, threshold, unfiltered)
+        relax = Relaxation(tuple(soft), threshold, unfiltered)
         whole = naive_relaxed(filled, query, _EVERYTHING, relax, filters)
         for k in (0, 1, 7, 60, _EVERYTHING):
             found = filled.relaxed(query, k, relax, filters)
@@ -195,6 +213,23 @@ class RelaxedTests:
         assert reported.candidates == once.candidates
         english = [hit.metadata["language"] == "en" for hit in filled.lookup(ids(once))]
         assert [bool(bits >> 5 & 1) for bits in reported.rungs] == english
+
+    def test_a_filter_and_its_opposite_are_two(self, filled: View) -> None:
+        """Each chunk meets one of them; values that nothing holds are met by all."""
+        query = make_vector("q")
+        nobody = Filter("client", ("nobody",), exclude=True)
+        opposite = replace(_CLIENT, exclude=True)
+        relax = Relaxation((SoftFilter(_CLIENT, 1), SoftFilter(opposite, 2), SoftFilter(nobody, 4)))
+        found = filled.relaxed(query, _EVERYTHING, relax)
+        assert len(found.candidates) == filled.statistics().chunks
+        hits = filled.lookup(ids(found))
+        other = [hit.metadata["client"] != "client 1" for hit in hits]
+        assert found.rungs == tuple(0b110 if one else 0b101 for one in other)
+        assert other == sorted(other, reverse=True)
+        assert {len(set(other)), len(found.ladder)} == {2}
+        slip = SoftFilter(Filter("cleint", ("client 1",), exclude=True))
+        with pytest.raises(FilterError, match="client"):
+            filled.relaxed(query, 5, Relaxation((slip,)))
 
     def test_without_soft_filters_it_is_a_plain_search(self, filled: View) -> None:
         """One rung, which is never switched off: nothing was asked for, nothing is missed."""
@@ -335,7 +370,8 @@ class RelaxedTests:
     def test_which_chunks_meet_hard_filters(self, filled: View) -> None:
         """As a list of everything has it, in the order asked for."""
         names = filled.every(_EVERYTHING)[::-3]
-        for filters in ((), (_ENGLISH,), (_ENGLISH, _YEARS), (Filter("half", ("first",)),)):
+        first = Filter("half", ("first",))
+        for filters in ((), (_ENGLISH,), (_ENGLISH, _YEARS), (first,), (_NOT_FIRST, _NOT_GERMAN)):
             right = set(filled.every(_EVERYTHING, filters))
             assert filled.allowed(names, filters) == tuple(name in right for name in names)
         assert filled.allowed([], [_ENGLISH]) == ()
