@@ -18,7 +18,7 @@ from command_line import ragwright
 from ragwright.app._job_lines import line_problem
 from ragwright.core import ConfigError, JobError
 from ragwright.workbench import JobCall, Jobs, ProjectFolder
-from ragwright.workbench._job_runs import JobRunner
+from ragwright.workbench.jobs._runs import JobRunner
 
 pytest.importorskip("croniter")
 

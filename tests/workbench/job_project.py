@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ragwright.workbench import ProjectFolder, ProjectJob, load_settings
-from ragwright.workbench._job_runs import Clock, JobRunner
-from ragwright.workbench._notices import Notices
+from ragwright.workbench.jobs._notices import Notices
+from ragwright.workbench.jobs._runs import Clock, JobRunner
 
 STEPS = """
 import os, pathlib, signal, subprocess, sys, time

@@ -1,25 +1,28 @@
-from ._ablating import (
-    Ablating,
-    AblationResult,
-    forecast_ablation,
-    plan_ablation,
-    run_ablation,
-)
-from ._calibrations import judge_checks, record_calibration
-from ._capabilities import make_suite
-from ._confirming import Confirmed, Confirming, confirm
-from ._diagnosing import Diagnosing, forecast_diagnosis, run_diagnosis
 from ._doctor import Check, doctor
-from ._drafting import Drafting, draft_plan
-from ._gold import project_testset
-from ._ingest import IngestForecast, IngestProgress, IngestReport
-from ._job_history import JobRun, NoticeSent, StepRun
-from ._job_options import JobOptions, ProjectJob
-from ._job_runs import run_lines, told_time
-from ._jobs import JobCall, Jobs, ListedJob
-from ._opened import Session
-from ._output_export import export_outputs
-from ._output_records import (
+from ._reporting import Reporting, report_subject
+from ._results import SettingChange, changed_settings, list_runs, open_results, rows_to_review
+from ._workbench import Asking, Workbench
+from .building import IngestForecast, IngestProgress, IngestReport
+from .jobs import JobCall, JobRun, Jobs, ListedJob, NoticeSent, StepRun, run_lines, told_time
+from .measuring import (
+    Diagnosing,
+    Readership,
+    Synthesizing,
+    evaluate,
+    forecast_diagnosis,
+    forecast_readers,
+    forecast_rows,
+    forecast_synthesis,
+    import_testset,
+    judge_checks,
+    make_suite,
+    record_calibration,
+    rows_to_score,
+    run_diagnosis,
+    run_readers,
+    synthesize,
+)
+from .outputs import (
     Feedback,
     NewBatch,
     NewOutput,
@@ -29,49 +32,69 @@ from ._output_records import (
     OutputHit,
     OutputKind,
     OutputQuery,
-    Verdict,
-)
-from ._outputs import (
+    Outputs,
     SampledOutputs,
     Sampling,
-    evaluate_outputs,
-    forecast_outputs,
+    Verdict,
+    export_outputs,
     moment,
-    origin_of,
     output_row,
     sample_outputs,
+)
+from .project import (
+    BudgetOptions,
+    Change,
+    Configuration,
+    JobOptions,
+    PersonaChange,
+    ProjectFolder,
+    ProjectJob,
+    Served,
+    Session,
+    Settings,
+    SourceEntry,
+    current_user,
+    init_project,
+    load_settings,
+    persona_change,
+    project_keys,
+    project_templates,
+    write_persona,
+)
+from .runs import Evaluating, KnownRun, project_testset
+from .serving import (
+    Drafting,
+    Gating,
+    Promoted,
+    Promoting,
+    draft_plan,
+    evaluate_outputs,
+    forecast_outputs,
+    gate_evaluation,
+    origin_of,
+    promote,
+    promote_back,
     save_drafts,
 )
-from ._outputs_store import Outputs
-from ._persona_files import PersonaChange, persona_change, write_persona
-from ._project import ProjectFolder, init_project, project_templates
-from ._promotion import Gating, Promoted, Promoting, gate_evaluation, promote, promote_back
-from ._readership import Readership, forecast_readers, run_readers
-from ._records import ProjectRecords, RecordsReport, Refreshing
-from ._rehearsing import SweepForecast, forecast_sweep
-from ._reporting import Reporting, report_subject
-from ._results import (
-    SettingChange,
-    changed_settings,
-    list_runs,
-    open_results,
-    rows_to_review,
-)
-from ._run_names import KnownRun
-from ._runs import Evaluating
-from ._scoring import evaluate, forecast_rows, rows_to_score
-from ._served import Change, Configuration, Served, current_user
-from ._settings import BudgetOptions, Settings, SourceEntry, load_settings, project_keys
-from ._sweeping import (
+from .studies import (
+    Ablating,
+    AblationResult,
+    Confirmed,
+    Confirming,
+    SweepForecast,
     Sweeping,
     SweepResult,
+    confirm,
+    forecast_ablation,
+    forecast_sweep,
+    plan_ablation,
     read_study,
+    run_ablation,
     run_sweep,
     stored_trials,
     variant_of,
 )
-from ._synthesis import Synthesizing, forecast_synthesis, import_testset, synthesize
-from ._workbench import Asking, Workbench
+from .tables import ProjectRecords, RecordsReport, Refreshing
 
 __all__ = [
     "Ablating",

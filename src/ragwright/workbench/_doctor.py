@@ -14,8 +14,8 @@ from ..answer import compose
 from ..core import ConfigError, Persona, RagwrightError
 from ..models import ExtractiveReranker, check_model
 from ..records import spec_faults
-from ._jobs import CheckLine, job_findings
-from ._records_index import index_is_behind
+from .jobs import CheckLine, job_findings
+from .tables import index_is_behind
 
 if TYPE_CHECKING:
     from ._workbench import Workbench

@@ -36,15 +36,10 @@ from ..experiment import (
 from ..flow import Run, RunRow, Runs
 from ..measure import parse_measures
 from ..report import Board, DoseCurve, Entry, Goal, ResultLike, Subject
-from ._ablating import KIND as ABLATE
-from ._ablating import stored_ablation
-from ._confirming import CONFIRM, stored_verdict
-from ._gold import LOG
-from ._project import ProjectFolder
-from ._run_names import find_run
-from ._runs import has_result, stored_evaluation
-from ._sweeping import KIND as SWEEP
-from ._sweeping import TRIAL
+from ._run_kinds import ABLATE, CONFIRM, SWEEP, TRIAL
+from .project import ProjectFolder
+from .runs import find_run, has_result, stored_evaluation
+from .studies import stored_ablation, stored_verdict
 
 _KINDS = ("eval", "score", SWEEP, ABLATE, "diagnose", TRIAL)
 """Kinds of runs that a report can be about."""
@@ -287,7 +282,7 @@ class _Reader:
         """How often a confirm split of the run's testset was opened."""
         asked = run.manifest.get("study", {}).get("options", {}).get("testset")
         testset = str(asked or run.manifest.get("testset", ""))
-        log = self.folder.testsets / LOG
+        log = self.folder.openings
         if not testset:
             return None
         with suppress(TestsetError):

@@ -10,12 +10,10 @@ from typing import Any
 from ..core import Row
 from ..experiment import Evaluation, read_results, read_rows
 from ..measure import Measure, Rubric, load_rubrics, parse_measures
-from ._opened import Session
-from ._project import ProjectFolder
-from ._run_names import KnownRun, find_run, known_runs
-from ._scoring import rows_to_score
-from ._settings import project_keys
 from ._workbench import Workbench
+from .measuring import rows_to_score
+from .project import ProjectFolder, Session, project_keys
+from .runs import KnownRun, find_run, known_runs
 
 _APART = frozenset({"measures", "scales"})
 """What a comparison shows in another way."""

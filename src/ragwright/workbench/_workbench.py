@@ -17,49 +17,33 @@ from ..answer import (
     generator_window,
     pick_persona,
 )
-from ..core import (
-    Answer,
-    ConfigError,
-    Document,
-    Persona,
-)
+from ..core import Answer, ConfigError, Document, Persona
 from ..experiment import Evaluation, Testset
-from ..flow import (
-    Flow,
-    Forecast,
-    Message,
-    RunSummary,
-    TraceEntry,
-    fetch,
-)
-from ..ingest import (
-    Fetched,
-    default_readers,
-    load_reader,
-)
+from ..flow import Flow, Forecast, Message, RunSummary, TraceEntry, fetch
+from ..ingest import Fetched, default_readers, load_reader
 from ..measure import Measure
-from ..retrieve import (
-    Explanation,
-    Glossary,
-    Retrieved,
-    RetrieveOptions,
-    Target,
-    explain,
-    retrieve,
+from ..retrieve import Explanation, Glossary, Retrieved, RetrieveOptions, Target, explain, retrieve
+from .building import (
+    Feed,
+    FetchAhead,
+    Ingest,
+    IngestForecast,
+    IngestProgress,
+    IngestReport,
+    Stamps,
+    forget_glossaries,
+    known_embedders,
+    nothing_indexed,
+    project_glossary,
+    reading,
+    remember_embedder,
+    web_pages,
 )
-from ._ahead import FetchAhead
-from ._capabilities import evaluate_testset, forecast_testset
-from ._drafting import Drafting, drafts, forecast_drafts, run_drafts
-from ._glossaries import forget_glossaries, project_glossary
-from ._ingest import Feed, Ingest, IngestForecast, IngestProgress, IngestReport, reading, web_pages
-from ._opened import Opened
-from ._records import ProjectRecords
-from ._runs import Evaluating, stored_evaluation
-from ._scoring import Each, Told, forecast_stored, score_stored
-from ._served import configuration_of, keep_configuration
-from ._settings import SourceEntry
-from ._stamps import Stamps
-from ._swapped import known_embedders, nothing_indexed, remember_embedder
+from .measuring import Each, Told, evaluate_testset, forecast_stored, forecast_testset, score_stored
+from .project import Opened, SourceEntry, configuration_of, keep_configuration
+from .runs import Evaluating, stored_evaluation
+from .serving import Drafting, drafts, forecast_drafts, run_drafts
+from .tables import ProjectRecords
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,119 @@
+"""What to say where the settings no longer fit what is indexed: which part was swapped, and how
+to get out of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ...core import RetrieveError
+from ...index import Pair
+
+_FILE = "embedders.json"
+_SHOWN = 60
+"""Characters of an identity that are shown: enough to tell two apart at a glance."""
+
+
+def remember_embedder(folder: Path, identity: str, name: str) -> None:
+    """Write down under which name a model was configured, for who asks after it is swapped.
+
+    An index knows a model by its identity alone. The file is for people: losing it costs a name
+    in a message, so what cannot be written is let go.
+    """
+    known = known_embedders(folder)
+    if known.get(identity) == name:
+        return
+    path = folder / _FILE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(".tmp")
+        draft.write_text(json.dumps({**known, identity: name}, indent=1), "utf-8")
+        draft.replace(path)
+    except OSError:
+        pass
+
+
+def known_embedders(folder: Path) -> Mapping[str, str]:
+    """Identity -> name of every model that documents were embedded with, as far as known."""
+    try:
+        found = json.loads((folder / _FILE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {str(key): str(name) for key, name in found.items()} if isinstance(found, dict) else {}
+
+
+def nothing_indexed(
+    pair: Pair,
+    built: Sequence[Pair],
+    model: str,
+    names: Mapping[str, str],
+    where: Path,
+    command: str = "ragwright ingest",
+) -> RetrieveError:
+    """The error for settings under which nothing is indexed.
+
+    Args:
+        pair: The present settings.
+        built: What is indexed.
+        model: The embedding model that is named now, empty for none.
+        names: Identity -> name of models used before (:func:`known_embedders`).
+        where: The project file.
+        command: What fills the index.
+    """
+    what = "nothing is indexed under the present chunk, keyword and embed settings"
+    if not built:
+        return RetrieveError(what, where=str(where), hint=f"run: {command}")
+    nearest = max(built, key=lambda other: _likeness(other, pair))
+    facts = []
+    ways = [f"run: {command}"]
+    if nearest.embedder != pair.embedder:
+        facts.append(_swap(nearest.embedder, pair.embedder, model, names))
+        old = names.get(nearest.embedder, "")
+        if not nearest.embedder:
+            ways.append("or name no embedding model")
+        elif old and old == model:
+            ways.append(f"or put the former files of {old} back")
+        else:
+            ways.append(f"or set embed.model back to {old or 'the former model'}")
+    else:
+        ways.append("or set these keys back")
+    if nearest.chunker != pair.chunker:
+        facts.append(f"chunks were cut as {nearest.chunker}, now it is {pair.chunker}")
+    if nearest.analyzer != pair.analyzer:
+        facts.append(f"keywords were cut as {nearest.analyzer}, now it is {pair.analyzer}")
+    rest = len(built) - 1
+    more = f" ({rest} further combination(s) of settings are built)" if rest else ""
+    return RetrieveError(
+        f"{what}: {'; '.join(facts)}{more}", where=str(where), hint=", ".join(ways)
+    )
+
+
+def _likeness(other: Pair, pair: Pair) -> int:
+    return sum(
+        getattr(other, name) == getattr(pair, name) for name in ("chunker", "analyzer", "embedder")
+    )
+
+
+def _swap(old: str, new: str, model: str, names: Mapping[str, str]) -> str:
+    name = names.get(old, "")
+    if not old:
+        return f"the index was built without an embedding model, now it is {_named(model, new)}"
+    was = _named(name or "an embedding model", old)
+    if not new:
+        return f"the index was built with {was}, now no embedding model is named"
+    if name == model:
+        return (
+            f"the files or settings of {model} have changed since the index was built "
+            f"(identity {_short(old)}, now {_short(new)})"
+        )
+    return f"the index was built with {was}, now it is {_named(model, new)}"
+
+
+def _named(name: str, identity: str) -> str:
+    return f"{name} (identity {_short(identity)})"
+
+
+def _short(identity: str) -> str:
+    return identity if len(identity) <= _SHOWN else f"{identity[: _SHOWN - 1]}…"

@@ -1,0 +1,131 @@
+"""One step of a job: a child process with its children, its time limit, and its last lines."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from ._history import State
+
+PROGRAM = (sys.executable, "-P", "-m", "ragwright")
+"""This program; -P: a file of the project must not take the place of an installed module."""
+
+_LINES, _WIDTH = 40, 500
+_GRACE = 5.0
+_LOOK = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnd:
+    """How a process ended: exit code (None where it was killed), state, seconds, last lines."""
+
+    code: int | None
+    state: State
+    seconds: float
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """What to run.
+
+    Attributes:
+        words: The program, its command and the arguments.
+        folder: Where.
+        seconds: Time limit; None for none.
+        held: Open file of the lock that the process shall hold as well; -1 for none.
+        line: Gets every line that the process prints.
+        clean: Takes secrets out of a line.
+    """
+
+    words: Sequence[str]
+    folder: Path
+    seconds: float | None = None
+    held: int = -1
+    line: Callable[[str], None] | None = None
+    clean: Callable[[str], str] = str
+
+
+def run_step(plan: StepPlan, stop: threading.Event) -> StepEnd:
+    """Run a step to its end, its time limit, or ``stop``; what it started ends with it.
+
+    The process leads a group of its own: a Ctrl-C at the terminal reaches this program alone, which
+    then decides.
+    """
+    started = time.monotonic()
+    process = subprocess.Popen(
+        list(plan.words),
+        cwd=plan.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        pass_fds=(plan.held,) if plan.held >= 0 else (),
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    output = process.stdout
+    assert output is not None
+    kept: deque[str] = deque(maxlen=_LINES)
+    reader = threading.Thread(target=_read, args=(output, plan, kept), daemon=True)
+    reader.start()
+    try:
+        state = _wait(process, plan.seconds, started, stop)
+    except BaseException:
+        _end(process, 1.0)
+        raise
+    if state is not None:
+        _end(process, 1.0 if state == "stopped" else _GRACE)
+    reader.join(1.0)  # what a step left behind may hold the pipe
+    if not reader.is_alive():
+        output.close()
+    seconds = round(time.monotonic() - started, 3)
+    code = process.returncode
+    if state is not None:
+        return StepEnd(None, state, seconds, "\n".join(kept))
+    return StepEnd(code, "failed" if code else "succeeded", seconds, "\n".join(kept))
+
+
+def _wait(
+    process: subprocess.Popen[bytes], limit: float | None, started: float, stop: threading.Event
+) -> State | None:
+    """Why the process must be killed; None where it ended by itself."""
+    while True:
+        left = _LOOK if limit is None else started + limit - time.monotonic()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, min(_LOOK, left)))
+            return None
+        if stop.is_set():
+            return "stopped"
+        if limit is not None and time.monotonic() - started >= limit:
+            return "timed out"
+
+
+def _end(process: subprocess.Popen[bytes], grace: float) -> None:
+    """End a process and all of its group: asked first, then not asked."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(grace)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _read(output: IO[bytes], plan: StepPlan, kept: deque[str]) -> None:
+    with suppress(ValueError, OSError):  # closed under us
+        while line := output.readline(65536):
+            text = line.decode("utf-8", "replace").rstrip("\r\n").rpartition("\r")[2]
+            text = plan.clean("".join(c if c.isprintable() else " " for c in text))
+            kept.append(text if len(text) <= _WIDTH else f"{text[:_WIDTH]}…")
+            if plan.line is not None:
+                plan.line(text)

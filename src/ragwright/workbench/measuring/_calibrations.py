@@ -1,0 +1,148 @@
+"""What people found of judges: files in the project folder, to be kept under version control.
+
+One file a judge: measure, model, settings of the judge, prompts and rubrics together. A judge of
+another model, or with another wording of its rubric, is another judge.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ...core import TestsetError, value_hash
+from ...experiment import Evaluation, differing, judge_identity
+from ...measure import Calibration, Estimate, JudgeCheck, judge_check
+from ..project import ProjectFolder
+
+_NUMBERS = ("agreement", "kappa", "weighted_kappa", "bias", "pearson", "spearman")
+_MEANS = ("judge_mean", "human_mean", "corrected")
+
+
+def record_calibration(
+    root: Path, evaluation: Evaluation, found: Calibration, labels: Sequence[str]
+) -> Path | None:
+    """Write what people found of a judge beside what they found before; the file.
+
+    None where the evaluation does not say which judge it had. Written by way of a second file, so
+    that a crash leaves the old one.
+
+    Raises:
+        TestsetError: The file that is there cannot be read; nothing is written.
+    """
+    identity = judge_identity(evaluation, found.measure)
+    if not identity:
+        return None
+    path = _path(root, identity)
+    empty: dict[str, Any] = {"identity": identity, "outcomes": []}
+    body = _read(path) if path.exists() else empty
+    check = judge_check(found)
+    outcome: dict[str, Any] = {
+        "run": evaluation.name,
+        "labels": list(labels),
+        "n": found.n,
+        **{name: _rounded(getattr(found, name)) for name in _NUMBERS},
+        "gate": {"kappa": asdict(check.kappa), "bias": asdict(check.bias)},
+        **{name: _rounded(getattr(found, name)) for name in _MEANS},
+        "seed": found.seed,
+    }
+    kept = [one for one in body["outcomes"] if {**one, "date": ""} != {**outcome, "date": ""}]
+    outcome = {"date": time.strftime("%Y-%m-%d"), **outcome}
+    body["outcomes"] = [*kept, outcome]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".tmp")
+    draft.write_text(json.dumps(body, ensure_ascii=False, indent=1) + "\n", "utf-8")
+    draft.replace(path)
+    return path
+
+
+def judge_checks(
+    root: Path, evaluation: Evaluation, measures: Iterable[str]
+) -> dict[str, JudgeCheck]:
+    """What people last found of the judge of each measure of an evaluation.
+
+    Raises:
+        TestsetError: A file of calibrations cannot be read.
+    """
+    return {measure: _check(root, evaluation, measure) for measure in measures}
+
+
+def _check(root: Path, evaluation: Evaluation, measure: str) -> JudgeCheck:
+    identity = judge_identity(evaluation, measure)
+    if not identity:
+        return JudgeCheck(
+            why_not="the file does not say which judge scored it",
+            hint="name a run, or a file of `score -o results.jsonl`",
+        )
+    path = _path(root, identity)
+    if not path.exists():
+        return JudgeCheck(why_not=_why_not(root, identity), hint=_how(evaluation.name, measure))
+    outcomes = _read(path)["outcomes"]
+    try:
+        last = outcomes[-1]
+        gate = last["gate"]
+        return JudgeCheck(int(last["n"]), Estimate(**gate["kappa"]), Estimate(**gate["bias"]))
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise _unreadable(path) from error
+
+
+def _why_not(root: Path, identity: Mapping[str, Any]) -> str:
+    """That nobody has checked this judge, and which others somebody has."""
+    measure = identity["measure"]
+    model = identity.get("judge", {}).get("model", "unknown")
+    said = f"its judge was never held against people: {model}"
+    others = []
+    for path in sorted(_folder(root).glob(f"{_slug(measure)}-*.json")):
+        other = _read(path)["identity"]
+        if other.get("measure") == measure:
+            others.append(", ".join(differing(identity, other)))
+    if others:
+        said += f"; one that differs in {'; one in '.join(others)} was"
+    return said
+
+
+def _how(run: str, measure: str) -> str:
+    """The commands that let people check a judge."""
+    return (
+        f"ragwright review {run} --measures '{measure}' -o sheet.csv, have the sheet filled in, "
+        f"then ragwright calibrate {run} --measure '{measure}' --labels sheet.csv"
+    )
+
+
+def _folder(root: Path) -> Path:
+    return ProjectFolder(root).root / "calibrations"
+
+
+def _path(root: Path, identity: Mapping[str, Any]) -> Path:
+    return _folder(root) / f"{_slug(identity['measure'])}-{value_hash(identity)[:10]}.json"
+
+
+def _slug(measure: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", measure).strip("-")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        body = json.loads(path.read_text("utf-8"))
+        if isinstance(body["identity"], dict) and isinstance(body["outcomes"], list):
+            return dict(body)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _unreadable(path) from error
+    raise _unreadable(path)
+
+
+def _unreadable(path: Path) -> TestsetError:
+    return TestsetError(
+        "this is no record of calibrations",
+        where=str(path),
+        hint="restore the file from version control, or move it away and calibrate again",
+    )
+
+
+def _rounded(found: Estimate) -> list[float | None]:
+    """Value and both ends, for people to read."""
+    return [None if one is None else round(one, 4) for one in (found.value, found.low, found.high)]

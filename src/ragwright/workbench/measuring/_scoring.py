@@ -1,0 +1,221 @@
+"""Scoring rows as they are: those of a file, of another system, of a stored run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ...core import Row
+from ...experiment import (
+    Evaluation,
+    RowResult,
+    Testset,
+    answer_flows,
+    answer_row,
+    clusters_of_rows,
+    computed_results,
+    evaluation_of,
+)
+from ...flow import Flow, Forecast, Runner, RunnerOptions, RunSummary
+from ...measure import ChosenMeasures, Measure, MeasureSetup, check_setup
+from ...models import EmbedOptions, Models, model_handlers
+from ..runs import (
+    Evaluating,
+    GivenRows,
+    Work,
+    do_work,
+    given_rows,
+    of_testset,
+    results_of_run,
+    scoring_work,
+    stored_or_given,
+)
+from ._baselines import baseline_flows, with_baselines
+from ._measuring import Bench, chosen_measures, judging
+from ._notes import Noted
+
+Each: TypeAlias = Callable[[RowResult], None]
+Told: TypeAlias = Callable[[Forecast], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """How rows were chosen, for the manifest of their run, and who may see them."""
+
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    scope: str = ""
+
+
+def evaluate(
+    rows: str | Path | Iterable[Row | Mapping[str, Any]],
+    measures: str | Sequence[Measure] = (),
+    setup: MeasureSetup | None = None,
+    *,
+    models: Models | None = None,
+    seed: int = 0,
+    each: Each | None = None,
+) -> Evaluation:
+    """Score rows of any system: no project, and without judged measures no model either.
+
+    The evaluation holds every row with its scores, so its memory grows with the rows. With
+    ``each`` it holds summaries alone, and rows of a file are read one at a time: any number of
+    them in bounded memory (besides their ids, and 8 bytes a score for the intervals).
+
+    Args:
+        rows: A file (JSONL, JSON, CSV; ragas' names, or those of ragas v1, DeepEval, MLflow,
+            RAGChecker), which is read twice; or rows, or objects in these names.
+        measures: Text with commas or measures; those that suit the rows where empty.
+        setup: Models, language and cues.
+        models: Settings of models, such as addresses and prices; keys come from the environment.
+        seed: Seed of the intervals.
+        each: Gets the result of every row, in their order, instead of the evaluation.
+
+    Raises:
+        TestsetError: Rows that cannot be read; file and line, or number, are named. Said before
+            the first row is scored.
+        MeasureError: A measure is unknown, or needs a model that is not set.
+    """
+    given, chosen, taken = _checked(rows, measures, setup)
+    known = models or Models({}, EmbedOptions(), Path())
+    with Runner(model_handlers(known), RunnerOptions(seed=seed)) as runner:
+        results: Iterable[RowResult]
+        if _asking(taken.measures):
+            results = runner.map(answer_flows(given.rows, taken.measures, chosen))
+        else:
+            results = computed_results(given.rows, taken.measures, chosen)
+        return _summed(results, given, taken, seed, each, partial(_beside, runner, chosen, seed))
+
+
+def forecast_rows(
+    rows: str | Path | Iterable[Row | Mapping[str, Any]],
+    measures: str | Sequence[Measure] = (),
+    setup: MeasureSetup | None = None,
+    *,
+    models: Models | None = None,
+) -> Forecast:
+    """What :func:`evaluate` would call and cost, without calling any model.
+
+    Raises:
+        TestsetError: As :func:`evaluate`.
+        MeasureError: As :func:`evaluate`.
+    """
+    given, chosen, taken = _checked(rows, measures, setup)
+    known = models or Models({}, EmbedOptions(), Path())
+    with Runner(model_handlers(known)) as runner:
+        flows = (partial(answer_row, row, taken.measures, chosen) for row in given.rows)
+        beside = baseline_flows(given.rows, taken.measures, chosen)
+        return runner.forecast(chain[Callable[[], Flow[Any]]](flows, beside))
+
+
+def score_stored(
+    bench: Bench,
+    rows: str | Testset,
+    measures: str | Sequence[Measure],
+    how: Evaluating,
+    *,
+    told: Told | None = None,
+    each: Each | None = None,
+    drawn: Drawn | None = None,
+) -> tuple[Evaluation, RunSummary]:
+    """Score rows of a file, or of a stored run; see ``Workbench.score``."""
+    given, taken, work = _to_score(bench, rows, measures)
+    if drawn is not None:
+        work = replace(work, manifest={**work.manifest, **drawn.manifest}, scope=drawn.scope)
+    if told is not None and _asking(taken.measures):
+        told(_forecast(bench, given, taken, work))
+    summary = do_work(bench.runner, bench.runs, work, how)
+    results = results_of_run(bench.runs, summary.run, given.rows, taken.measures)
+    beside = partial(_beside, bench.runner, judging(bench), how.seed)
+    found = _summed(results, given, taken, how.seed, each, beside)
+    return replace(found, manifest=bench.runs.get(summary.run).manifest), summary
+
+
+def forecast_stored(
+    bench: Bench, rows: str | Testset, measures: str | Sequence[Measure]
+) -> Forecast:
+    """What scoring rows would call and cost."""
+    return _forecast(bench, *_to_score(bench, rows, measures))
+
+
+def rows_to_score(bench: Bench, name: str) -> Testset:
+    """All rows of a file, or where there is none of that name, those of a stored run.
+
+    Raises:
+        TestsetError: The run kept no answers.
+        StoreError: There is no such run.
+    """
+    given = stored_or_given(bench.runs, name)
+    return Testset(given.name, tuple(given.rows), given.notes)
+
+
+def _forecast(bench: Bench, given: GivenRows, taken: ChosenMeasures, work: Work) -> Forecast:
+    flows = (make for _, make in work.items)
+    beside = baseline_flows(given.rows, taken.measures, judging(bench))
+    return bench.runner.forecast(chain[Callable[[], Flow[Any]]](flows, beside))
+
+
+def _to_score(
+    bench: Bench, rows: str | Testset, measures: str | Sequence[Measure]
+) -> tuple[GivenRows, ChosenMeasures, Work]:
+    given = stored_or_given(bench.runs, rows) if isinstance(rows, str) else of_testset(rows)
+    setup = judging(bench)
+    taken = chosen_measures(measures, given.rows, setup)
+    check_setup(taken.measures, setup, given.rows)
+    return given, taken, scoring_work(given, taken.measures, setup)
+
+
+def _checked(
+    rows: str | Path | Iterable[Row | Mapping[str, Any]],
+    measures: str | Sequence[Measure],
+    setup: MeasureSetup | None,
+) -> tuple[GivenRows, MeasureSetup, ChosenMeasures]:
+    """Rows, setup and measures, all of them checked before anything is asked."""
+    given, chosen = given_rows(rows), setup or MeasureSetup()
+    taken = chosen_measures(measures, given.rows, chosen)
+    check_setup(taken.measures, chosen, given.rows)
+    len(given.rows)
+    return given, chosen, taken
+
+
+def _asking(measures: Sequence[Measure]) -> bool:
+    """True where a measure may ask a model."""
+    return any(measure.definition.model != "none" for measure in measures)
+
+
+def _summed(
+    results: Iterable[RowResult],
+    given: GivenRows,
+    taken: ChosenMeasures,
+    seed: int,
+    each: Each | None,
+    beside: Callable[[Evaluation], Evaluation],
+) -> Evaluation:
+    """Results brought together as they come, with what should be read beside the numbers."""
+    noted, kept = Noted(), list[RowResult]()
+    # Null baselines are drawn from the answers themselves.
+    hold = each is None or any(measure.name == "QADistance" for measure in taken.measures)
+
+    def take(result: RowResult) -> None:
+        noted.add(result)
+        if hold:
+            kept.append(result)
+        if each is not None:
+            each(result)
+
+    clusters = clusters_of_rows(given.rows).values() or None
+    found = evaluation_of(
+        results, taken.measures, name=given.name, seed=seed, clusters=clusters, each=take
+    )
+    notes = (*given.notes, *([taken.note] if taken.note else []))
+    found = beside(replace(found, results=tuple(kept), notes=notes))
+    return replace(
+        found, results=() if each else found.results, notes=(*found.notes, *noted.notes())
+    )
+
+
+def _beside(runner: Runner, setup: MeasureSetup, seed: int, found: Evaluation) -> Evaluation:
+    return with_baselines(found, runner, setup, seed)

@@ -1,0 +1,144 @@
+"""Runs by name: ``latest``, ``latest~1``, a name a person gave, the beginning of an id."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...core import ConfigError, StoreError
+from ...flow import Run, Runs
+
+_KINDS = ("eval", "score")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_STEPS = re.compile(r"(?P<name>.+?)~(?P<back>[0-9]+)")
+_TRIAL = re.compile(r"(?:(?P<sweep>[0-9a-z-]+):)?(?P<trial>T[0-9]{3,})")
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRun:
+    """A stored evaluation as a person looks for it.
+
+    Attributes:
+        id: Its id, which sorts by time.
+        name: What a person called it, or empty.
+        started: Local time, ``2026-11-21 14:31``.
+        testset: What was evaluated.
+        measures: What was taken, in order.
+        state: ``complete``, ``stopped`` or ``open``.
+    """
+
+    id: str
+    name: str
+    started: str
+    testset: str
+    measures: tuple[str, ...]
+    state: str
+
+    @property
+    def line(self) -> str:
+        """All of it in one line."""
+        called = f" {self.name}" if self.name else ""
+        open_ = "" if self.state == "complete" else f", {self.state}"
+        taken = ", ".join(self.measures)
+        return f"{self.id}{called}  ({self.started}, {self.testset}: {taken}{open_})"
+
+
+def check_run_name(name: str) -> str:
+    """A name for a run, as it is.
+
+    Raises:
+        ConfigError: It is ``latest``, or could be taken for an id or a step back.
+    """
+    if name and (not _NAME.fullmatch(name) or name == "latest"):
+        raise ConfigError(
+            f"{name!r} cannot be the name of a run",
+            where="--name",
+            hint="a letter, then letters, digits, _ . and -; and not `latest`",
+        )
+    return name
+
+
+def known_runs(runs: Runs) -> tuple[KnownRun, ...]:
+    """Every stored evaluation, newest first."""
+    return tuple(map(_known, reversed(_evaluations(runs))))
+
+
+def find_run(runs: Runs, name: str) -> str:
+    """The id of the run that a name stands for.
+
+    ``latest`` is the newest one, ``latest~1`` the one before it; a name that several runs have
+    stands for the newest of them, and ``name~1`` for the one before. ``T007`` is a trial of the
+    latest sweep, ``RUN:T007`` of that one.
+
+    Raises:
+        StoreError: No run, or several, answer to it; the newest ones are listed.
+    """
+    trial = _TRIAL.fullmatch(name)
+    if trial is not None:
+        return _trial_run(runs, trial["sweep"] or "latest", trial["trial"])
+    known = _evaluations(runs)
+    step = _STEPS.fullmatch(name)
+    wanted, back = (step["name"], int(step["back"])) if step else (name, 0)
+    called = [run.id for run in known if wanted == "latest" or run.name == wanted]
+    if len(called) > back:
+        return called[-1 - back]
+    begun = [] if step else [run.id for run in known if run.id.startswith(name)]
+    exact = [run for run in begun if run == name]
+    if len(exact or begun) == 1:
+        return (exact or begun)[0]
+    if not known:
+        raise StoreError(
+            f"there is no run {name!r}", hint="there is none yet: run `ragwright eval` first"
+        )
+    if called:
+        what = f"only {len(called)} runs answer to {wanted!r}"
+    elif begun:
+        what = f"{len(begun)} runs begin with {name!r}"
+    else:
+        what = f"there is no run {name!r}, and no file of that name"
+    shown = [run for run in known if run.id in begun] or known
+    lines = "".join(f"\n  {_known(run).line}" for run in reversed(shown[-_SHOWN:]))
+    more = f"\n  … {len(shown)} in all: `ragwright compare` lists them" if shown[_SHOWN:] else ""
+    raise StoreError(what, hint=f"the newest:{lines}{more}")
+
+
+def sweeps_by_use(runs: Runs) -> list[Run]:
+    """Stored sweeps, the one last that was run through last, if only to be shown again."""
+    return sorted(runs.list("sweep"), key=lambda run: (run.ended or run.started, run.id))
+
+
+def _trial_run(runs: Runs, sweep: str, trial: str) -> str:
+    """The run that holds the rows of a trial."""
+    sweeps = sweeps_by_use(runs)
+    if sweep != "latest":
+        sweeps = [run for run in sweeps if run.id.startswith(sweep)]
+    if len(sweeps) != 1 and (sweep != "latest" or not sweeps):
+        what = f"{len(sweeps)} sweeps begin with" if sweeps else "there is no sweep"
+        raise StoreError(f"{what} {sweep!r}", hint="run `ragwright sweep STUDY` first, or name one")
+    rows = {row.id: str(row.body.get("run", "")) for row in runs.rows(sweeps[-1].id)}
+    if not rows.get(trial):
+        held = ", ".join(name for name, run in rows.items() if run) or "none"
+        raise StoreError(
+            f"the sweep {sweeps[-1].id} holds no rows of {trial}", hint=f"it holds those of: {held}"
+        )
+    return rows[trial]
+
+
+def _evaluations(runs: Runs) -> Sequence[Run]:
+    return [run for run in runs.list() if run.kind in _KINDS]
+
+
+def _known(run: Run) -> KnownRun:
+    manifest: Mapping[str, Any] = run.manifest
+    return KnownRun(
+        run.id,
+        run.name,
+        time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started)),
+        str(manifest.get("testset", "")),
+        tuple(manifest.get("measures", ())),
+        run.state,
+    )

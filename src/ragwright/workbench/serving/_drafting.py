@@ -1,0 +1,150 @@
+"""Drafts in a project: what is declared and configured put together, the flow run, outputs kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
+
+from ...answer import (
+    DraftBatch,
+    DraftPlan,
+    DraftRequest,
+    Underway,
+    draft,
+    generator_window,
+    no_model,
+)
+from ...core import RagwrightError
+from ...flow import Flow, Forecast, Replies, TraceEntry
+from ...models import ExtractiveReranker
+from ..outputs import Origin
+from ..project import draft_declarations
+from ._saving import Serving, origin_of, save_drafts
+
+
+@dataclass(frozen=True, slots=True)
+class Drafting:
+    """How to draft, beyond what is configured.
+
+    Attributes:
+        models: Models that write, in place of the configured ones.
+        preview: Show the prompts and send none; nothing is stored.
+        save: Store prompts and texts in the table of outputs.
+        scope: Who may see replies and outputs (tenant, permissions).
+        trace: Gets an entry for each request.
+    """
+
+    models: tuple[str, ...] = ()
+    preview: bool = False
+    save: bool = True
+    scope: str = ""
+    trace: list[TraceEntry] | None = None
+
+
+class DraftingBench(Serving, Protocol):
+    """What drafting needs of an opened project."""
+
+    @property
+    def replies(self) -> Replies:
+        """What past replies teach of a model's tokens."""
+
+    def partial_note(self) -> tuple[str, ...]:
+        """What to say where the index may be partial."""
+
+
+def run_drafts(bench: DraftingBench, request: DraftRequest, how: Drafting) -> DraftBatch:
+    """The texts that a request comes to, stored in the table of outputs under a number.
+
+    Where it is stopped, what was written until then is stored, marked partial.
+
+    Raises:
+        StoppedError: The budget was spent; its hint names the batch of what was written.
+    """
+    storing = how.save and not how.preview
+    underway = Underway()
+    flow = drafts(bench, request, how, underway)()
+    origin = origin_of(bench) if storing else Origin()  # before: files may change meanwhile
+    try:
+        batch = bench.runner.run(flow, scope=how.scope, trace=how.trace)
+    except (RagwrightError, KeyboardInterrupt) as stop:
+        if storing:
+            _keep_partial(bench, underway, how, origin, stop)
+        raise
+    if not storing:
+        return batch
+    return replace(batch, number=save_drafts(bench, batch, how.scope, origin))
+
+
+def _keep_partial(
+    bench: DraftingBench,
+    underway: Underway,
+    how: Drafting,
+    origin: Origin,
+    stop: RagwrightError | KeyboardInterrupt,
+) -> None:
+    """Store what was written before a stop; the error says where, or why it is not stored."""
+    reason = stop.what if isinstance(stop, RagwrightError) else "the user (Ctrl-C)"
+    batch = underway.batch(partial(bench.runner.known, scope=how.scope), reason)
+    if batch is None:
+        return
+    try:
+        number = save_drafts(bench, batch, how.scope, origin)
+        told = f"{len(batch.texts)} texts are kept as batch {number}, marked partial"
+    except RagwrightError as error:
+        told = f"{len(batch.texts)} texts are not kept as outputs: {error.what}"
+    if isinstance(stop, RagwrightError):
+        stop.hint = f"{stop.hint}; {told}" if stop.hint else told
+
+
+def forecast_drafts(bench: DraftingBench, request: DraftRequest, how: Drafting) -> Forecast:
+    """What drafting would call and cost; without a model, what finding the records would."""
+    asked = how if models_of(bench, how) else replace(how, preview=True)
+    return bench.runner.forecast([drafts(bench, request, asked)], scope=how.scope)
+
+
+def drafts(
+    bench: DraftingBench, request: DraftRequest, how: Drafting, underway: Underway | None = None
+) -> Callable[[], Flow[DraftBatch]]:
+    """Everything a draft needs, opened here and now; what it gives makes the flow.
+
+    ``underway`` holds what there is of the draft where it is stopped.
+
+    Raises:
+        ConfigError: There is no model to write, or what is named is no model.
+        RecordsError: A declaration of the records is wrong, with file and line.
+    """
+    models = models_of(bench, how)
+    if not models and not how.preview:
+        raise no_model()
+    for model in models:
+        bench.models.settings_of(model)  # a misspelt name is said before the others are paid
+    plan = draft_plan(bench)
+    plan = replace(plan, models=models, preview=how.preview)
+    return partial(draft, request, bench.target(), plan, underway)
+
+
+def models_of(bench: DraftingBench, how: Drafting) -> tuple[str, ...]:
+    """The models that write, each once; none where none is configured."""
+    answer = bench.settings.answer
+    written = () if answer.model == ExtractiveReranker.name else (answer.model,)
+    return tuple(dict.fromkeys(how.models or answer.draft.models or written))
+
+
+def draft_plan(bench: DraftingBench) -> DraftPlan:
+    """How texts are drafted in a project: all of it but request, models and index."""
+    settings = bench.settings
+    spec = draft_declarations(bench.folder, settings.records)
+    options = settings.answer.draft
+    if bench.session.seed:
+        options = replace(options, seed=bench.session.seed)
+    return DraftPlan(
+        options,
+        format=spec.format,
+        rollups=spec.rollups,
+        rules=spec.rules,
+        retrieve=settings.retrieve,
+        window_of=partial(generator_window, models=bench.models, replies=bench.replies),
+        notes=bench.partial_note(),
+    )
