@@ -17,9 +17,9 @@ pytest.importorskip("daft")
 from ragwright.app._show_check import check_text
 from ragwright.core import DatabaseError, DuplicateKeyError, RecordsError
 from ragwright.records import Checking, CheckReport, PatternFacts, RowSource, check_records
-from ragwright.records._check import overlaps
 from ragwright.records._source import open_source
 from ragwright.records._spec import load_spec
+from ragwright.records.checking._alike import overlaps
 from ragwright.records.checking._patterns import marked_slow
 from ragwright.records.checking._rows import sample_rows
 from ragwright.records.stages._bronze import BronzeRows

@@ -31,9 +31,6 @@ from ._spec import RecordsSpec, declared_files, read_spec, unread_files
 
 Mask = NDArray[np.bool_]
 
-_FIRED = "refinement "
-"""Fields that say for one check which rows a refinement holds for."""
-
 _SHOWN = 4000
 """Characters of a text that is shown as it came."""
 
@@ -41,7 +38,6 @@ _JOINTS = ",;:."
 """What joins pieces of a text, and does not begin one."""
 
 _SOME = 3
-_OVERLAPS = 20
 _UNKNOWN = 10
 _COLUMNS = ("key", "text", "watermark", "hash", "keep", "require")
 _NO_FIELDS = {KEY, HASH, REASON, TEXT, "document", "message_at"}
@@ -158,7 +154,7 @@ class _Trial:
         lists = stages.tag_lists(tags.acted, tags.working.names)
         passed = passed.set_column(passed.column_names.index(TAGS), TAGS, pa.chunked_array([lists]))
         self._found["patterns"] = checking.marked_slow([*steps.facts, *tags.facts], batch.num_rows)
-        self._found["overlaps"] = overlaps(tags.working.names, tags.acted)
+        self._found["overlaps"] = checking.overlaps(tags.working.names, tags.acted)
         self._found["examples"] = _examples(batch, passed, steps, spec.source.text, examples)
         self._gold(passed, tags.working, tags.acted)
 
@@ -182,7 +178,7 @@ class _Trial:
     def _gold(self, silver: ArrowTable, tags: declared.Tags, carried: Mask) -> None:
         pa = require("pyarrow", "records", "checking records")
         spec = self._spec
-        rules = _usable(spec.rules, tags, self._columns)
+        rules = checking.usable_rules(spec.rules, tags, self._columns)
         rollups = spec.rollups
         if rollups.column not in self._columns:
             rollups = replace(rollups, column="")
@@ -196,7 +192,11 @@ class _Trial:
         kept = np.array([key not in losers for key in silver.column(KEY).to_pylist()], np.bool_)
         silver, carried = silver.filter(pa.array(kept)), carried[kept]
         step = stages.GoldStep(
-            tags, rollups, _with_marks(rules), spec.format, _there(spec.source.keep, silver)
+            tags,
+            rollups,
+            checking.marked_rules(rules),
+            spec.format,
+            _there(spec.source.keep, silver),
         )
         made, step = self._made(replace(step, format=_filled(step)), silver)
         if made is None:
@@ -207,8 +207,8 @@ class _Trial:
             for rule in rules.contradictions
         ]
         self._found["rules"] = (
-            *self._contradictions(rules, against),
-            *_refinements(step.rules, made),
+            *checking.contradiction_facts(rules, against, self._folder),
+            *checking.refinement_facts(step.rules, made),
         )
         gold = self._passed(made)
         self._records(gold)
@@ -225,35 +225,20 @@ class _Trial:
                     return step(silver), step
                 except RagwrightError as error:
                     self._faults.append(checking.Fault.of(error))
-                    left = tuple(r for r in step.rules.refinements if not _at(r, error.where))
+                    left = tuple(
+                        r for r in step.rules.refinements if not checking.named_at(r, error.where)
+                    )
                     if len(left) == len(step.rules.refinements):
                         return None, step
                     step = replace(step, rules=replace(step.rules, refinements=left))
                     step = replace(step, format=_filled(step))
-
-    def _contradictions(self, rules: declared.Rules, counts: list[int]) -> list[checking.RuleFacts]:
-        shown = f"{self._folder.name}/rules.yaml"
-        try:
-            placed = read_yaml(self._folder / "rules.yaml", shown)
-            items = placed.value["contradictions"] or []
-            places = {
-                item.get("name"): placed.where("contradictions", str(at))
-                for at, item in enumerate(items)
-                if isinstance(item, dict)
-            }
-        except (ConfigError, KeyError, TypeError):
-            places = {}
-        return [
-            checking.RuleFacts("contradiction", rule.name, places.get(rule.name, shown), count)
-            for rule, count in zip(rules.contradictions, counts, strict=True)
-        ]
 
     def _records(self, gold: ArrowTable) -> None:
         """What the records came to."""
         spec = self._spec
         lengths = Counter(gold.column("length").to_pylist())
         named = [group.name for group in spec.rules.length_groups]
-        names = [n for n in gold.column_names if n not in _NO_FIELDS and not n.startswith(_FIRED)]
+        names = [n for n in gold.column_names if n not in _NO_FIELDS and not checking.is_mark(n)]
         filled = {name: int((~_blank(gold.column(name))).sum()) for name in names}
         used = spec.format.variables
         self._found |= {
@@ -273,7 +258,7 @@ class _Trial:
     def _look_at(self, gold: ArrowTable) -> None:
         """Note what is probably not meant: one client under two names, broken beginnings."""
         place = self._spec.rollups.place
-        for names in same_but_for_writing(gold.column("client").to_pylist()):
+        for names in checking.same_but_for_writing(gold.column("client").to_pylist()):
             told = ", ".join(f"{name!r} ({count:,})" for name, count in names[:_SOME])
             more = f" and {len(names) - _SOME} more" if len(names) > _SOME else ""
             hint = f"list one of them under names: {{{' '.join(names[0][0].split())}: []}}"
@@ -300,42 +285,6 @@ class _Trial:
         counts = Counter(name for name in gold.column("client").to_pylist() if name)
         others = [(n, c) for n, c in counts.items() if n not in self._spec.rollups.names]
         return tuple(sorted(others, key=lambda found: (-found[1], found[0]))[:_UNKNOWN])
-
-
-def same_but_for_writing(
-    clients: Sequence[str | None],
-) -> list[tuple[tuple[str, int], ...]]:
-    """Names that a rollup would take for one, and their rows, the most frequent first."""
-    several: dict[str, list[tuple[str, int]]] = {}
-    for name, count in Counter(name for name in clients if name).items():
-        several.setdefault(declared.spelling_key(name), []).append((name, count))
-    return [
-        tuple(sorted(names, key=lambda found: (-found[1], found[0])))
-        for names in several.values()
-        if len(names) > 1
-    ]
-
-
-def overlaps(names: tuple[str, ...], carried: Mask) -> tuple[checking.TagOverlap, ...]:
-    """Pairs of tags that stand together on at least three rows and mostly so, the nearest first.
-
-    Mostly: on half of the rows that carry either (Jaccard), or on eight in ten of those that
-    carry the rarer one.
-    """
-    counted = carried.astype(np.int64)
-    both = counted.T @ counted
-    found = []
-    for one in range(len(names)):
-        for two in range(one + 1, len(names)):
-            shared, rows = int(both[one, two]), (int(both[one, one]), int(both[two, two]))
-            if shared < 3:
-                continue
-            jaccard = round(shared / (sum(rows) - shared), 4)
-            contained = round(shared / min(rows), 4)
-            if jaccard >= 0.5 or contained >= 0.8:
-                pair = (names[one], names[two])
-                found.append(checking.TagOverlap(pair, rows, shared, jaccard, contained))
-    return tuple(sorted(found, key=lambda o: (-o.jaccard, -o.contained, o.tags))[:_OVERLAPS])
 
 
 def _named(spec: RecordsSpec, folder: Path) -> list[tuple[str, str]]:
@@ -379,51 +328,6 @@ def _texts(value: str | tuple[str, ...]) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,) if value else ()
     return value
-
-
-def _usable(rules: declared.Rules, tags: declared.Tags, columns: Sequence[str]) -> declared.Rules:
-    """The rules without those whose tags or columns are at fault already."""
-    known = set(tags.names)
-    against = tuple(rule for rule in rules.contradictions if known.issuperset(rule.tags))
-    refine = tuple(
-        rule
-        for rule in rules.refinements
-        if all(c.pattern is None or c.field in (TEXT, *columns) for c in rule.conditions)
-    )
-    return replace(rules, contradictions=against, refinements=refine)
-
-
-def _with_marks(rules: declared.Rules) -> declared.Rules:
-    """The rules, each setting a field of its own too, so that one sees where it holds."""
-    marked = [
-        replace(rule, values=(*rule.values, (f"{_FIRED}{at}", ("yes",))))
-        for at, rule in enumerate(rules.refinements)
-    ]
-    return replace(rules, refinements=tuple(marked))
-
-
-def _refinements(rules: declared.Rules, made: ArrowTable) -> list[checking.RuleFacts]:
-    """Rows for which each rule sets a field that no rule before it has set."""
-    compute = require("pyarrow.compute", "records", "checking records")
-    before: dict[str, Mask] = {}
-    found = []
-    for rule in rules.refinements:
-        *values, (mark, _) = rule.values
-        holds = np.asarray(compute.is_valid(made.column(mark)), np.bool_)
-        acts = np.zeros(len(holds), np.bool_)
-        for name, _ in values:
-            done = before.get(name, np.zeros(len(holds), np.bool_))
-            acts |= holds & ~done
-            before[name] = done | holds
-        told = ", ".join(f"{name} = {', '.join(said)}" for name, said in values)
-        found.append(checking.RuleFacts("refinement", told, rule.place, int(acts.sum())))
-    return found
-
-
-def _at(rule: declared.Refinement, where: str | None) -> bool:
-    places = {c.place for c in rule.conditions}
-    places |= {c.pattern.where for c in rule.conditions if c.pattern is not None}
-    return where is not None and any(place and place in where for place in places)
 
 
 def _filled(step: stages.GoldStep) -> declared.TextFormat:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 from ..core import RagwrightError, RecordsError, near
@@ -222,6 +221,8 @@ def _read_format(
 @cache
 def shipped_format() -> declared.TextFormat:
     """The text format that ships, for folders without one of that name."""
+    from importlib.resources import files
+
     file = files("ragwright.records") / "data" / _FORMATS / f"{_SHIPPED}.yaml"
     faults: list[RagwrightError] = []
     found = declared.declared_text(file.read_text("utf-8"), f"{_SHIPPED}.yaml", faults)

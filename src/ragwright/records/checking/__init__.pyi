@@ -1,19 +1,34 @@
+from ._alike import overlaps, same_but_for_writing
 from ._patterns import TriedPatterns, marked_slow, try_steps, try_tags
-from ._report import CheckReport, ExampleRow, Fault, PatternFacts, RuleFacts, TagOverlap
+from ._report import CheckReport, ExampleRow, Fault, PatternFacts
 from ._rows import Sample, empty, sample_rows
+from ._rules import (
+    contradiction_facts,
+    is_mark,
+    marked_rules,
+    named_at,
+    refinement_facts,
+    usable_rules,
+)
 
 __all__ = [
     "CheckReport",
     "ExampleRow",
     "Fault",
     "PatternFacts",
-    "RuleFacts",
     "Sample",
-    "TagOverlap",
     "TriedPatterns",
+    "contradiction_facts",
     "empty",
+    "is_mark",
+    "marked_rules",
     "marked_slow",
+    "named_at",
+    "overlaps",
+    "refinement_facts",
+    "same_but_for_writing",
     "sample_rows",
     "try_steps",
     "try_tags",
+    "usable_rules",
 ]

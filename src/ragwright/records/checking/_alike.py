@@ -1,0 +1,50 @@
+"""What is nearly the same: tags that stand together, names that differ in writing alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..declared import spelling_key
+from ._report import TagOverlap
+
+_OVERLAPS = 20
+
+
+def same_but_for_writing(
+    clients: Sequence[str | None],
+) -> list[tuple[tuple[str, int], ...]]:
+    """Names that a rollup would take for one, and their rows, the most frequent first."""
+    several: dict[str, list[tuple[str, int]]] = {}
+    for name, count in Counter(name for name in clients if name).items():
+        several.setdefault(spelling_key(name), []).append((name, count))
+    return [
+        tuple(sorted(names, key=lambda found: (-found[1], found[0])))
+        for names in several.values()
+        if len(names) > 1
+    ]
+
+
+def overlaps(names: tuple[str, ...], carried: NDArray[np.bool_]) -> tuple[TagOverlap, ...]:
+    """Pairs of tags that stand together on at least three rows and mostly so, the nearest first.
+
+    Mostly: on half of the rows that carry either (Jaccard), or on eight in ten of those that
+    carry the rarer one.
+    """
+    counted = carried.astype(np.int64)
+    both = counted.T @ counted
+    found = []
+    for one in range(len(names)):
+        for two in range(one + 1, len(names)):
+            shared, rows = int(both[one, two]), (int(both[one, one]), int(both[two, two]))
+            if shared < 3:
+                continue
+            jaccard = round(shared / (sum(rows) - shared), 4)
+            contained = round(shared / min(rows), 4)
+            if jaccard >= 0.5 or contained >= 0.8:
+                pair = (names[one], names[two])
+                found.append(TagOverlap(pair, rows, shared, jaccard, contained))
+    return tuple(sorted(found, key=lambda o: (-o.jaccard, -o.contained, o.tags))[:_OVERLAPS])
