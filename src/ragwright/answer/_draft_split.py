@@ -47,7 +47,7 @@ class Split:
     refused: str = ""
 
 
-_THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
 _FENCE = re.compile(r"^[ \t]*```[\w-]*[ \t]*\n(.*?)\n?^[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE)
 _RULE = re.compile(
     r"^[ \t]*(?:-{3,}|\*{3,}|={3,}|_{3,}|(?:[-*_][ \t]+){2,}[-*_])[ \t]*$", re.MULTILINE

@@ -22,7 +22,8 @@ from ..flow import (
     send,
     sorted_params,
 )
-from ._draft_copies import nearest_copy
+from ._draft_calls import portions, texts_per_call
+from ._draft_copies import nearest_copy, normalised
 from ._draft_find import MOST_TEXTS, DraftPlan, Pool
 from ._draft_prompt import Composed, Form, Frame, Shown, Wanted, chosen_examples, form_of, shown
 from ._draft_records import DraftPrompt, DraftPurpose, DraftRequest, DraftText
@@ -117,6 +118,15 @@ class _Draft:
         return self.fault.startswith("too ")
 
 
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    """Texts by what they are good for; ``repeats`` are equal to a text of another call."""
+
+    good: list[_Draft] = field(default_factory=list)
+    faulty: list[_Draft] = field(default_factory=list)
+    repeats: list[_Draft] = field(default_factory=list)
+
+
 def written_by(model: str, job: Job) -> Flow[Written]:
     """What a model writes: the first calls, and once more for what is missing or of no use.
 
@@ -130,30 +140,21 @@ def written_by(model: str, job: Job) -> Flow[Written]:
     job.desks.append(desk)
     first = yield from desk.ask((yield from aside(desk.first_calls)))
     wanted = job.request.count
-    good = [one for told in first for one in told.texts if not one.fault]
-    faulty = [one for told in first for one in told.texts if one.fault]
+    sorted_out = _sorted_out(first)
     lost = sum(told.prompt.wanted for told in first if told.error or told.refused)
-    short = max(0, wanted - len(good) - lost)
+    short = max(0, wanted - len(sorted_out.good) - lost)
     # Declared before anything is decided: a dry run counts the calls of the worst case as high.
-    most = wanted if job.single else 1
-    planned = yield from branch(0, 0, most)
+    planned = yield from branch(0, 0, wanted)
     if planned is not None:
         short = planned
     second: Sequence[_Told] = ()
     if short:
-        more = partial(desk.more_calls, short, faulty)
+        more = partial(desk.more_calls, short, sorted_out.faulty)
         second = yield from desk.ask((yield from aside(more)))
-    texts = _merged(first, second, job)
-    notes = [
-        *desk.notes,
-        *_call_notes([*first, *second]),
-        *_again_notes(faulty, short if planned is None else 0, wanted),
-    ]
-    if planned is None and len(texts) < wanted:
-        notes.append(f"{len(texts)} of {wanted} texts came back")
-    surplus = sum(len(told.texts) for told in first) - wanted
-    if planned is None and surplus > 0:
-        notes.append(f"{wanted + surplus} texts came back where {wanted} were asked for")
+    texts = yield from aside(partial(_merged, first, second, job))
+    notes = [*desk.notes, *_call_notes([*first, *second])]
+    if planned is None:
+        notes += _count_notes(first, sorted_out, short, len(texts), wanted)
     return _written(model, [*first, *second], texts, _named(model, notes))
 
 
@@ -209,25 +210,32 @@ class _Desk:
         self.begun: list[_Begun] = []
 
     def first_calls(self) -> list[_Call]:
-        """A call for all texts, or one for each."""
-        count = self.job.request.count
-        if not self.job.single:
-            return [self._call(0, Wanted(count), "first", 0)]
-        return [self._call(number, Wanted(), "first", number) for number in range(count)]
+        """One call for all texts where a reply holds them, else as few as do; or one for each."""
+        return self._calls(self.job.request.count, ())
 
     def more_calls(self, short: int, faulty: Sequence[_Draft]) -> list[_Call]:
         """Calls for as many texts as are short; samples of their own, so that none is known."""
         lengths = tuple(len(one.text) for one in faulty if one.wrong_length)
-        purpose: DraftPurpose = "length" if lengths else "missing"
-        if not self.job.single:
-            return [self._call(0, Wanted(short, lengths), purpose, 1)]
-        begin = self.job.request.count
-        return [
-            self._call(begin + at, Wanted(1, lengths[at : at + 1]), purpose, begin + at)
-            for at in range(short)
-        ]
+        return self._calls(short, lengths, len(self.begun))
 
-    def _call(self, number: int, wanted: Wanted, purpose: DraftPurpose, sample: int) -> _Call:
+    def _calls(self, count: int, lengths: Sequence[int], begin: int = 0) -> list[_Call]:
+        """Calls for so many texts, numbered from ``begin`` on; each a choice of examples anew."""
+        calls, at = [], 0
+        for number, size in enumerate(portions(count, self._most()), begin):
+            known = tuple(lengths[at : at + size])
+            purpose: DraftPurpose = "length" if known else "missing" if begin else "first"
+            calls.append(self._call(number, Wanted(size, known), purpose))
+            at += size
+        return calls
+
+    def _most(self) -> int:
+        """Texts that one call asks for at most."""
+        job = self.job
+        if job.single:
+            return 1
+        return texts_per_call(job.request, job.plan, job.pool, self._frame.window)
+
+    def _call(self, number: int, wanted: Wanted, purpose: DraftPurpose) -> _Call:
         job, frame = self.job, self._frame
         chosen = chosen_examples(job.pool, job.plan, number, job.single, self._used)
         self._used.add(shown(chosen))
@@ -246,7 +254,7 @@ class _Desk:
             tuple(example.hit.chunk_id for example in composed.examples),
             wanted.count,
             purpose,
-            job.plan.options.seed * _SAMPLES + sample,
+            job.plan.options.seed * _SAMPLES + number,
         )
         return _Call(self._request(composed, prompt.sample), frame.form, prompt)
 
@@ -273,10 +281,12 @@ class _Desk:
     def told(self, call: _Call, reply: ChatReply | CompleteReply) -> _Told:
         """A reply taken apart."""
         text = _before_stop(reply.text, call.form.stop) if call.prompt.text else reply.text
+        # What a server writes behind a stop text that it does not know may be cut; ours is whole.
+        finish = reply.finish if text == reply.text else "stop"
         prompt = replace(
             call.prompt,
             reply=text,
-            finish=reply.finish,
+            finish=finish,
             usage=_FREE if reply.cached else reply.usage,
             cached=reply.cached,
             reply_usage=reply.usage,
@@ -287,7 +297,7 @@ class _Desk:
         refused = split.refused
         if reply.finish == "content_filter" and not split.parts:
             refused = refused or "the server's content filter withheld it"
-        cut = reply.finish == "length"
+        cut = finish == "length"
         texts = []
         for number, part in enumerate(split.parts, 1):
             fault = _wrong_length(part.text, self.job)
@@ -330,22 +340,35 @@ def _wrong_length(text: str, job: Job) -> str:
     return ""
 
 
+def _sorted_out(told: Sequence[_Told]) -> _Sorted:
+    """The texts of some calls by what they are good for.
+
+    Equal texts of one reply all stay, and are marked as what repeats a text is.
+    """
+    found, first = _Sorted(), dict[str, DraftPrompt]()
+    for one in (one for call in told for one in call.texts):
+        if one.fault:
+            found.faulty.append(one)
+        elif first.setdefault(normalised(one.text) or one.text, one.prompt) is one.prompt:
+            found.good.append(one)
+        else:
+            found.repeats.append(one)
+    return found
+
+
 def _merged(first: Sequence[_Told], second: Sequence[_Told], job: Job) -> list[_Draft]:
     """The texts to keep: good ones first, then what is the least wrong of both rounds."""
-    texts = [one for told in first for one in told.texts]
-    more = [one for told in second for one in told.texts]
-    good = [one for one in texts if not one.fault]
-    faulty = [one for one in texts if one.fault]
+    texts, more = _sorted_out(first), [one for told in second for one in told.texts]
     wanted, threshold = job.request.count, job.plan.options.near_copy
-    kept = list(good[:wanted])
-    repeats: list[_Draft] = []
+    kept = texts.good[:wanted]
+    repeats = list(texts.repeats)
     for one in more:
         if one.fault or len(kept) >= wanted:
             continue
         known = (("", other.text) for other in kept)
         again = nearest_copy(one.text, known, threshold) is not None
         (repeats if again else kept).append(one)
-    left = [*faulty, *(one for one in more if one.fault)]
+    left = [*texts.faulty, *(one for one in more if one.fault)]
     # A cut text is not a whole one: any other goes before it.
     left.sort(key=lambda one: not one.wrong_length)
     return (kept + left + repeats)[:wanted]
@@ -365,23 +388,36 @@ def _call_notes(told: Sequence[_Told]) -> list[str]:
         elif not prompt.reply.strip():
             notes.append("an empty reply")
         elif prompt.finish == "length":
-            notes.append("a reply was cut at its limit of tokens (answer.draft.max_tokens)")
+            notes.append(
+                "a reply was cut at its limit of tokens (raise answer.draft.max_tokens, or "
+                "lower answer.draft.per_call)"
+            )
         if one.dropped:
             notes.append(f"the server does not know {', '.join(one.dropped)}; left out")
     return list(dict.fromkeys(notes))
 
 
-def _again_notes(faulty: Sequence[_Draft], short: int, wanted: int) -> list[str]:
-    if not short:
-        return []
-    lengths = sum(one.wrong_length for one in faulty)
-    counts = {
-        "of a wrong length": lengths,
-        "cut": len(faulty) - lengths,
-        "missing": short - len(faulty),
-    }
-    why = ", ".join(f"{count} {what}" for what, count in counts.items() if count > 0)
-    return [f"{short} of {wanted} texts were asked for again: {why}"]
+def _count_notes(
+    first: Sequence[_Told], found: _Sorted, short: int, came: int, wanted: int
+) -> list[str]:
+    """What the reader must know of how many texts there are."""
+    notes = []
+    if short:
+        lengths = sum(one.wrong_length for one in found.faulty)
+        counts = {
+            "of a wrong length": lengths,
+            "cut": len(found.faulty) - lengths,
+            "equal to that of another call": len(found.repeats),
+            "missing": short - len(found.faulty) - len(found.repeats),
+        }
+        why = ", ".join(f"{count} {what}" for what, count in counts.items() if count > 0)
+        notes.append(f"{short} of {wanted} texts were asked for again: {why}")
+    if came < wanted:
+        notes.append(f"{came} of {wanted} texts came back")
+    surplus = sum(len(told.texts) for told in first) - wanted
+    if surplus > 0:
+        notes.append(f"{wanted + surplus} texts came back where {wanted} were asked for")
+    return notes
 
 
 def _written(

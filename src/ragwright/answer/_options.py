@@ -53,6 +53,9 @@ class DraftOptions:
     one_per_call: tuple[str, ...] = option(
         ("long",), "Length groups of which each call writes one text, from examples of its own."
     )
+    per_call: int | None = option(
+        None, "Most texts asked for in one call; empty: as many as fit max_tokens.", ge=1
+    )
     max_tokens: int = option(1500, "Most tokens of one reply.", ge=16)
     temperature: float = option(0.8, "Sampling temperature.", ge=0, le=2)
     seed: int = option(0, "Seed of the choice of examples; another one gives other prompts.")
