@@ -2,8 +2,9 @@ from ._check import Checking, check_records
 from ._documents import RecordsReader, WholeChunker, record_document_id, record_key
 from ._engine import LocalEngine
 from ._options import EngineName, RecordsOptions
+from ._plan import RefreshPlan, RefreshProgress, RefreshReport
 from ._ray import RayEngine
-from ._refresh import RefreshPlan, RefreshProgress, RefreshReport, refresh
+from ._refresh import refresh
 from ._seams import Engine, RowSource, TableName, UpsertCounts
 from ._source import open_source
 from ._spec import RecordsSpec, load_draft_spec, load_spec, spec_faults

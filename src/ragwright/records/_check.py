@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from ..core import ConfigError, RagwrightError, read_yaml, require, without_secret
 from . import checking, declared, stages
-from ._refresh import kind_of_reason
 from ._seams import (
     DUPLICATE,
     HASH,
@@ -166,7 +165,7 @@ class _Trial:
         for key, why in zip(
             out.column(KEY).to_pylist(), out.column(REASON).to_pylist(), strict=True
         ):
-            reason = kind_of_reason(why)
+            reason = stages.kind_of_reason(why)
             self._left_out[reason] += 1
             some = self._left_out_keys.setdefault(reason, [])
             if len(some) < _SOME:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from ..core import require
+from . import tables
 from ._seams import HASH, KEY, REASON, ArrowTable, Engine, Outcome, Step, Task
-from .tables import write_part
 
 
 def run_task(step: Step, task: Task) -> Outcome:
@@ -31,7 +31,7 @@ def run_task(step: Step, task: Task) -> Outcome:
     facts = made.select([KEY, HASH, REASON, *step.facts]).append_column("written", wanted)
     if not rows.num_rows:
         return Outcome(task, facts, None)
-    write_part(rows, task.target)
+    tables.write_part(rows, task.target)
     return Outcome(task, facts, task.target)
 
 

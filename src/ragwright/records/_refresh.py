@@ -5,10 +5,9 @@ The driver looks at keys, hashes and reasons alone; rows go from file to file th
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..core import require, value_hash, without_secret
 from . import stages
+from ._plan import RefreshPlan, RefreshProgress, RefreshReport
 from ._seams import (
     DUPLICATE,
     HASH,
@@ -47,88 +47,6 @@ from .tables import (
 Mask = NDArray[np.bool_]
 
 _COUNTED: tuple[TableName, ...] = ("bronze", "silver", "gold")
-
-
-@dataclass(slots=True)
-class RefreshProgress:
-    """How far a refresh is; read it from any thread."""
-
-    stage: str = "opening"
-    read: int = 0
-    done: int = 0
-    total: int = 0
-    started: float = field(default_factory=time.monotonic)
-    stage_started: float = field(default_factory=time.monotonic)
-
-    def begin(self, stage: str, total: int = 0) -> None:
-        """A stage begins; ``total`` rows are ahead where that is known."""
-        self.stage, self.done, self.total = stage, 0, total
-        self.stage_started = time.monotonic()
-
-    @property
-    def rate(self) -> float:
-        """Rows a second in this stage."""
-        return self.done / max(1e-9, time.monotonic() - self.stage_started)
-
-    @property
-    def eta(self) -> float | None:
-        """Seconds to the end of the stage, None where nobody knows."""
-        if not self.total or not self.done:
-            return None
-        return max(0, self.total - self.done) / self.rate
-
-
-@dataclass(frozen=True, slots=True)
-class RefreshReport:
-    """What a refresh did.
-
-    Attributes:
-        version: Version of the tables afterwards.
-        counts: Rows inserted, updated and unchanged in bronze, silver and gold.
-        removed: Rows that fell out of bronze, silver and gold.
-        left_out: Reason -> rows that go no further now, as the table ``left_out`` says.
-        read: Rows that the source gave.
-        notes: What the reader should know.
-    """
-
-    version: int
-    counts: Mapping[str, UpsertCounts]
-    removed: Mapping[str, int]
-    left_out: Mapping[str, int]
-    read: int = 0
-    notes: tuple[str, ...] = ()
-
-    def as_dict(self) -> dict[str, object]:
-        """The shape that ``ragwright records refresh --json`` prints, without the index."""
-        return {
-            **{name: counts.as_dict() for name, counts in self.counts.items()},
-            "removed": dict(self.removed),
-            "left_out": dict(self.left_out),
-            "read": self.read,
-            "version": self.version,
-            "notes": list(self.notes),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class RefreshPlan:
-    """What a refresh needs to know.
-
-    Attributes:
-        spec: What is declared in the folder.
-        part_rows: Rows of one file and one batch.
-        wait: Seconds to wait for another refresh.
-        note: What the history says of it.
-        full: Read the source and run every step again, whatever is known.
-        dry_run: Do everything but keep it.
-    """
-
-    spec: RecordsSpec
-    part_rows: int = 16_384
-    wait: float = 600.0
-    note: str = "refresh"
-    full: bool = False
-    dry_run: bool = False
 
 
 def refresh(
@@ -433,7 +351,7 @@ class _Refresh:
             counts[table] = UpsertCounts(new, changed, self._rows(table) - new - changed)
         reasons: Counter[str] = Counter()
         for batch in self._writing.read("left_out", [REASON]):
-            reasons.update(map(kind_of_reason, batch.column(REASON).to_pylist()))
+            reasons.update(map(stages.kind_of_reason, batch.column(REASON).to_pylist()))
         return RefreshReport(
             self._tables.version,
             counts,
@@ -456,11 +374,6 @@ class _Keys:
         if not self._index.alive:
             return np.zeros(len(keys), np.bool_)
         return self._index.find(hashed_keys(keys)) >= 0
-
-
-def kind_of_reason(reason: str) -> str:
-    """A reason without what is particular to the row, such as ``duplicate``."""
-    return DUPLICATE if reason.startswith(DUPLICATE) else reason.partition(": ")[0]
 
 
 def _lineage(spec: RecordsSpec) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import json
 import pickle
 import random
 import time
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from ragwright.records._seams import HASH, KEY, REASON
 from ragwright.records.declared._cleaning import Cleaning
 from ragwright.records.declared._tags import Tags
 from ragwright.records.stages._silver import RetagStep, SilverStep
+from ragwright.workbench import init_project
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 
@@ -293,11 +293,10 @@ def test_no_text_of_silver_holds_a_nul() -> None:
     assert made[0]["tags"] == ["give ask"]
 
 
-def test_the_template_drops_control_characters_and_keeps_joiners() -> None:
-    place = "data/templates/records/records/cleaning.yaml"
-    step = SilverStep(
-        cleaning_of((files("ragwright.workbench") / place).read_text("utf-8")), Tags(), "body"
-    )
+def test_the_template_drops_control_characters_and_keeps_joiners(tmp_path: Path) -> None:
+    init_project(tmp_path, template="records")
+    written = (tmp_path / "records" / "cleaning.yaml").read_text("utf-8")
+    step = SilverStep(cleaning_of(written), Tags(), "body")
     family, persian = "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u0645\u06cc\u200c\u062e"
     texts = [family, persian, "a\u200bb\u200e\x07\x1b\x9f", "a\tb\r\nc"]
     made = step(bronze_of(texts)).column("text").to_pylist()

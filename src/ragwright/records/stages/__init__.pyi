@@ -1,6 +1,6 @@
 from ._bronze import BronzeRows, check_text, renamed
 from ._clean_texts import clean_texts, repeated_at_most
-from ._duplicates import duplicates, left_out_keys
+from ._duplicates import duplicates, kind_of_reason, left_out_keys
 from ._gold import GoldStep
 from ._hashes import row_hashes
 from ._silver import RetagStep, SilverStep, tag_lists
@@ -13,6 +13,7 @@ __all__ = [
     "check_text",
     "clean_texts",
     "duplicates",
+    "kind_of_reason",
     "left_out_keys",
     "renamed",
     "repeated_at_most",

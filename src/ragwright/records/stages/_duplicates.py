@@ -57,6 +57,11 @@ def duplicates(
     return pa.table({KEY: rows.column(KEY).cast(pa.string()), REASON: reasons.cast(pa.string())})
 
 
+def kind_of_reason(reason: str) -> str:
+    """A reason without what is particular to the row, such as ``duplicate``."""
+    return DUPLICATE if reason.startswith(DUPLICATE) else reason.partition(": ")[0]
+
+
 def _groups(hashes: Words) -> NDArray[np.int64]:
     """For each row the number of its group, from 0, -1 where no other row is equal to it."""
     rows = len(hashes)
