@@ -96,6 +96,28 @@ def test_one_call_for_all_is_cut_and_asked_for_in_more(desk: Desk, server: Scrip
     assert any("answer.draft.per_call" in note for note in batch.notes)
 
 
+@pytest.mark.parametrize(
+    "cut",
+    [
+        "1. Chip in.\n2. We need you.\n3. Last ca",
+        "1. Chip in.\n2. We need you.\n3.",
+        "Chip in.\n\nWe need you.\n\nLast ca",
+        "<text>Chip in.</text><text>We need you.</text><text>Last ca",
+        '["Chip in.", "We need you.", "Last ca',
+        "<think>Three texts: 1. Chip in. 2. We need you. 3. Last ca",
+    ],
+)
+def test_a_cut_text_is_never_a_whole_one(desk: Desk, server: ScriptedServer, cut: str) -> None:
+    server.play(Reply(cut, finish="length"))
+    asked = DraftRequest("Jane Doe", "donation", count=3)
+    batch = desk.draft(asked, plan_of(name(server)))
+    cut_ones = [text for text in batch.texts if "cut" in str(text.marks)]
+    whole = [text.text for text in batch.texts if text.prompt == 0 and text not in cut_ones]
+    assert not any("Last ca" in text or text.endswith("3.") for text in whole)
+    assert [prompt.wanted for prompt in batch.prompts] == [3, 3 - len(whole)]
+    assert any("cut at its limit" in note for note in batch.notes)
+
+
 def test_what_some_calls_lack_is_asked_for_in_calls_that_fit(
     desk: Desk, server: ScriptedServer
 ) -> None:

@@ -82,9 +82,12 @@ def test_a_reply_ends_at_a_stop_text_that_the_server_does_not_know(
     server.play("1. Chip in now.\n2. We need you.<|eot_id|><|start_header_id|>user\n3. More")
     batch = desk.draft(SHORT, plan_of(f"{server.url}#raw", format="llama3"))
     assert [text.text for text in batch.texts] == ["Chip in now.", "We need you."]
-    server.play("1. Chip in now.\n2. We need you.\n\n### Instruction:\nMore")
+    behind = "1. Chip in now.\n2. We need you.\n\n### Instruction:\nMore"
+    server.play(Reply(behind, finish="length"))  # what was cut is not ours
     batch = desk.draft(SHORT, plan_of(f"{server.url}#raw", format="instruction"))
     assert [text.text for text in batch.texts] == ["Chip in now.", "We need you."]
+    assert (batch.prompts[0].finish, batch.notes) == ("stop", ())
+    assert not any(text.marks for text in batch.texts)
 
 
 @pytest.mark.parametrize("reply", [Reply(malformed="no_choices"), Reply.bad_key(), Reply("")])

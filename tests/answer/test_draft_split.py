@@ -116,6 +116,7 @@ SURE: dict[str, tuple[str, list[str]]] = {
     "tags": ("<text>Vote now.</text>\n<text>Chip in $5.</text>", [A, B]),
     "rules": (f"{A}\n---\n{B}\n---\n{C}", ABC),
     "thought": (f"<think>1. Hm\n2. so</think>\n{numbered('{n}. {t}')}", ABC),
+    "a thought that was cut": ("<think>1. Hm\n2. so\n3. or", []),
     "Windows lines": (numbered("{n}. {t}").replace("\n", "\r\n"), ABC),
     "fewer": (f"1. {A}\n2. {B}", [A, B]),
     "one of three": (f"1. {A}", [A]),
