@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from answer_fakes import Driver, hit
@@ -23,6 +24,8 @@ from ragwright.answer._corpus import PAGE
 from ragwright.answer._corpus_read import Reading, find_quote, merged, read_items
 from ragwright.answer._units import Found, UnitCount, UnitQuestion, read_unit_question
 from ragwright.core import (
+    Chunk,
+    Document,
     Filter,
     Hit,
     ModelReplyError,
@@ -30,6 +33,7 @@ from ragwright.core import (
     Relaxation,
     RetrieveError,
     SoftFilter,
+    Span,
 )
 from ragwright.flow import (
     BatchHandler,
@@ -40,6 +44,14 @@ from ragwright.flow import (
     Search,
     SearchReply,
     Step,
+)
+from ragwright.index import (
+    IndexedDocument,
+    LookupHandler,
+    Pair,
+    SearchHandler,
+    SqliteStore,
+    Views,
 )
 from ragwright.models import Analyzer, Models, model_handlers
 from ragwright.retrieve import Target
@@ -470,6 +482,28 @@ class TestOffline:
         flow = answer_from_corpus("Who?", [PERSONA], TARGET, AnswerSetup())
         with pytest.raises(RetrieveError, match="no chunk"):
             Library([]).run(flow)
+
+
+def test_what_a_filter_excludes_is_not_counted(tmp_path: Path) -> None:
+    pair = Pair("whole", Analyzer().spec)
+    store = SqliteStore(tmp_path / "store.sqlite")
+    for number, kind in enumerate(("record", "record", "", "note")):
+        text = "The pump broke."
+        document = Document(f"d{number}", "s", text, metadata={"kind": kind} if kind else {})
+        chunk = Chunk(f"{document.id}:0-{len(text)}", document.id, 0, Span(0, len(text)), text)
+        store.upsert(pair, [IndexedDocument(document, (chunk,))])
+    views = Views(store)
+    target = Target(store.snapshot(pair))
+    question = "How many documents mention the pump?"
+    with Runner({Search: SearchHandler(views), Lookup: LookupHandler(views)}) as runner:
+        for value, count, told in (("record", 2, False), ("Record", 4, True)):
+            scope = CorpusScope((Filter("kind", (value,), exclude=True),))
+            flow = answer_from_corpus(question, [PERSONA], target, AnswerSetup(), scope)
+            (made,) = runner.run(flow)
+            assert made.text.startswith(f"{count} of {count} documents")
+            assert any("kind!=Record excludes nothing" in note for note in made.notes) is told
+    views.close()
+    store.close()
 
 
 def test_the_corpus_is_listed_page_by_page_under_the_filters() -> None:

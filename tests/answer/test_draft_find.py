@@ -171,6 +171,19 @@ def test_without_records(tmp_path: Path) -> None:
             assert "records refresh" in (raised.value.hint or "")
 
 
+def test_a_project_that_keeps_records_out_hears_why_there_is_no_draft(desk: Desk) -> None:
+    barred = RetrieveOptions(filters=(Filter("kind", ("record", "note"), exclude=True),))
+    with pytest.raises(RetrieveError, match=r"under kind!=record\|note") as raised:
+        preview(desk, FULL, replace(plan_of(), retrieve=barred))
+    assert raised.value.where == "retrieve.filters"
+    other = RetrieveOptions(filters=(Filter("client", ("Tom Ash",), exclude=True),))
+    found = preview(desk, DraftRequest("Jane Doe"), replace(plan_of(), retrieve=other))
+    assert found.hits
+    assert "Tom Ash" not in {hit.metadata["client"] for hit in found.hits}
+    with pytest.raises(PromptError, match="no record has the client 'Tom Ash' under client!=Tom"):
+        preview(desk, DraftRequest("Tom Ash"), replace(plan_of(), retrieve=other))
+
+
 def test_too_few_records_say_how_many_and_what_to_loosen(desk: Desk) -> None:
     with pytest.raises(PromptError, match="0 records found over the threshold of 90") as raised:
         preview(desk, FULL, plan_of(threshold=90.0))

@@ -126,13 +126,19 @@ def test_it_is_said_with_every_answer(store: SqliteStore) -> None:
 
 @pytest.mark.parametrize(
     ("condition", "approximated"),
-    [(("most", "True"), True), (("shard", "7"), False), (("half", "1"), True)],
+    [
+        (Filter("most", ("True",)), True),
+        (Filter("shard", ("7",)), False),
+        (Filter("half", ("1",)), True),
+        (Filter("shard", ("7",), exclude=True), True),
+        (Filter("most", ("True",), exclude=True), False),
+    ],
+    ids=str,
 )
 def test_hard_filters_are_never_crossed(
-    prepared: Prepared, store: SqliteStore, condition: tuple[str, str], approximated: bool
+    prepared: Prepared, store: SqliteStore, condition: Filter, approximated: bool
 ) -> None:
-    field, value = condition
-    filters = (Filter(field, (value,)),)
+    filters = (condition,)
     view, truth = store.view(PAIR), exact(prepared)
     assert bool(view.approximation(50, filters)) == approximated
     allowed = {name for name, _ in truth.dense(clustered(1, 4), ROWS, filters)[0]}

@@ -54,6 +54,24 @@ def dense(snapshot: str, seed: int, k: int = 5) -> Search:
     return Search(snapshot, "dense", k, vector=vector.tobytes())
 
 
+def test_a_condition_and_its_opposite_are_two_requests(store: SqliteStore) -> None:
+    """In one batch, on one view: neither is answered with what the other was."""
+    snapshot = store.snapshot(PAIR)
+    some = Filter("document_id", ("d1", "d2", "d3"))
+    plain = dense(snapshot, 1, k=99)
+    one = replace(plain, filters=(some,))
+    other = replace(plain, filters=(replace(some, exclude=True),))
+    assert len({one, other}) == 2
+    handler = SearchHandler(Views(store))
+    for asked in ([one, other], [other, one]):
+        found = {}
+        for request, reply in zip(asked, handler.carry(asked), strict=True):
+            assert isinstance(reply, SearchReply)
+            found[request] = {name.partition(":")[0] for name, _ in reply.candidates}
+        assert found[one] == {"d1", "d2", "d3"}
+        assert found[other] == {f"d{n}" for n in range(30)} - found[one]
+
+
 def test_mixed_requests_get_their_own_replies(store: SqliteStore) -> None:
     snapshot = store.snapshot(PAIR)
     view = store.view(PAIR)

@@ -86,13 +86,14 @@ def test_surroundings_stop_at_a_chunk_that_misses_a_hard_filter(
     handler: tuple[LookupHandler, str],
 ) -> None:
     look, snapshot = handler
-    asked = [
-        Lookup(snapshot, (CHUNKS[1].id,), expand=how, reach=2, filters=(Filter("page", (2,)),))
-        for how in ("neighbours", "section")
-    ]
-    replies = look.carry(asked)
-    spans = [(r.hits[0].start, r.hits[0].end) for r in replies if isinstance(r, LookupReply)]
-    assert spans == [(TWICE - 4, len(TEXT)), (TWICE - 4, WHEEL)]
+    for condition in (Filter("page", (2,)), Filter("page", (1,), exclude=True)):
+        asked = [
+            Lookup(snapshot, (CHUNKS[1].id,), expand=how, reach=2, filters=(condition,))
+            for how in ("neighbours", "section")
+        ]
+        replies = look.carry(asked)
+        spans = [(r.hits[0].start, r.hits[0].end) for r in replies if isinstance(r, LookupReply)]
+        assert spans == [(TWICE - 4, len(TEXT)), (TWICE - 4, WHEEL)]
 
 
 def test_surroundings_without_barred_chunks_are_those_without_filters(

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from ragwright.core import Filter, FilterError, SoftFilter
-from ragwright.retrieve import parse_filter, parse_soft_filter
+from ragwright.core import (
+    ConfigError,
+    Filter,
+    FilterError,
+    SoftFilter,
+    build_options,
+    changed_options,
+    parse_yaml,
+)
+from ragwright.retrieve import RetrieveOptions, parse_filter, parse_soft_filter
 
 
 @pytest.mark.parametrize(
@@ -71,6 +79,35 @@ def test_a_weight_stands_behind_a_caret() -> None:
     soft = parse_soft_filter("topic=health^3")
     assert (soft.field, soft.values, soft.weight) == ("topic", ("health",), 3.0)
     assert parse_soft_filter("topic=health").weight == 1.0
+
+
+def test_a_file_says_the_same_with_a_key_more_and_what_is_kept_reads_back() -> None:
+    text = """
+    filters:
+      - {field: kind, values: [record], exclude: true}
+      - {field: year, low: 2019, exclude: true}
+      - {field: lang, values: en}
+    soft: [{field: lang, values: [fr], weight: 2, exclude: true}, {field: lang, values: [en]}]
+    """
+    read = built(text)
+    assert read.filters == (
+        parse_filter("kind!=record"),
+        Filter("year", low=2019, exclude=True),
+        parse_filter("lang=en"),
+    )
+    assert read.soft == (parse_soft_filter("lang!=fr^2"), parse_soft_filter("lang=en"))
+    kept = changed_options(read)
+    assert [one.get("exclude") for one in kept["filters"]] == [True, True, None]
+    assert build_options(RetrieveOptions, kept, parse_yaml("", "f"), ()) == read
+    with pytest.raises(ConfigError, match="exclude"):
+        built("filters: [{field: kind, values: [record], excludes: true}]")
+    with pytest.raises(ConfigError, match="ends in '!'"):
+        built("filters: [{field: kind!, values: [record]}]")
+
+
+def built(text: str) -> RetrieveOptions:
+    placed = parse_yaml(text, "f")
+    return build_options(RetrieveOptions, placed.value, placed, ())
 
 
 def test_a_soft_filter_may_exclude() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from ragwright.retrieve import (
     QueryOptions,
     Retrieved,
     RetrieveOptions,
+    SoftFilterOptions,
     Target,
     mine_glossary,
     retrieve,
@@ -123,6 +125,42 @@ def test_filters_hold_in_every_channel_and_unknown_fields_are_refused(ask: Ask) 
         ask("sea", filters=(Filter("topics", ("car",)),))
 
 
+def test_excluding_filters_hold_in_every_channel_and_a_search_without_is_another(ask: Ask) -> None:
+    car = Filter("topic", ("car",))
+    others = {"poem", "vide"}
+    for kind in ("hybrid", "dense", "keyword"):
+        query = "sea light pedal harbour"
+        demanded = ask(query, search=kind, filters=(car,))
+        assert {hit.document_id for hit in demanded.hits} == {"manual", "other"}
+        found = ask(query, search=kind, filters=(replace(car, exclude=True),))
+        assert found.hits
+        assert {hit.document_id for hit in found.hits} <= others
+        assert not any("excludes nothing" in note for note in found.notes)
+    with pytest.raises(FilterError, match="topic"):
+        ask("sea", filters=(Filter("topics", ("car",), exclude=True),))
+
+
+def test_an_exclusion_that_excludes_nothing_is_told(ask: Ask) -> None:
+    """A slip in a value and nothing to leave out look the same: both are answered."""
+    slip = Filter("topic", ("Car",), exclude=True)
+    told = "topic!=Car excludes nothing: no chunk has topic = 'Car' (nearest: car)"
+    found = ask("pedal sea", filters=(slip,))
+    assert found.hits == ask("pedal sea").hits
+    assert told in found.notes
+    wish = SoftFilterOptions("topic", ("Car",), exclude=True)
+    assert told in ask("pedal sea", soft=(wish,)).notes
+    rest = Filter("topic", ("rest",))
+    for filters in ((slip, rest), (rest, slip)):
+        # What another filter hides is not named, wherever it stands.
+        (note,) = (one for one in ask("sea", filters=filters).notes if "excludes nothing" in one)
+        assert "what the other filters leave" in note
+        assert "car" not in note
+    assert not any(
+        "excludes nothing" in note
+        for note in ask("sea", filters=(Filter("topic", low="x", exclude=True),)).notes
+    )
+
+
 def test_a_hundred_thousand_characters_are_cut_and_answered(ask: Ask) -> None:
     found = ask("pedal sensor " * 7700)
     assert found.hits[0].document_id == "manual"
@@ -161,9 +199,10 @@ def test_a_mined_meaning_never_crosses_a_hard_filter(tmp_path: Path) -> None:
         Embed: Directions(),
     }
 
-    def notes(tenant: str) -> str:
+    def notes(tenant: str, *, exclude: bool = False) -> str:
         options = RetrieveOptions(
-            query=QueryOptions(("glossary",)), filters=(Filter("tenant", (tenant,)),)
+            query=QueryOptions(("glossary",)),
+            filters=(Filter("tenant", (tenant,), exclude=exclude),),
         )
         return " ".join(runner.run(retrieve("what are XK9 and XK7", target, options)).notes)
 
@@ -171,5 +210,7 @@ def test_a_mined_meaning_never_crosses_a_hard_filter(tmp_path: Path) -> None:
         assert "merger" not in notes("a")
         assert "XK7 = the pedal sensor is loose" in notes("a")
         assert "XK9 = the merger with Nord is planned" in notes("b")
+        assert "merger" not in notes("b", exclude=True)
+        assert "XK7 = the pedal sensor is loose" in notes("b", exclude=True)
     views.close()
     store.close()

@@ -28,7 +28,7 @@ from ..core import (
 )
 from ..flow import Flow, Search, SearchReply, gather, lookup, send, settled
 from ..models import ExtractiveReranker, TokenSource, make_analyzer
-from ..retrieve import Target
+from ..retrieve import Target, idle_exclusions
 from ._citations import citation
 from ._corpus_offline import Quotable, quote_everything
 from ._corpus_read import (
@@ -161,6 +161,7 @@ def _scope_ids(target: Target, scope: CorpusScope) -> Flow[tuple[list[str], tupl
     """Ids of the chunks of a scope, in document order, and what there is to say about them."""
     ids, notes = yield from corpus_ids(target, scope.filters)
     soft = scope.relax.soft if scope.relax else ()
+    notes += yield from idle_exclusions(target, scope.filters, soft)
     if not soft or scope.relax is None:
         return ids, notes
     if scope.relax.unfiltered:

@@ -308,6 +308,12 @@ def _unknown(
     """
     name, values = error.field, error.values
     if name == "kind" and values in ((), RECORDS.values):
+        if barring := [str(one) for one in plan.retrieve.filters if _bars_records(one)]:
+            return RetrieveError(
+                f"no record may be found under {_listed(barring)}",
+                where="retrieve.filters",
+                hint="keep records out of answers with `ask --filter`: drafts are made of them",
+            )
         return RetrieveError(
             "the index holds no records", hint="run: ragwright records refresh   (then draft again)"
         )
@@ -329,8 +335,14 @@ def _unknown(
 def _is_asked(error: FilterError, request: DraftRequest, plan: DraftPlan) -> bool:
     """True where it is what the request asks for that is nowhere, and no hard filter's value."""
     wanted = fields_of(request).get(error.field, ())
-    hard = [one.values for one in plan.retrieve.filters if one.field == error.field]
+    asked = [one for one in plan.retrieve.filters if not one.exclude]
+    hard = [one.values for one in asked if one.field == error.field]
     return bool(wanted) and not any(error.values == tuple(map(str, values)) for values in hard)
+
+
+def _bars_records(one: Filter) -> bool:
+    held = set(map(str, one.values)) & set(map(str, RECORDS.values))
+    return one.exclude and one.field == RECORDS.field and bool(held)
 
 
 _NEAREST = "nearest:"

@@ -11,6 +11,7 @@ from ._expand import expand_hits, merge_hits
 from ._explain import explain
 from ._fusion import convex, rrf
 from ._glossary import Expansion, Glossary, Meaning, load_glossary
+from ._idle import idle_exclusions
 from ._iterate import iterate
 from ._mining import mine_glossary
 from ._options import (
@@ -83,6 +84,7 @@ __all__ = [
     "expand_hits",
     "explain",
     "held_share",
+    "idle_exclusions",
     "iterate",
     "json_object",
     "load_glossary",

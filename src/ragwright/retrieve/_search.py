@@ -11,6 +11,7 @@ from ..models import WordTokenizer
 from ._between import Between
 from ._channels import candidates, prepared
 from ._expand import expand_hits
+from ._idle import idle_exclusions
 from ._iterate import iterate
 from ._meanings import visible_glossary
 from ._options import RerankOptions, RetrieveOptions
@@ -113,6 +114,10 @@ def _finished(
         hits, more = yield from expand_hits(hits, target, options.expand, options.filters)
         hits = _fitting(hits, target, options.context_tokens)
         notes = _once_each(notes, more)
+    relax = options.relaxation()
+    idle = yield from idle_exclusions(target, options.filters, relax.soft if relax else ())
+    if idle:
+        notes = _once_each(notes, idle)
     if hits is found.hits and notes is found.notes:
         return found
     return replace(found, hits=hits, notes=notes)

@@ -173,6 +173,10 @@ class RetrieverSuite:
         hits = ask("valve filter", top_k=20, filters=(Filter("client", ("client 3",)),)).hits
         assert hits
         assert {hit.metadata["client"] for hit in hits} == {"client 3"}
+        barred = Filter("client", ("client 3", "client 0"), exclude=True)
+        hits = ask("valve filter", top_k=20, filters=(barred,)).hits
+        assert hits
+        assert not {hit.metadata["client"] for hit in hits} & set(barred.values)
 
     def test_an_empty_query_is_refused(self, ask: Callable[..., Retrieved]) -> None:
         """With the error of retrieval, so that a server answers 4xx and a run goes on."""
