@@ -10,6 +10,7 @@ import os
 import re
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -603,6 +604,24 @@ def test_a_time_to_come_is_no_watermark(tmp_path: Path, future: str, shape: str)
     rows = BronzeRows(source, SourceSpec("a.jsonl", key="id", text="w", watermark="w"))
     assert len(list(rows.batches())) == 1
     assert any("lies in the future" in note for note in rows.notes)
+
+
+def test_what_is_written_while_rows_are_read_is_read_again(tmp_path: Path) -> None:
+    """A row whose time is to come must not hide those that change under the reading's eyes."""
+    lines = [json.dumps({"id": at, "w": "2062-03-29T10:00:00Z"}) for at in range(4)]
+    name = written(tmp_path, "a.jsonl", "\n".join(lines))
+    source: Any = opened(tmp_path, name, watermark="w")
+    batches = source.batches(2)
+    next(batches)
+    meanwhile = datetime.now(UTC).isoformat()
+    assert len(list(batches)) == 1
+    assert source.reached < meanwhile
+    # a clock ahead of ours: nothing to tell, and nothing lost
+    ahead = datetime.now(UTC) + timedelta(minutes=2)
+    written(tmp_path, "a.jsonl", json.dumps({"id": 1, "w": ahead.isoformat()}))
+    list(source.batches(2))
+    assert source.reached < datetime.now(UTC).isoformat()
+    assert not source.notes
 
 
 def test_times_with_a_zone_are_compared_as_moments(tmp_path: Path) -> None:

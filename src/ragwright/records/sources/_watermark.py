@@ -20,6 +20,9 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d($|[T ]\d\d:\d\d)")
 _BEFORE, _BEHIND = timedelta(hours=14), timedelta(hours=12)
 """How far the clocks of time zones go before and behind UTC: times without a zone are of any."""
 
+_ASTRAY = timedelta(minutes=5)
+"""How far a source's clock may be behind ours."""
+
 
 def watermark_text(value: Any) -> str:
     """A value as text that :func:`watermark_value` reads back.
@@ -116,32 +119,37 @@ class Watermark:
         self._reached = since
         self._highest: Any = None
         self._kind = ""
+        # what is written while rows are read is for the next reading
+        self._begun = datetime.now(UTC)
 
     @property
     def reached(self) -> str:
-        """Text of the highest value met, or ``since``; a time of now where that is to come.
+        """Text of the highest value met, or ``since``; when reading began, if that is to come.
 
         Rows would be waited for until then: a wrong date in one row must not hide the others.
         """
-        return self._of_now() or self._reached
+        return self._of_beginning() or self._reached
 
     @property
     def notes(self) -> tuple[str, ...]:
         """That the watermark lies in the future, where it does."""
         told = f"the highest watermark, {self._reached}, lies in the future; rows from "
-        return (f"{told}{self._of_now()} on are read again",) if self._of_now() else ()
+        now, value = self._of_beginning(), self._highest
+        if isinstance(value, datetime) and value.tzinfo and value <= self._begun + _ASTRAY:
+            return ()  # written while rows were read, or by a clock that is ahead of ours
+        return (f"{told}{now} on are read again",) if now else ()
 
-    def _of_now(self) -> str:
-        """Text of now, where the highest value lies in the future, as the column writes it."""
+    def _of_beginning(self) -> str:
+        """When reading began, where the highest value lies after it, as the column writes it."""
         value = self._highest
         if not isinstance(value, date):
             return ""
-        now = datetime.now(UTC)
+        now = self._begun
         if not isinstance(value, datetime):
             today = (now - _BEHIND).date()
             return today.isoformat() if value > (now + _BEFORE).date() else ""
         if value.tzinfo:
-            return _written(now, self._reached) if value > now else ""
+            return _written(now - _ASTRAY, self._reached) if value > now else ""
         now = now.replace(tzinfo=None)
         return _written(now - _BEHIND, self._reached) if value > now + _BEFORE else ""
 
