@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragwright.answer import DraftOptions, DraftPlan, DraftRequest, Pool, Window, count_tokens
-from ragwright.answer._draft_calls import ONE_CALL, portions, texts_per_call
+from ragwright.answer._draft_calls import ONE_CALL, portions, text_tokens, texts_per_call
 from ragwright.answer._draft_find import Example
 from ragwright.core import ConfigError, Hit, build_options, parse_yaml
 from ragwright.models import WordTokenizer
@@ -30,8 +30,12 @@ def pool_of(*texts: str) -> Pool:
 
 def asked(count: int, length: str = "short", plan: DraftPlan | None = None, **window: Any) -> int:
     """Texts that one call asks for."""
+    return per_call(count, length, plan or plan_of(), pool_of(*TEXTS), Window(**window))
+
+
+def per_call(count: int, length: str, plan: DraftPlan, pool: Pool, window: Window) -> int:
     request = DraftRequest("Jane Doe", length=length, count=count)
-    return texts_per_call(request, plan or plan_of(), pool_of(*TEXTS), Window(**window))
+    return texts_per_call(count, plan.options, text_tokens(request, plan, pool, window))
 
 
 @given(st.integers(0, 500), st.integers(1, 200))
@@ -83,14 +87,12 @@ def test_it_may_be_said() -> None:
 def test_without_an_upper_bound_the_longest_example_counts() -> None:
     rules = Rules((LengthGroup("any", None),))
     plan = replace(plan_of(one_per_call=()), rules=rules)
-    request = DraftRequest("Jane Doe", length="any", count=200)
-    brief = texts_per_call(request, plan, pool_of("word " * 10), Window())
-    wordy = texts_per_call(request, plan, pool_of("word " * 10, "word " * 200), Window())
+    brief = per_call(200, "any", plan, pool_of("word " * 10), Window())
+    wordy = per_call(200, "any", plan, pool_of("word " * 10, "word " * 200), Window())
     assert brief > 3 * wordy >= 3
     assert wordy * count_tokens("word " * 200) <= plan.options.max_tokens
 
 
 def test_dense_scripts_have_smaller_calls() -> None:
-    request = DraftRequest("Jane Doe", length="short", count=200)
-    dense = texts_per_call(request, plan_of(), pool_of("健康保险需要你的支持请今天捐款"), Window())
+    dense = per_call(200, "short", plan_of(), pool_of("健康保险需要你的支持请今天捐款"), Window())
     assert dense * 4 < asked(200)

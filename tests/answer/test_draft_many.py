@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -195,6 +196,23 @@ def test_a_dry_run_counts_the_calls(desk: Desk, server: ScriptedServer) -> None:
     assert forecast.calls.low == forecast.calls.expected == len(batch.prompts)
     assert forecast.calls.high == 2 * len(batch.prompts)
     assert desk.forecast(MANY, plan).calls.expected == 0
+
+
+@pytest.mark.parametrize("form", ["chat", "llama3"])
+def test_a_dry_run_knows_how_long_texts_get(desk: Desk, server: ScriptedServer, form: str) -> None:
+    def alike(request: ServerRequest) -> str:
+        """Texts as long as the examples are."""
+        asked = re.findall(r"Write (\d+) such texts", str(request.body))[-1]
+        return listed([a_text(f"{server.count}:{n}", 58) for n in range(int(asked))])
+
+    server.play(alike)
+    for count in (5, 200):
+        request = replace(MANY, count=count)
+        plan = plan_of(name(server), seed=9, format=form)
+        told = desk.forecast(request, plan).completion_tokens
+        paid = desk.draft(request, plan).usage.completion_tokens
+        assert told.low <= paid <= told.high
+        assert paid / 2 < told.expected < paid * 2
 
 
 def test_what_was_paid_for_before_a_stop_is_kept(tmp_path: Path, server: ScriptedServer) -> None:

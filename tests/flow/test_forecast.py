@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from ragwright.flow import (
     fetch,
     gather,
     search_keyword,
+    send,
 )
 
 
@@ -185,3 +187,19 @@ def test_replies_without_a_token_count_teach_nothing(tmp_path: Path) -> None:
         list(runner.map(ask("b" * 300 + str(i)) for i in range(5)))
         assert runner.forecast([lambda: ask("a" * 300)]).prompt_tokens == before
     replies.close()
+
+
+def test_a_request_may_say_how_long_its_reply_gets() -> None:
+    """What it says is no part of it, and bounded by what a reply may have."""
+    made = Chat("m", user("a"), (("max_tokens", 100),))
+
+    def told(likely: tuple[int, int] | None) -> tuple[float, float, float]:
+        request = replace(made, likely=likely)
+        assert request == made
+        with Runner({Chat: FakeChat()}) as runner:
+            found = runner.forecast([lambda: send(request, ChatReply)]).completion_tokens
+        return found.low, found.expected, found.high
+
+    assert told(None) == (50, 50, 100)
+    assert told((10, 30)) == (10, 30, 100)
+    assert told((80, 300)) == (80, 100, 100)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import fmean
 
 from ._draft_find import DraftPlan, Pool
 from ._draft_records import DraftRequest
+from ._options import DraftOptions
 from ._window import MARGIN, Window
 
 ONE_CALL = 15
@@ -15,31 +17,57 @@ _LISTED = 5
 """Tokens that a list adds to a text: its number, the sign behind it, the end of the line."""
 
 
-def texts_per_call(request: DraftRequest, plan: DraftPlan, pool: Pool, window: Window) -> int:
-    """Most texts of the length asked for that one call asks for, 1 or more.
+@dataclass(frozen=True, slots=True)
+class TextTokens:
+    """Tokens of one text of a list, estimated from the pool and the length group.
 
-    Every text is taken to be as long as its length group allows; of a group without an upper
-    bound, as long as the longest example. How many tokens that is, the examples tell: they are
-    texts of that language and kind, counted as the model's prompts are, with a margin.
+    Attributes:
+        least: The shortest that the group allows.
+        likely: As the examples are, on average and within the group.
+        middling: In the middle of the group.
+        most: The longest that the group allows; without an upper bound, the longest example.
     """
-    options = plan.options
-    if options.per_call is not None:
-        return options.per_call
+
+    least: float
+    likely: float
+    middling: float
+    most: float
+
+
+def text_tokens(request: DraftRequest, plan: DraftPlan, pool: Pool, window: Window) -> TextTokens:
+    """Tokens of a text of the length asked for.
+
+    How many a character takes, the examples tell: they are texts of that language and kind,
+    counted as the model's prompts are.
+    """
     texts = [example.text for example in pool.examples]
     together = "\n".join(texts)
     a_character = window.count(together) / len(together)
-
-    def fitting(characters: float) -> int:
-        return int(options.max_tokens / ((characters * a_character + _LISTED) * MARGIN))
-
+    average, longest = fmean(map(len, texts)), max(map(len, texts))
     least, under = plan.rules.bounds(request.length)
-    if under is None:
-        longest, middling = float(max(map(len, texts))), fmean(map(len, texts))
-    else:
-        longest, middling = float(under), (least + under) / 2
-    if request.count <= min(ONE_CALL, fitting(middling)):
-        return request.count
-    return max(1, fitting(longest))
+    most = max(longest, least) if under is None else under
+    lengths = (
+        least,
+        min(max(average, least), most),
+        max(average, least) if under is None else (least + under) / 2,
+        most,
+    )
+    return TextTokens(*(length * a_character + _LISTED for length in lengths))
+
+
+def texts_per_call(count: int, options: DraftOptions, tokens: TextTokens) -> int:
+    """Most texts that one call asks for, 1 or more: all as long as their group allows fit.
+
+    Args:
+        count: Texts wanted in all.
+        options: What was said of calls and replies.
+        tokens: Those of a text.
+    """
+    if options.per_call is not None:
+        return options.per_call
+    if count <= min(ONE_CALL, options.max_tokens / (tokens.middling * MARGIN)):
+        return count
+    return max(1, int(options.max_tokens / (tokens.most * MARGIN)))
 
 
 def portions(count: int, most: int) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeAlias
 
 from ..core import ConfigError, ModelError, RagwrightError, Usage
@@ -22,7 +22,7 @@ from ..flow import (
     send,
     sorted_params,
 )
-from ._draft_calls import portions, texts_per_call
+from ._draft_calls import TextTokens, portions, text_tokens, texts_per_call
 from ._draft_copies import nearest_copy, normalised
 from ._draft_find import MOST_TEXTS, DraftPlan, Pool
 from ._draft_prompt import Composed, Form, Frame, Shown, Wanted, chosen_examples, form_of, shown
@@ -209,6 +209,11 @@ class _Desk:
         self.notes: list[str] = []
         self.begun: list[_Begun] = []
 
+    @cached_property
+    def _tokens(self) -> TextTokens:
+        """Tokens of a text; counted with the first call, off the loop."""
+        return text_tokens(self.job.request, self.job.plan, self.job.pool, self._frame.window)
+
     def first_calls(self) -> list[_Call]:
         """One call for all texts where a reply holds them, else as few as do; or one for each."""
         return self._calls(self.job.request.count, ())
@@ -233,7 +238,7 @@ class _Desk:
         job = self.job
         if job.single:
             return 1
-        return texts_per_call(job.request, job.plan, job.pool, self._frame.window)
+        return texts_per_call(job.request.count, job.plan.options, self._tokens)
 
     def _call(self, number: int, wanted: Wanted, purpose: DraftPurpose) -> _Call:
         job, frame = self.job, self._frame
@@ -256,7 +261,7 @@ class _Desk:
             purpose,
             job.plan.options.seed * _SAMPLES + number,
         )
-        return _Call(self._request(composed, prompt.sample), frame.form, prompt)
+        return _Call(self._request(composed, wanted.count, prompt.sample), frame.form, prompt)
 
     def ask(self, calls: Sequence[_Call]) -> Flow[list[_Told]]:
         """What the calls came to, in their order, made side by side."""
@@ -309,7 +314,7 @@ class _Desk:
             texts.append(_Draft(part.text, prompt, tuple(marks), fault))
         return _Told(prompt, tuple(texts), refused, dropped=reply.dropped)
 
-    def _request(self, composed: Composed, sample: int) -> Chat | Complete:
+    def _request(self, composed: Composed, count: int, sample: int) -> Chat | Complete:
         options = self.job.plan.options
         params = sorted_params(
             {
@@ -319,9 +324,13 @@ class _Desk:
             }
         )
         sources = tuple(dict.fromkeys(one.hit.document_id for one in composed.examples))
+        likely = (round(count * self._tokens.least), round(count * self._tokens.likely))
+        request: Chat | Complete
         if composed.text:
-            return Complete(self.model, composed.text, params, sample=sample, sources=sources)
-        return Chat(self.model, composed.messages, params, sample=sample, sources=sources)
+            request = Complete(self.model, composed.text, params, sample=sample, sources=sources)
+        else:
+            request = Chat(self.model, composed.messages, params, sample=sample, sources=sources)
+        return replace(request, likely=likely)
 
 
 def _before_stop(text: str, stop: Sequence[str]) -> str:

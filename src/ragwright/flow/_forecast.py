@@ -8,6 +8,7 @@ from typing import Literal
 
 from ..core import Usage
 from ._calls import Caller
+from ._requests import Chat, Complete, Request
 from ._scenario import Scenario
 
 Name = Literal["low", "expected", "high"]
@@ -39,7 +40,8 @@ class Forecast:
         calls: Distinct calls that would be made (known replies are not called again).
         reused: Requests that are answered from the reply store.
         prompt_tokens: Estimated with each model's learned ratio of characters to tokens.
-        completion_tokens: Low and expected by past replies, high by ``max_tokens``.
+        completion_tokens: Low and expected by what a request says of its reply, else by past
+            replies; high by ``max_tokens``.
         cost: Money, None where a model that costs has no price.
         seconds: Time at each model's past latency and its limit; None without past calls.
         models: Expected calls per model.
@@ -113,8 +115,10 @@ def _sum(name: str, scenario: Scenario, caller: Caller) -> _Sums:
     for plan in scenario.planned.values():
         facts = caller.facts(plan.lane)
         limit = caller.completion_limit(plan.handler, plan.request)
-        learned = facts.completion_tokens / facts.calls if facts.calls else limit / 2
-        completion = float(limit) if name == "high" else min(learned, float(limit))
+        completion = float(limit)
+        if name != "high":
+            learned = facts.completion_tokens / facts.calls if facts.calls else limit / 2
+            completion = min(_likely(name, plan.request, learned), completion)
         prompt = caller.prompt_tokens(plan.lane, plan.request)
         sums.calls += 1
         sums.prompt += prompt
@@ -131,3 +135,11 @@ def _sum(name: str, scenario: Scenario, caller: Caller) -> _Sums:
             sums.timed = False
     sums.seconds = max(lane_seconds.values(), default=0.0)
     return sums
+
+
+def _likely(name: str, request: Request, learned: float) -> float:
+    """Tokens of a reply: what its request says of it, else what past replies of the lane had."""
+    likely = request.likely if isinstance(request, Chat | Complete) else None
+    if likely is None:
+        return learned
+    return float(likely[0] if name == "low" else likely[1])

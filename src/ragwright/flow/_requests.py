@@ -43,6 +43,8 @@ class Chat:
         timeout: Seconds for one attempt; not part of the key.
         sources: Ids of the documents whose text the prompt holds, so that forgetting a
             document forgets what was made of it; not part of the key.
+        likely: Tokens that the reply has at least, and as a rule, where whoever asks can tell;
+            for dry runs alone, not part of the key.
     """
 
     model: str
@@ -53,11 +55,15 @@ class Chat:
     stream: bool = field(default=False, compare=False)
     timeout: float | None = field(default=None, compare=False)
     sources: tuple[str, ...] = field(default=(), compare=False)
+    likely: tuple[int, int] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """A completion of a raw prompt; ``logprobs`` asks for that many alternatives a token."""
+    """A completion of a raw prompt; ``logprobs`` asks for that many alternatives a token.
+
+    ``likely`` as in :class:`Chat`.
+    """
 
     model: str
     prompt: str
@@ -66,6 +72,7 @@ class Complete:
     sample: int = 0
     timeout: float | None = field(default=None, compare=False)
     sources: tuple[str, ...] = field(default=(), compare=False)
+    likely: tuple[int, int] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
