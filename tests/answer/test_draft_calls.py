@@ -48,7 +48,9 @@ def test_portions_are_few_and_even(count: int, most: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "window", [{}, {"ratio": 4.0}, {"ratio": 1.5}, {"tokenizer": WordTokenizer()}], ids=str
+    "window",
+    [{}, {"ratio": 4.0}, {"ratio": 1.5}, {"tokenizer": WordTokenizer()}],
+    ids=["plain", "sparse", "dense", "tokenizer"],
 )
 @pytest.mark.parametrize(("length", "under"), [("short", 160), ("medium", 400)])
 @pytest.mark.parametrize("limit", [200, 1500, 4000])
