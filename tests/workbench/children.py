@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["ragwright.workbench"])
+context.set_forkserver_preload(["ragwright.workbench.serving._promotion"])
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from importlib.metadata import version
 from typing import Any
 
 import typer
@@ -55,6 +54,8 @@ def main() -> None:
     if "" not in sys.path:
         sys.path.append("")  # last, so that no file here takes the place of an installed module
     if sys.argv[1:] == ["--version"]:
+        from importlib.metadata import version
+
         sys.stdout.write(f"ragwright {version('ragwright')}\n")
         return
     called = [word for word in sys.argv[1:] if word in COMMANDS]

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..core import Row
-from ..experiment import Evaluation, results_jsonl, slices
-from ..measure import Summary, on_scale, parse_measure
-from ..report import (
-    rows_csv,
-    rows_junit,
-    slice_table,
-    summary_csv,
-    summary_json,
-    summary_table,
-)
-from ._console import Console
+from .. import experiment, measure, report
 
-Sliced = Mapping[str, Mapping[str, Sequence[Summary]]]
+if TYPE_CHECKING:
+    from ..core import Row
+    from ..experiment import Evaluation
+    from ..measure import Summary
+    from ._console import Console
+
+Sliced: TypeAlias = "Mapping[str, Mapping[str, Sequence[Summary]]]"
 
 
 def show_evaluation(
@@ -43,19 +38,19 @@ def show_evaluation(
     sliced = {field: _sliced(evaluation, rows, field) for field in by}
     name = "" if output is None else output.name.lower()
     if name.endswith(".jsonl"):
-        console.result(results_jsonl(evaluation).rstrip("\n"))
+        console.result(experiment.results_jsonl(evaluation).rstrip("\n"))
     elif name.endswith(".summary.csv"):
-        console.result(summary_csv(evaluation.summaries).rstrip("\n"))
+        console.result(report.summary_csv(evaluation.summaries).rstrip("\n"))
     elif name.endswith(".csv"):
-        console.result(rows_csv(evaluation.results).rstrip("\n"))
+        console.result(report.rows_csv(evaluation.results).rstrip("\n"))
     elif name.endswith(".xml"):
-        console.result(rows_junit(evaluation.results).rstrip("\n"))
+        console.result(report.rows_junit(evaluation.results).rstrip("\n"))
     elif as_json or name.endswith(".json"):
         console.json(_document(evaluation, run, sliced))
     else:
         shown = (*evaluation.summaries, *evaluation.baselines)
-        blocks = [summary_table(shown, notes=evaluation.notes, run=run)]
-        blocks += [slice_table(parts, field) for field, parts in sliced.items()]
+        blocks = [report.summary_table(shown, notes=evaluation.notes, run=run)]
+        blocks += [report.slice_table(parts, field) for field, parts in sliced.items()]
         console.result("\n\n".join(blocks))
 
 
@@ -67,7 +62,7 @@ def rows_shown(output: Path | None, by: Sequence[str] = ()) -> bool:
 
 
 def _document(evaluation: Evaluation, run: str, sliced: Sliced) -> dict[str, Any]:
-    return summary_json(
+    return report.summary_json(
         evaluation.summaries,
         run=run,
         notes=evaluation.notes,
@@ -80,8 +75,10 @@ def _sliced(
     evaluation: Evaluation, rows: Sequence[Row], field: str
 ) -> dict[str, Sequence[Summary]]:
     """Summaries of the rows that share a value of a field."""
-    measures = [on_scale(parse_measure(s.measure), s.scale) for s in evaluation.summaries]
-    found = slices(evaluation.results, rows, field, measures)
+    measures = [
+        measure.on_scale(measure.parse_measure(s.measure), s.scale) for s in evaluation.summaries
+    ]
+    found = experiment.slices(evaluation.results, rows, field, measures)
     return {part.value: part.summaries for part in found}
 
 

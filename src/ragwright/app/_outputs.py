@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .. import experiment
 from ..core import ConfigError
-from ..experiment import RowResult, write_rows
 from ..report import text_table
 from ..workbench import (
     Evaluating,
@@ -33,6 +33,9 @@ from ._flags import MeasuringFlags, with_flags
 from ._options import HERE, Json, Project, Quiet
 from ._outcome import rows_shown, show_evaluation, trusted
 from ._show import price_line, runner_line, show_forecast
+
+if TYPE_CHECKING:
+    from ..experiment import RowResult
 
 group = typer.Typer(
     help="What was drafted and served: list, show, export, judge, measure a sample of it.",
@@ -252,7 +255,7 @@ def outputs_evaluate(
             )
     if labels is not None:
         judged = [row for row in sampled.rows if row.metadata.keys() & _LABELS]
-        write_rows(judged, labels)
+        experiment.write_rows(judged, labels)
         console.remark(
             f"{len(judged)} rows with feedback written to {labels}: ragwright calibrate "
             f"{summary.run} --labels {labels} --column accepted (or feedback_score)"

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..records import RefreshProgress, TableName
 from ..report import text_table
-from ..workbench import (
-    IngestProgress,
-    Refreshing,
-    Session,
-    Workbench,
-)
+from ..workbench import Refreshing, Session, Workbench
 from ._console import EXIT_ERROR, Console, reported
 from ._options import (
     HERE,
@@ -33,6 +28,9 @@ from ._options import (
 from ._show import ingest_line
 from ._show_check import check_text
 from ._show_tables import history_text, refresh_line, refresh_text, rows_text
+
+if TYPE_CHECKING:
+    from ..workbench import IngestProgress
 
 group = typer.Typer(
     help="Rows to bronze, silver and gold tables, and to documents.", no_args_is_help=True

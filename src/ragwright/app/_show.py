@@ -6,28 +6,33 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..core import Answer, Hit, Usage
+from .. import models
+from ..core import Usage
 from ..flow import (
     Chat,
     ChatReply,
     Embed,
     Fetch,
-    Forecast,
     Lookup,
-    Progress,
-    Range,
     Rerank,
     Search,
     SearchReply,
-    TraceEntry,
 )
-from ..models import ExtractiveReranker
 from ..report import text_table
-from ..retrieve import Explanation, Retrieved
-from ..workbench import Check, IngestForecast, IngestProgress, IngestReport, SweepForecast
-from ._console import Console
+
+if TYPE_CHECKING:
+    from ..core import Answer, Hit
+    from ..flow import (
+        Forecast,
+        Progress,
+        Range,
+        TraceEntry,
+    )
+    from ..retrieve import Explanation, Retrieved
+    from ..workbench import Check, IngestForecast, IngestProgress, IngestReport, SweepForecast
+    from ._console import Console
 
 _WIDTH = 100
 
@@ -152,7 +157,7 @@ def _made_by(answer: Answer) -> str:
     """How the text of an answer came to be, and by which route where that is not the index."""
     if answer.model == "counted":
         how = "counted in the index, no model wrote it"
-    elif answer.model != ExtractiveReranker.name:
+    elif answer.model != models.ExtractiveReranker.name:
         how = f"written by {answer.model}{', from the stored reply' if answer.cached else ''}"
     elif answer.route == "none":
         how = "nothing was looked up"

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from ..records import CheckReport, PatternFacts
 from ..report import text_table
+
+if TYPE_CHECKING:
+    from ..records import CheckReport, PatternFacts
 
 _WIDTH = 100
 _PATTERN = 44

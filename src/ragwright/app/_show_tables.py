@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..records import Manifest, RefreshProgress
 from ..report import text_table
-from ..workbench import RecordsReport
+
+if TYPE_CHECKING:
+    from ..records import Manifest, RefreshProgress
+    from ..workbench import RecordsReport
 
 _CELL = 100
 """Longest cell of a row that is shown."""

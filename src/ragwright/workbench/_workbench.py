@@ -7,43 +7,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..answer import (
-    AnswerSetup,
-    AskPlan,
-    DraftBatch,
-    DraftRequest,
-    ask,
-    generator_window,
-    pick_persona,
-)
-from ..core import Answer, ConfigError, Document, Persona
-from ..experiment import Evaluation, Testset
-from ..flow import Flow, Forecast, Message, RunSummary, TraceEntry, fetch
-from ..ingest import Fetched, default_readers, load_reader
-from ..measure import Measure
-from ..retrieve import Explanation, Glossary, Retrieved, RetrieveOptions, Target, explain, retrieve
-from .building import (
-    Feed,
-    FetchAhead,
-    Ingest,
-    IngestForecast,
-    IngestProgress,
-    IngestReport,
-    Stamps,
-    forget_glossaries,
-    known_embedders,
-    nothing_indexed,
-    project_glossary,
-    reading,
-    remember_embedder,
-    web_pages,
-)
-from .measuring import Each, Told, evaluate_testset, forecast_stored, forecast_testset, score_stored
+from .. import answer, ingest, retrieve
+from ..core import ConfigError
+from ..flow import fetch
+from . import building, measuring, runs, serving, tables
 from .project import Opened, SourceEntry, configuration_of, keep_configuration
-from .runs import Evaluating, stored_evaluation
-from .serving import Drafting, drafts, forecast_drafts, run_drafts
-from .tables import ProjectRecords
+
+if TYPE_CHECKING:
+    from ..answer import AskPlan, DraftBatch, DraftRequest
+    from ..core import Answer, Document, Persona
+    from ..experiment import Evaluation, Testset
+    from ..flow import Flow, Forecast, Message, RunSummary, TraceEntry
+    from ..ingest import Fetched
+    from ..measure import Measure
+    from ..retrieve import Explanation, Glossary, Retrieved, RetrieveOptions, Target
+    from .building import Feed, Ingest, IngestForecast, IngestProgress, IngestReport
+    from .measuring import Each, Told
+    from .runs import Evaluating
+    from .serving import Drafting
+    from .tables import ProjectRecords
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +79,15 @@ class Workbench(Opened):
         """
         feeds, how = self._feeds(sources)
         if self.settled_pair().embedder:
-            remember_embedder(self.folder.data, self.pair.embedder, self.settings.embed.model)
+            building.remember_embedder(
+                self.folder.data, self.pair.embedder, self.settings.embed.model
+            )
         self._open_marker.parent.mkdir(parents=True, exist_ok=True)
         self._open_marker.touch()
         with self._ingesting(how) as work:
             if on_start is not None:
                 on_start(work.progress)
-            with FetchAhead(self._fetch, web_pages(feeds)) as fetch_page:
+            with building.FetchAhead(self._fetch, building.web_pages(feeds)) as fetch_page:
                 report = work.run(feeds, fetch_page, prune=prune)
         self._open_marker.unlink(missing_ok=True)
         others = len(self.store.pairs()) - 1
@@ -137,26 +123,28 @@ class Workbench(Opened):
                 hint="name sources on the command line, or list them under `sources`",
             )
         base = Path.cwd() if sources else self.folder.root
-        return [self._feed(entry, base) for entry in entries], reading(entries, base)
+        return [self._feed(entry, base) for entry in entries], building.reading(entries, base)
 
     @contextmanager
     def _ingesting(self, how: str) -> Iterator[Ingest]:
-        stamps = Stamps(self.folder.cache / "files.sqlite", how)
+        stamps = building.Stamps(self.folder.cache / "files.sqlite", how)
         model = self.settings.embed.model
         embedding = (model, bool(model) and self.models.is_local(model))
         try:
-            yield Ingest(self.store, self.pair, self.chunker, embedding, self.runner, stamps)
+            yield building.Ingest(
+                self.store, self.pair, self.chunker, embedding, self.runner, stamps
+            )
         finally:
             stamps.close()
 
     def _feed(self, entry: SourceEntry, base: Path) -> Feed:
         if entry.reader:
-            return Feed(entry.source, (load_reader(entry.reader),))
-        return Feed(entry.source, default_readers(entry.options, base))
+            return building.Feed(entry.source, (ingest.load_reader(entry.reader),))
+        return building.Feed(entry.source, ingest.default_readers(entry.options, base))
 
     def _fetch(self, url: str) -> Fetched:
         reply = self.runner.run(fetch(url))
-        return Fetched(reply.url, reply.headers.get("content-type", ""), reply.body)
+        return ingest.Fetched(reply.url, reply.headers.get("content-type", ""), reply.body)
 
     def documents(self) -> Iterator[Document]:
         """Documents of the index, by id, one in memory at a time."""
@@ -165,7 +153,7 @@ class Workbench(Opened):
     @property
     def records(self) -> ProjectRecords:
         """The rows that the folder ``records`` declares, as tables and documents."""
-        return ProjectRecords(self)
+        return tables.ProjectRecords(self)
 
     @property
     def filled_by(self) -> str:
@@ -185,18 +173,18 @@ class Workbench(Opened):
         """
         pair = self.pair
         if not self.store.holds(pair):
-            raise nothing_indexed(
+            raise building.nothing_indexed(
                 pair,
                 self.store.pairs(),
                 self.settings.embed.model,
-                known_embedders(self.folder.data),
+                building.known_embedders(self.folder.data),
                 self.folder.file,
                 self.filled_by,
             )
         # the view is opened here, so that an ingest in between cannot take it away
         snapshot = self.views.snapshot(pair)
         model = self.settings.embed.model
-        return Target(
+        return retrieve.Target(
             snapshot,
             model,
             pair.dimensions,
@@ -212,7 +200,7 @@ class Workbench(Opened):
         if "glossary" not in options.query.methods:
             return None
         root, cache = self.folder.parts, self.folder.cache
-        return project_glossary(options.glossary, root, cache, self.store, self.pair)
+        return building.project_glossary(options.glossary, root, cache, self.store, self.pair)
 
     def retrieve(
         self,
@@ -227,14 +215,14 @@ class Workbench(Opened):
         ``scope`` says who may see the replies of models that take part; ``trace`` gets an entry
         for each request.
         """
-        flow = retrieve(query, self.target(), self._retrieving(k))
+        flow = retrieve.retrieve(query, self.target(), self._retrieving(k))
         found = self.runner.run(flow, scope=scope, trace=trace)
         return replace(found, notes=(*self.partial_note(), *found.notes))
 
     def forecast_retrieve(self, query: str, k: int | None = None) -> Forecast:
         """What retrieving would call and cost, without calling any model."""
         target, options = self.target(), self._retrieving(k)
-        return self.runner.forecast([partial(retrieve, query, target, options)])
+        return self.runner.forecast([partial(retrieve.retrieve, query, target, options)])
 
     def _retrieving(self, k: int | None) -> RetrieveOptions:
         options = self.settings.retrieve
@@ -244,7 +232,9 @@ class Workbench(Opened):
         """Why these are the hits: words looked for, tokens seen, weights, rungs."""
         model = self.settings.embed.model
         # Not by target(): that opens the snapshot of now, which may not be the one searched.
-        return explain(found, self.analyzer, self.models.tokenizer(model) if model else None)
+        return retrieve.explain(
+            found, self.analyzer, self.models.tokenizer(model) if model else None
+        )
 
     def ask(self, question: str, persona: str = "", how: Asking | None = None) -> Answer:
         """An answer for one persona (``answer.persona`` where none is named), with citations."""
@@ -277,7 +267,7 @@ class Workbench(Opened):
         if len(chosen) > 1:  # one stream a flow
             options = replace(plan.setup.options, stream=False)
             plan = replace(plan, setup=replace(plan.setup, options=options))
-        return partial(ask, question, chosen, self.target(), plan)
+        return partial(answer.ask, question, chosen, self.target(), plan)
 
     def persona(self, name: str = "") -> Persona:
         """The persona of a name, ``answer.persona`` for the empty one.
@@ -287,17 +277,19 @@ class Workbench(Opened):
         """
         named = name or self.settings.answer.persona
         # a broken file stops only who needs it
-        return pick_persona(named, self.personas if named else {})
+        return answer.pick_persona(named, self.personas if named else {})
 
     def plan(self, history: Sequence[Message] = ()) -> AskPlan:
         """How questions are answered: all of it but question, persona and index."""
-        window_of = partial(generator_window, models=self.models, replies=self.replies)
+        window_of = partial(answer.generator_window, models=self.models, replies=self.replies)
         settings = self.settings
-        setup = AnswerSetup(settings.answer, settings.prompt, self.tokenizer, window_of)
+        setup = answer.AnswerSetup(settings.answer, settings.prompt, self.tokenizer, window_of)
         # Schemas are read only where a question may be sent to a database.
         routed = settings.retrieve.route.method != "index"
         databases = self.databases.described() if routed else ()
-        return AskPlan(settings.retrieve, setup, tuple(history), self.partial_note(), databases)
+        return answer.AskPlan(
+            settings.retrieve, setup, tuple(history), self.partial_note(), databases
+        )
 
     # -- drafting --------------------------------------------------------------------------
 
@@ -309,15 +301,15 @@ class Workbench(Opened):
             PromptError: A name that no record has, with the nearest; fewer records than examples.
             ModelError: Every model failed; one among several is a note.
         """
-        return run_drafts(self, request, how or Drafting())
+        return serving.run_drafts(self, request, how or serving.Drafting())
 
     def drafting(self, request: DraftRequest, how: Drafting | None = None) -> Flow[DraftBatch]:
         """The flow behind :meth:`draft`; it stores nothing."""
-        return drafts(self, request, how or Drafting())()
+        return serving.drafts(self, request, how or serving.Drafting())()
 
     def forecast_draft(self, request: DraftRequest, how: Drafting | None = None) -> Forecast:
         """What drafting would call and cost, without calling any model."""
-        return forecast_drafts(self, request, how or Drafting())
+        return serving.forecast_drafts(self, request, how or serving.Drafting())
 
     # -- measuring -------------------------------------------------------------------------
 
@@ -334,9 +326,9 @@ class Workbench(Opened):
         settings and index snapshot. Rows of capability suites are answered from the passages
         that they carry, and need no index.
         """
-        chosen = how or Evaluating(seed=self.session.seed)
+        chosen = how or runs.Evaluating(seed=self.session.seed)
         taken = configuration_of(self.folder, self.settings)  # as the first row finds it
-        evaluation, summary = evaluate_testset(self, testset, measures, chosen)
+        evaluation, summary = measuring.evaluate_testset(self, testset, measures, chosen)
         keep_configuration(self.runs, summary.run, taken)
         return evaluation, summary
 
@@ -356,22 +348,22 @@ class Workbench(Opened):
         instead of the evaluation, which then holds summaries alone: any number of rows of a file
         in bounded memory.
         """
-        chosen = how or Evaluating(seed=self.session.seed)
-        return score_stored(self, rows, measures, chosen, told=told, each=each)
+        chosen = how or runs.Evaluating(seed=self.session.seed)
+        return measuring.score_stored(self, rows, measures, chosen, told=told, each=each)
 
     def results(self, run: str = "latest") -> Evaluation:
         """What a stored run came to: ``latest``, its name, or the beginning of its name."""
-        return stored_evaluation(self.runs, run, self.session.seed)
+        return runs.stored_evaluation(self.runs, run, self.session.seed)
 
     def forecast_evaluate(
         self, testset: str | Testset, measures: str, how: Evaluating | None = None
     ) -> Forecast:
         """What an evaluation would call and cost, without calling any model."""
-        return forecast_testset(self, testset, measures, how or Evaluating())
+        return measuring.forecast_testset(self, testset, measures, how or runs.Evaluating())
 
     def forecast_score(self, rows: str | Testset, measures: str) -> Forecast:
         """What scoring rows would call and cost, without calling any model."""
-        return forecast_stored(self, rows, measures)
+        return measuring.forecast_stored(self, rows, measures)
 
     # -- forgetting ------------------------------------------------------------------------
 
@@ -382,7 +374,7 @@ class Workbench(Opened):
         """
         document = self.store.document(document_id)
         removed = self.store.remove([document_id], purge=True)
-        forget_glossaries(self.folder.cache)  # mined from the document too
+        building.forget_glossaries(self.folder.cache)  # mined from the document too
         names = {document_id} if document is None else {document_id, document.source}
         return {
             "documents": removed.removed,

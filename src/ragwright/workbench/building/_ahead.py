@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
-from ...ingest import FetchBytes, Fetched
+if TYPE_CHECKING:
+    from ...ingest import FetchBytes, Fetched
 
 _AHEAD = 8
 

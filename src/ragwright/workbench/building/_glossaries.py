@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...core import text_hash
-from ...index import Pair, Store
 from ...retrieve import Glossary, load_glossary, mine_glossary
+
+if TYPE_CHECKING:
+    from ...index import Pair, Store
 
 _MINED = "corpus"
 """What ``retrieve.glossary`` says where the glossary is mined."""

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core import (
-    Chunk,
     ChunkError,
-    Document,
     DuplicateIdError,
     ModelRefusedError,
     RagwrightError,
@@ -26,20 +25,31 @@ from ...core import (
     changed_options,
     value_hash,
 )
-from ...flow import Flow, Forecast, Runner, embed, gather, settled
-from ...index import IndexedDocument, Pair, Store, WriteCounts, chunk_key, embedded_text
+from ...flow import embed, gather, settled
+from ...index import IndexedDocument, WriteCounts, chunk_key, embedded_text
 from ...ingest import (
-    Chunker,
     Failure,
-    FetchBytes,
-    Reader,
     WebReader,
     files_of,
     guarded,
     pick_reader,
 )
-from ..project import SourceEntry
-from ._stamps import Stamp, Stamps
+from ._stamps import Stamp
+
+if TYPE_CHECKING:
+    from ...core import (
+        Chunk,
+        Document,
+    )
+    from ...flow import Flow, Forecast, Runner
+    from ...index import Pair, Store
+    from ...ingest import (
+        Chunker,
+        FetchBytes,
+        Reader,
+    )
+    from ..project import SourceEntry
+    from ._stamps import Stamps
 
 Matrix = NDArray[np.float32]
 

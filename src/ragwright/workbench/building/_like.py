@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from ...core import Document, SourceError
-from ...index import Pair, Store
-from ...ingest import Failure, FetchBytes, Fetched, Reader
-from ..project import Opened
-from ._ingest import Feed, Ingest, IngestReport
+from ...core import SourceError
+from ...ingest import Reader
+from ._ingest import Feed, Ingest
+
+if TYPE_CHECKING:
+    from ...core import Document
+    from ...index import Pair, Store
+    from ...ingest import Failure, FetchBytes, Fetched
+    from ..project import Opened
+    from ._ingest import IngestReport
 
 
 class StoredDocuments(Reader):

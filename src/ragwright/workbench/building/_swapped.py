@@ -7,9 +7,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...core import RetrieveError
-from ...index import Pair
+
+if TYPE_CHECKING:
+    from ...index import Pair
 
 _FILE = "embedders.json"
 _SHOWN = 60

@@ -1,7 +1,8 @@
+from ._bench import Bench
 from ._calibrations import judge_checks, record_calibration
 from ._capabilities import evaluate_testset, forecast_testset, make_suite
 from ._diagnosing import Diagnosing, forecast_diagnosis, run_diagnosis
-from ._measuring import Bench, planned
+from ._measuring import planned
 from ._readership import Readership, forecast_readers, run_readers
 from ._scoring import (
     Drawn,

@@ -26,7 +26,8 @@ from ...experiment import (
 from ...flow import Flow, Forecast, RunSummary
 from ...measure import Measure, MeasureSetup, check_setup, parse_measure, parse_measures
 from ..runs import Evaluating, Work, project_testset, run_work, scoring_work
-from ._measuring import Bench, answering_settings, evaluate_project, forecast_project, judging
+from ._bench import Bench
+from ._measuring import answering_settings, evaluate_project, forecast_project, judging
 from ._notes import with_notes
 
 _TESTED = {

@@ -29,7 +29,8 @@ from ...measure import Measure
 from ...models import ExtractiveReranker
 from ...retrieve import RetrieveOptions
 from ..runs import Evaluating, check_run_name
-from ._measuring import Bench, judging, planned
+from ._bench import Bench
+from ._measuring import judging, planned
 
 _FRONT = ("filter", "retrieve", "rerank", "truncate")
 _WIDE = 0.5

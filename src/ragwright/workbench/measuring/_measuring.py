@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from ...answer import AskPlan, ask, read_prompt
 from ...core import (
@@ -19,8 +19,7 @@ from ...core import (
     value_hash,
 )
 from ...experiment import Evaluation, Testset
-from ...flow import Flow, Forecast, Runner, Runs, RunSummary
-from ...index import Pair, Store
+from ...flow import Flow, Forecast, RunSummary
 from ...measure import (
     ChosenMeasures,
     Measure,
@@ -32,10 +31,8 @@ from ...measure import (
     parse_measures,
     ranking_measures,
 )
-from ...models import Models
-from ...retrieve import Databases, RetrieveOptions, Target
+from ...retrieve import RetrieveOptions, Target
 from ..building import is_mined
-from ..project import ProjectFolder, Settings
 from ..runs import (
     Evaluating,
     System,
@@ -47,60 +44,8 @@ from ..runs import (
     with_current_gold,
 )
 from ._baselines import with_baselines
+from ._bench import Bench
 from ._notes import with_notes
-
-
-class Bench(Protocol):
-    """What measuring needs of an opened project."""
-
-    @property
-    def folder(self) -> ProjectFolder:
-        """Where the project lies."""
-
-    @property
-    def settings(self) -> Settings:
-        """The project's settings."""
-
-    @property
-    def runner(self) -> Runner:
-        """Carries requests out."""
-
-    @property
-    def runs(self) -> Runs:
-        """Keeps rows."""
-
-    @property
-    def models(self) -> Models:
-        """Knows models by name."""
-
-    @property
-    def count(self) -> Callable[[str], int]:
-        """Number of tokens of a passage."""
-
-    @property
-    def store(self) -> Store:
-        """Keeps documents."""
-
-    @property
-    def pair(self) -> Pair:
-        """Under which settings documents are indexed."""
-
-    @property
-    def personas(self) -> Mapping[str, Persona]:
-        """Whom answers may be written for."""
-
-    def target(self) -> Target:
-        """What is searched."""
-
-    @property
-    def databases(self) -> Databases:
-        """The SQL databases that questions may be answered from."""
-
-    def plan(self) -> AskPlan:
-        """How questions are answered."""
-
-    def persona(self, name: str = "") -> Persona:
-        """The persona of a name, the project's own for the empty one."""
 
 
 def evaluate_project(

@@ -35,7 +35,8 @@ from ..runs import (
     stored_or_given,
 )
 from ._baselines import baseline_flows, with_baselines
-from ._measuring import Bench, chosen_measures, judging
+from ._bench import Bench
+from ._measuring import chosen_measures, judging
 from ._notes import Noted
 
 Each: TypeAlias = Callable[[RowResult], None]

@@ -43,7 +43,7 @@ from ...experiment import (
 from ...flow import Flow, Forecast, Job, RunSummary, embed, run_job
 from ...measure import MeasureSetup
 from ...models import ExtractiveReranker
-from ._measuring import Bench
+from ._bench import Bench
 
 _OFFLINE = {"cloze": cloze_questions, "heading": heading_questions}
 KINDS = ("model", *_OFFLINE)

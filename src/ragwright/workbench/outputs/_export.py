@@ -10,13 +10,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...core import ConfigError, StoreError, require
 from ...experiment import row_record
-from ._records import Output, OutputQuery, asked, turns_of
+from ._records import asked, turns_of
 from ._sampling import output_row
-from ._store import Outputs
+
+if TYPE_CHECKING:
+    from ._records import Output, OutputQuery
+    from ._store import Outputs
 
 _COLUMNS: dict[str, str] = {
     "id": "string",

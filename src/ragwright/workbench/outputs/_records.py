@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ...answer import DraftBatch
-from ...core import Filter, Hit, Usage, value_hash
+from ...core import Usage, value_hash
+
+if TYPE_CHECKING:
+    from ...answer import DraftBatch
+    from ...core import Filter, Hit
 
 OutputKind: TypeAlias = Literal["text", "prompt"]
 Verdict: TypeAlias = Literal["", "accepted", "rejected"]

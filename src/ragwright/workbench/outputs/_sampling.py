@@ -6,12 +6,16 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...core import ConfigError, MetaValue, Row, StoreError
+from ...core import ConfigError, Row, StoreError
 from ...experiment import Testset
-from ._records import Output, OutputQuery, asked
-from ._store import Outputs
+from ._records import OutputQuery, asked
+
+if TYPE_CHECKING:
+    from ...core import MetaValue
+    from ._records import Output
+    from ._store import Outputs
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,27 +13,31 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...answer import DraftBatch
 from ...core import ConfigError, StoreError, Usage, canonical_json
 from ...flow import Database, scrub, translate
 from ._records import (
     Feedback,
-    NewBatch,
-    NewOutput,
     Origin,
     Output,
     OutputBatch,
     OutputHit,
-    OutputKind,
     OutputQuery,
-    Verdict,
     conditions,
     draft_outputs,
     request_hash,
 )
 from ._times import now_utc, timestamp
+
+if TYPE_CHECKING:
+    from ...answer import DraftBatch
+    from ._records import (
+        NewBatch,
+        NewOutput,
+        OutputKind,
+        Verdict,
+    )
 
 _VERSION = 2
 _COUNTS = """

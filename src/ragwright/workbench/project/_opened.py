@@ -6,20 +6,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from ...answer import load_personas, shipped_personas
-from ...core import Persona
-from ...flow import Fetch, Lookup, Replies, Route, Runner, RunnerOptions, Runs, Search, Sql, embed
-from ...index import LookupHandler, Pair, SearchHandler, Store, Views, open_store
-from ...ingest import Chunker, FetchHandler, make_chunker
-from ...models import Analyzer, Models, Tokenizer, WordTokenizer, make_analyzer, model_handlers
-from ...retrieve import Databases, SqlHandler, parse_filter, parse_soft_filter
-from ..outputs import Outputs
+from ... import answer, flow, index, ingest, models, retrieve
+from .. import outputs
 from ._folder import ProjectFolder
 from ._served import served_project
 from ._session import Session
 from ._settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from ...core import Persona
+    from ...flow import Replies, Route, Runner, Runs
+    from ...index import Pair, Store, Views
+    from ...ingest import Chunker
+    from ...models import Analyzer, Models, Tokenizer
+    from ...retrieve import Databases
+    from ..outputs import Outputs
 
 _COUNTED = 20_000
 """Texts whose number of tokens is remembered."""
@@ -43,7 +46,6 @@ class Opened:
         self.folder = folder
         self.session = session or Session()
         self.settings = _narrowed(_rooted(settings, folder.parts), self.session)
-        self.models = Models(self.settings.models, self.settings.embed, folder.root)
         self._base: Opened = self
         self._variants: list[Opened] = []
 
@@ -133,10 +135,15 @@ class Opened:
     # -- parts, opened when first needed ---------------------------------------------------
 
     @cached_property
+    def models(self) -> Models:
+        """Every model that the settings name; a variant that asks alike has the same."""
+        return models.Models(self.settings.models, self.settings.embed, self.folder.root)
+
+    @cached_property
     def replies(self) -> Replies:
         """The reply store, in the cache."""
         budget = self.settings.budget
-        return Replies(
+        return flow.Replies(
             self.folder.cache / "replies.sqlite",
             power_safe=budget.power_safe,
             max_bytes=budget.cache_bytes,
@@ -145,7 +152,9 @@ class Opened:
     @cached_property
     def runs(self) -> Runs:
         """The run store, in the data folder."""
-        return Runs(self.folder.data / "runs.sqlite", power_safe=self.settings.budget.power_safe)
+        return flow.Runs(
+            self.folder.data / "runs.sqlite", power_safe=self.settings.budget.power_safe
+        )
 
     @cached_property
     def outputs(self) -> Outputs:
@@ -153,17 +162,17 @@ class Opened:
         if self._base is not self:
             return self._base.outputs
         path = self.folder.data / "outputs.sqlite"
-        return Outputs(path, power_safe=self.settings.budget.power_safe)
+        return outputs.Outputs(path, power_safe=self.settings.budget.power_safe)
 
     @cached_property
     def store(self) -> Store:
         """Documents, chunks and vectors."""
-        return open_store(self.settings.store, self.folder.root / ".ragwright")
+        return index.open_store(self.settings.store, self.folder.root / ".ragwright")
 
     @cached_property
     def views(self) -> Views:
         """Open views of the store, by snapshot."""
-        return Views(self.store)
+        return index.Views(self.store)
 
     @cached_property
     def runner(self) -> Runner:
@@ -171,7 +180,7 @@ class Opened:
         budget = self.settings.budget
         session = self.session
         bound = self._bound()
-        options = RunnerOptions(
+        options = flow.RunnerOptions(
             concurrency=budget.concurrency,
             jobs=session.jobs,
             timeout=budget.timeout,
@@ -180,29 +189,29 @@ class Opened:
             max_cost=None if bound is None else max(0.0, bound - self.spent),
             seed=session.seed,
         )
-        return Runner(self.routes(self.views), options, replies=self.replies)
+        return flow.Runner(self.routes(self.views), options, replies=self.replies)
 
     def routes(self, views: Views) -> Mapping[type[Any], Route]:
         """Who carries out which requests, searches on these views."""
         return {
-            **model_handlers(self.models),
-            Search: SearchHandler(views),
-            Lookup: LookupHandler(views),
-            Fetch: FetchHandler(self.settings.fetch),
-            Sql: SqlHandler(self.databases),
+            **models.model_handlers(self.models),
+            flow.Search: index.SearchHandler(views),
+            flow.Lookup: index.LookupHandler(views),
+            flow.Fetch: ingest.FetchHandler(self.settings.fetch),
+            flow.Sql: retrieve.SqlHandler(self.databases),
         }
 
     @cached_property
     def databases(self) -> Databases:
         """The SQL databases that questions may be answered from."""
-        return Databases(self.settings.retrieve.databases, self.folder.root)
+        return retrieve.Databases(self.settings.retrieve.databases, self.folder.root)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """What counts tokens: the embedding model's own, else the keyword analyzer's words."""
         model = self.settings.embed.model
         own = self.models.tokenizer(model) if model else None
-        return own or WordTokenizer()
+        return own or models.WordTokenizer()
 
     @cached_property
     def count(self) -> Callable[[str], int]:
@@ -212,12 +221,12 @@ class Opened:
     @cached_property
     def chunker(self) -> Chunker:
         """Cuts documents as the settings say."""
-        return make_chunker(self.settings.chunk, self.tokenizer)
+        return ingest.make_chunker(self.settings.chunk, self.tokenizer)
 
     @cached_property
     def analyzer(self) -> Analyzer:
         """Cuts queries and documents into the words of the keyword index."""
-        return make_analyzer(self.settings.keyword)
+        return models.make_analyzer(self.settings.keyword)
 
     @cached_property
     def pair(self) -> Pair:
@@ -228,9 +237,9 @@ class Opened:
         analyzer = self.analyzer.spec
         model = self.settings.embed.model
         if not model:
-            return Pair(self.chunker.spec, analyzer)
+            return index.Pair(self.chunker.spec, analyzer)
         identity = self.models.embedder_identity(model)
-        return Pair(
+        return index.Pair(
             self.chunker.spec,
             analyzer,
             identity,
@@ -253,7 +262,7 @@ class Opened:
         """The pair; a server is asked for the length of its vectors where nothing else says it."""
         pair = self.pair
         if pair.embedder and not pair.dimensions:
-            probe = embed(self.settings.embed.model, ["How long is a vector?"])
+            probe = flow.embed(self.settings.embed.model, ["How long is a vector?"])
             length = int(self.runner.run(probe).shape[1])
             self.models.known_dimensions[self.settings.embed.model] = length
             pair = self.__dict__["pair"] = replace(pair, dimensions=length)
@@ -262,8 +271,8 @@ class Opened:
     @cached_property
     def personas(self) -> Mapping[str, Persona]:
         """Personas by name: the shipped ones, and the project's own, which win."""
-        own = load_personas(self.folder.personas) if self.folder.personas.is_dir() else {}
-        return {**shipped_personas(), **own}
+        own = answer.load_personas(self.folder.personas) if self.folder.personas.is_dir() else {}
+        return {**answer.shipped_personas(), **own}
 
 
 def _rooted(settings: Settings, root: Path) -> Settings:
@@ -291,8 +300,8 @@ def _narrowed(settings: Settings, session: Session) -> Settings:
     if not session.filters and not session.soft:
         return settings
     options = settings.retrieve
-    hard = tuple(map(parse_filter, session.filters))
-    soft = tuple(map(parse_soft_filter, session.soft))
+    hard = tuple(map(retrieve.parse_filter, session.filters))
+    soft = tuple(map(retrieve.parse_soft_filter, session.soft))
     narrowed = replace(options, filters=options.filters + hard, soft=options.soft + soft)
     return replace(settings, retrieve=narrowed)
 

@@ -15,8 +15,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from ... import records
 from ...core import (
     ConfigError,
     FileLock,
@@ -27,10 +28,13 @@ from ...core import (
     text_hash,
     value_hash,
 )
-from ...flow import Runs
-from ...records import RecordsOptions, RecordsSpec, load_draft_spec, load_spec
 from ._folder import ProjectFolder
-from ._settings import SERVED_SECTIONS, Settings
+from ._settings import SERVED_SECTIONS
+
+if TYPE_CHECKING:
+    from ...flow import Runs
+    from ...records import RecordsOptions, RecordsSpec
+    from ._settings import Settings
 
 Action: TypeAlias = Literal["promote", "back"]
 
@@ -107,7 +111,7 @@ def configuration_of(folder: ProjectFolder, settings: Settings) -> Configuration
     values = {name: value for name, value in {**plain, "models": models}.items() if value}
     relative = _relative(values, folder.parts)
     where, name = _declared(folder, settings.records)
-    default = RecordsOptions()
+    default = records.RecordsOptions()
     named = {"folder": (where, default.folder), "format": (name, default.format)}
     if other := {key: value for key, (value, usual) in named.items() if value != usual}:
         relative[_RECORDS] = other
@@ -125,8 +129,8 @@ def draft_declarations(folder: ProjectFolder, options: RecordsOptions) -> Record
     """
     where, name = _declared(folder, options)
     if folder.frozen is None or not _within(where):
-        return load_spec(folder.root / where, name)
-    return load_draft_spec(folder.frozen / where, name)
+        return records.load_spec(folder.root / where, name)
+    return records.load_draft_spec(folder.frozen / where, name)
 
 
 def _declared(folder: ProjectFolder, options: RecordsOptions) -> tuple[str, str]:
@@ -134,7 +138,7 @@ def _declared(folder: ProjectFolder, options: RecordsOptions) -> tuple[str, str]
     if folder.frozen is None:
         return options.folder, options.format
     values = read_yaml(folder.frozen / _SETTINGS).value
-    kept = RecordsOptions(**((values["settings"] or {}).get(_RECORDS) or {}))
+    kept = records.RecordsOptions(**((values["settings"] or {}).get(_RECORDS) or {}))
     return kept.folder, kept.format
 
 

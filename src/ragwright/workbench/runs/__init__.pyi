@@ -1,5 +1,4 @@
 from ._evaluating import (
-    Evaluating,
     System,
     Work,
     answering_work,
@@ -14,6 +13,7 @@ from ._evaluating import (
 )
 from ._given_rows import GivenRows, given_rows, of_testset, stored_or_given
 from ._names import KnownRun, check_run_name, find_run, known_runs, sweeps_by_use
+from ._options import Evaluating
 from ._testsets import project_testset, with_current_gold
 
 __all__ = [

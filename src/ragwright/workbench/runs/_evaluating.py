@@ -35,26 +35,7 @@ from ...measure import (
 )
 from ...retrieve import RetrieveOptions, Target
 from ._names import check_run_name, find_run
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluating:
-    """How to run an evaluation.
-
-    Attributes:
-        resume: Continue the newest unfinished run of the same testset, settings and snapshot.
-        retry_errors: Also run its rows again that failed or have an errored score; stored replies
-            are reused, so that only what is missing is asked.
-        seed: Seed of the intervals.
-        answers: Write answers and score them; else rankings alone are scored.
-        name: What to call the run, empty for its id alone.
-    """
-
-    resume: bool = False
-    retry_errors: bool = False
-    seed: int = 0
-    answers: bool = False
-    name: str = ""
+from ._options import Evaluating
 
 
 @dataclass(frozen=True, slots=True)

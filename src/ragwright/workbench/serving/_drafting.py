@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ...answer import (
-    DraftBatch,
-    DraftPlan,
-    DraftRequest,
-    Underway,
-    draft,
-    generator_window,
-    no_model,
-)
+from ... import answer, models
 from ...core import RagwrightError
-from ...flow import Flow, Forecast, Replies, TraceEntry
-from ...models import ExtractiveReranker
 from ..outputs import Origin
 from ..project import draft_declarations
 from ._saving import Serving, origin_of, save_drafts
+
+if TYPE_CHECKING:
+    from ...answer import (
+        DraftBatch,
+        DraftPlan,
+        DraftRequest,
+        Underway,
+    )
+    from ...flow import Flow, Forecast, Replies, TraceEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ def run_drafts(bench: DraftingBench, request: DraftRequest, how: Drafting) -> Dr
         StoppedError: The budget was spent; its hint names the batch of what was written.
     """
     storing = how.save and not how.preview
-    underway = Underway()
+    underway = answer.Underway()
     flow = drafts(bench, request, how, underway)()
     origin = origin_of(bench) if storing else Origin()  # before: files may change meanwhile
     try:
@@ -117,18 +116,18 @@ def drafts(
     """
     models = models_of(bench, how)
     if not models and not how.preview:
-        raise no_model()
+        raise answer.no_model()
     for model in models:
         bench.models.settings_of(model)  # a misspelt name is said before the others are paid
     plan = draft_plan(bench)
     plan = replace(plan, models=models, preview=how.preview)
-    return partial(draft, request, bench.target(), plan, underway)
+    return partial(answer.draft, request, bench.target(), plan, underway)
 
 
 def models_of(bench: DraftingBench, how: Drafting) -> tuple[str, ...]:
     """The models that write, each once; none where none is configured."""
     answer = bench.settings.answer
-    written = () if answer.model == ExtractiveReranker.name else (answer.model,)
+    written = () if answer.model == models.ExtractiveReranker.name else (answer.model,)
     return tuple(dict.fromkeys(how.models or answer.draft.models or written))
 
 
@@ -139,12 +138,12 @@ def draft_plan(bench: DraftingBench) -> DraftPlan:
     options = settings.answer.draft
     if bench.session.seed:
         options = replace(options, seed=bench.session.seed)
-    return DraftPlan(
+    return answer.DraftPlan(
         options,
         format=spec.format,
         rollups=spec.rollups,
         rules=spec.rules,
         retrieve=settings.retrieve,
-        window_of=partial(generator_window, models=bench.models, replies=bench.replies),
+        window_of=partial(answer.generator_window, models=bench.models, replies=bench.replies),
         notes=bench.partial_note(),
     )

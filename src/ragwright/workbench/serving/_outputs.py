@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ...experiment import Evaluation
-from ...flow import Forecast, RunSummary
-from ...measure import Measure
-from ..measuring import Drawn, Each, Told, forecast_stored, score_stored
-from ..outputs import SampledOutputs, Sampling, sample_outputs
+from .. import measuring
+from ..outputs import Sampling, sample_outputs
 from ..project import configuration_from, keep_configuration
 from ..runs import Evaluating
-from ._saving import Serving
+
+if TYPE_CHECKING:
+    from ...experiment import Evaluation
+    from ...flow import Forecast, RunSummary
+    from ...measure import Measure
+    from ..measuring import Each, Told
+    from ..outputs import SampledOutputs
+    from ._saving import Serving
 
 
 def evaluate_outputs(
@@ -34,8 +39,8 @@ def evaluate_outputs(
     """
     chosen = how or Evaluating(seed=bench.session.seed)
     sampled = sample_outputs(bench.outputs, sampling or Sampling(seed=bench.session.seed))
-    drawn = Drawn(sampled.manifest, sampled.sampling.query.scope or "")
-    evaluation, summary = score_stored(
+    drawn = measuring.Drawn(sampled.manifest, sampled.sampling.query.scope or "")
+    evaluation, summary = measuring.score_stored(
         bench, sampled.testset, measures, chosen, told=told, each=each, drawn=drawn
     )
     if len(sampled.configurations) == 1:
@@ -50,4 +55,6 @@ def forecast_outputs(
     bench: Serving, measures: str | Sequence[Measure], sampling: Sampling
 ) -> Forecast:
     """What :func:`evaluate_outputs` would call and cost, without calling any model."""
-    return forecast_stored(bench, sample_outputs(bench.outputs, sampling).testset, measures)
+    return measuring.forecast_stored(
+        bench, sample_outputs(bench.outputs, sampling).testset, measures
+    )

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ...answer import DraftBatch
 from ..measuring import Bench
-from ..outputs import Origin, Outputs
-from ..project import Served, Session, configuration_of
+from ..outputs import Origin
+from ..project import Served, configuration_of
+
+if TYPE_CHECKING:
+    from ...answer import DraftBatch
+    from ..outputs import Outputs
+    from ..project import Session
 
 
 class Serving(Bench, Protocol):

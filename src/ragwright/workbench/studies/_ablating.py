@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import version
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...answer import PromptOptions, compose, presets, prompt_parts
 from ...core import ConfigError, PromptError, RagwrightError, Row, Usage, near, value_hash
@@ -40,11 +40,13 @@ from ...flow import RunRow, Runs
 from ...measure import MeasureScale, parse_measures
 from ...models import ExtractiveReranker
 from .._run_kinds import ABLATE
-from .._workbench import Workbench
 from ..runs import check_run_name, project_testset, stored_evaluation
 from ._confirming import run_trials
 from ._rehearsing import SweepForecast, forecast_sweep
 from ._sweeping import Sweeping, SweepResult, run_sweep, study_rows
+
+if TYPE_CHECKING:
+    from .._workbench import Workbench
 
 _ALL = ("all", "a8")
 _BARE = ("context", "question")

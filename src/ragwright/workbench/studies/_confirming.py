@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ...core import StoreError, StudyError, TestsetError
 from ...experiment import (
@@ -32,11 +33,13 @@ from ...experiment import (
 from ...flow import Run, RunRow, Runs, run_jobs
 from ...measure import Measure, Selection, parse_measures
 from .._run_kinds import CONFIRM
-from .._workbench import Workbench
 from ..building import build_like
 from ..project import configuration_of, keep_configuration
 from ..runs import project_testset, stored_evaluation, sweeps_by_use
 from ._sweeping import incumbent_hash, stored_trials, study_rows, trial_how, trial_plan, variant_of
+
+if TYPE_CHECKING:
+    from .._workbench import Workbench
 
 
 @dataclass(frozen=True, slots=True)

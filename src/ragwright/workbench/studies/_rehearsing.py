@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...core import ConfigError, Document, RetrieveError
 from ...experiment import Study, Testset, Trial, grid_points, random_points
@@ -16,10 +16,12 @@ from ...flow import Flow, Forecast, Runner, RunnerOptions, embed
 from ...index import Store, View, Views, open_store
 from ...measure import Measure
 from ...models import Models
-from .._workbench import Workbench
 from ..building import Feed, Ingest, StoredDocuments, unfetched
 from ..measuring import planned
 from ._sweeping import study_rows, trial_how, variant_of
+
+if TYPE_CHECKING:
+    from .._workbench import Workbench
 
 T = TypeVar("T")
 

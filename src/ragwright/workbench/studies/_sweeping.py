@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...answer import prompt_parts
 from ...core import (
@@ -49,7 +49,6 @@ from ...experiment import (
 from ...flow import Job, RunRow, RunSummary, run_jobs
 from ...measure import Measure, Selection
 from .._run_kinds import SWEEP, TRIAL
-from .._workbench import Workbench
 from ..building import build_like
 from ..measuring import planned
 from ..project import (
@@ -61,6 +60,9 @@ from ..project import (
     project_sections,
 )
 from ..runs import Evaluating, project_testset, run_evaluation
+
+if TYPE_CHECKING:
+    from .._workbench import Workbench
 
 Take: TypeAlias = Callable[[TrialResult], None]
 

@@ -6,15 +6,19 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ... import index, records
 from ...core import FileLock, SnapshotGoneError
-from ...index import Pair, Store, WriteCounts
-from ...ingest import Fetched
-from ...records import Changes, RecordsReader, Tables, WholeChunker, record_document_id, record_key
-from ..building import Feed, Ingest, IngestProgress
-from ..project import Opened
+from .. import building
 from ._refreshing import IndexCounts
+
+if TYPE_CHECKING:
+    from ...index import Pair, Store
+    from ...ingest import Fetched
+    from ...records import Changes, Tables
+    from ..building import IngestProgress
+    from ..project import Opened
 
 _KEY = "record_key"
 
@@ -61,14 +65,16 @@ def _synced(
     )
     model = opened.settings.embed.model
     embedding = (model, bool(model) and opened.models.is_local(model))
-    work = Ingest(store, pair, WholeChunker(), embedding, opened.runner, None)
+    work = building.Ingest(store, pair, records.WholeChunker(), embedding, opened.runner, None)
     if on_start is not None:
         on_start(work.progress)
-    feed = Feed(RecordsReader.address, (RecordsReader(rows),), changes=known)
+    feed = building.Feed(
+        records.RecordsReader.address, (records.RecordsReader(rows),), changes=known
+    )
     report = work.run([feed], _no_network)
     counts = report.counts
-    lost = [record_document_id(key) for key in gone]
-    removed = store.remove(lost, pair) if lost else WriteCounts()
+    lost = [records.record_document_id(key) for key in gone]
+    removed = store.remove(lost, pair) if lost else index.WriteCounts()
     if not report.failures:
         _Marker(version, store.snapshot(pair)).save(tables.folder, pair)
     written = counts.added + counts.changed
@@ -110,7 +116,7 @@ def _everything(
     held = {
         key
         for name, root in store.sources(pair).items()
-        if root == RecordsReader.address and (key := record_key(name)) is not None
+        if root == records.RecordsReader.address and (key := records.record_key(name)) is not None
     }
     if held:
         for batch in tables.read("gold", [_KEY], version):

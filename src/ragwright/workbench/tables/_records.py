@@ -5,39 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
+from ... import records
 from ...core import ConfigError, RecordsError, near
-from ...records import (
-    Checking,
-    CheckReport,
-    Engine,
-    EngineName,
-    LocalEngine,
-    RayEngine,
-    RecordsSpec,
-    RefreshPlan,
-    RefreshProgress,
-    RefreshReport,
-    TableName,
-    Tables,
-    check_records,
-    export_chats,
-    export_table,
-    held_note,
-    hold,
-    load_spec,
-    open_source,
-    record_key,
-    refresh,
-    release,
-)
-from ..building import IngestProgress
-from ..project import Opened
 from ._index import sync_index
 from ._refreshing import RecordsReport, Refreshing
 
-Started = Callable[[RefreshProgress | IngestProgress], None]
+if TYPE_CHECKING:
+    from ...records import CheckReport, Engine, RecordsSpec, RefreshProgress, TableName, Tables
+    from ..building import IngestProgress
+    from ..project import Opened
+
+Started: TypeAlias = "Callable[[RefreshProgress | IngestProgress], None]"
 """Gets the counters of each part of a refresh as it begins, to draw a progress bar from."""
 
 
@@ -67,7 +47,7 @@ class ProjectRecords:
     def tables(self) -> Tables:
         """Bronze, silver, gold and left_out, in all their versions."""
         where = self._opened.folder.data / "records"
-        return Tables(where, keep=self._options.keep_versions)
+        return records.Tables(where, keep=self._options.keep_versions)
 
     def spec(self, how: Refreshing | None = None) -> RecordsSpec:
         """What is declared, with what ``how`` names in its place.
@@ -77,7 +57,7 @@ class ProjectRecords:
             RecordsError: A declaration is wrong, with file and line.
         """
         self._require()
-        spec = load_spec(self.folder, self._options.format)
+        spec = records.load_spec(self.folder, self._options.format)
         given = (how or Refreshing()).given()
         source = replace(spec.source, **given) if given else spec.source
         return replace(spec, source=source.complete())
@@ -97,9 +77,9 @@ class ProjectRecords:
         """
         self._require()
         asked = how or Refreshing()
-        checking = Checking(self._options.format, asked.given(), rows, seed)
+        checking = records.Checking(self._options.format, asked.given(), rows, seed)
         base = Path.cwd() if asked.source else self._opened.folder.root
-        return check_records(self.folder, base, checking)
+        return records.check_records(self.folder, base, checking)
 
     def _require(self) -> None:
         if not self.folder.is_dir():
@@ -124,20 +104,22 @@ class ProjectRecords:
         asked = how or Refreshing()
         spec = self.spec(asked)
         options = self._options
-        plan = RefreshPlan(
+        plan = records.RefreshPlan(
             spec,
             part_rows=options.part_rows,
             wait=options.wait,
             full=asked.full,
             dry_run=asked.dry_run,
         )
-        progress = RefreshProgress()
+        progress = records.RefreshProgress()
         if on_start is not None:
             on_start(progress)
         base = Path.cwd() if asked.source else self._opened.folder.root
         tables = self.tables
         with self._engine(asked.engine or options.engine) as engine:
-            done = refresh(plan, tables, open_source(spec.source, base), engine, progress)
+            done = records.refresh(
+                plan, tables, records.open_source(spec.source, base), engine, progress
+            )
         if asked.dry_run or not asked.index:
             return RecordsReport(done)
         return RecordsReport(done, sync_index(self._opened, tables, on_start))
@@ -156,15 +138,15 @@ class ProjectRecords:
         tables = self.tables
         tables.restore(version)
         if held:
-            hold(tables)
+            records.hold(tables)
         counts: Mapping[str, Any] = {}
-        notes = () if held_note(tables) else (_NOT_HELD,)
-        done = RefreshReport(tables.version, counts, {}, {}, notes=notes)
+        notes = () if records.held_note(tables) else (_NOT_HELD,)
+        done = records.RefreshReport(tables.version, counts, {}, {}, notes=notes)
         return RecordsReport(done, sync_index(self._opened, tables, on_start))
 
     def release(self) -> bool:
         """Let refreshes go on after a restore that held them; False where none did."""
-        return release(self.tables)
+        return records.release(self.tables)
 
     def rows(
         self,
@@ -189,23 +171,23 @@ class ProjectRecords:
         ``.chat.jsonl`` writes gold as chats: what was asked for, and the message.
         """
         if not file.name.endswith(".chat.jsonl"):
-            return export_table(self.tables, table, file, version=version)
+            return records.export_table(self.tables, table, file, version=version)
         if table != "gold":
             raise RecordsError(f"no chats can be made of {table}", hint="export gold")
-        return export_chats(self.tables, file, self.spec().format.request, version=version)
+        return records.export_chats(self.tables, file, self.spec().format.request, version=version)
 
     def forget(self, document_id: str) -> int:
         """Delete the row behind a document from all tables and versions; how many rows there were.
 
         0 for a document that was made of no row.
         """
-        key = record_key(document_id)
+        key = records.record_key(document_id)
         return 0 if key is None else self.tables.forget([key], wait=self._options.wait)
 
     def _engine(self, name: str) -> Engine:
-        known = get_args(EngineName)
+        known = get_args(records.EngineName)
         if name not in known:
             raise ConfigError(f"unknown engine {name!r}", hint=near(name, known))
         if name == "ray":
-            return RayEngine(self._options.address, self._options.workers)
-        return LocalEngine(self._options.workers)
+            return records.RayEngine(self._options.address, self._options.workers)
+        return records.LocalEngine(self._options.workers)
