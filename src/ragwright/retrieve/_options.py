@@ -295,7 +295,9 @@ class SoftFilterOptions:
     low: str | int | float | None = option(None, "Least value, where no values are given.")
     high: str | int | float | None = option(None, "Greatest value, where no values are given.")
     weight: float = option(1.0, "How much meeting it counts.", ge=0)
-    exclude: bool = option(False, "Turned round: met by hits that hold none of these values.")
+    exclude: bool = option(
+        False, "Met by hits that hold none of these values, or nothing in the range."
+    )
 
     def soft(self) -> SoftFilter:
         """The condition as a search takes it.
@@ -336,7 +338,8 @@ class RetrieveOptions:
     weights: ChannelWeights = option(ChannelWeights, "Weight of each channel in the fusion.")
     pool: int = option(100, "Candidates taken from each channel before fusion.", ge=1)
     filters: tuple[Filter, ...] = option(
-        (), "Hard metadata conditions; every hit meets all. exclude: true turns one round."
+        (),
+        "Hard metadata conditions that every hit meets; with exclude: true what no hit may hold.",
     )
     soft: tuple[SoftFilterOptions, ...] = option(
         (), "Soft metadata conditions: hits are ranked by the weights of those they meet first."
