@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
