@@ -8,18 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from .. import models
+from .. import flow, models
 from ..core import Usage
-from ..flow import (
-    Chat,
-    ChatReply,
-    Embed,
-    Fetch,
-    Lookup,
-    Rerank,
-    Search,
-    SearchReply,
-)
 from ..report import text_table
 
 if TYPE_CHECKING:
@@ -188,29 +178,29 @@ def trace_text(trace: Sequence[TraceEntry]) -> str:
 def _detail(entry: TraceEntry) -> str:
     request, reply = entry.request, entry.reply
     lines: list[str] = []
-    if isinstance(request, Chat):
+    if isinstance(request, flow.Chat):
         lines.append(f"model: {request.model}   {dict(request.params)}")
         for message in request.messages:
             lines.append(f"{message.role}:\n{textwrap.indent(message.content, '    ')}")
-        if isinstance(reply, ChatReply):
+        if isinstance(reply, flow.ChatReply):
             lines.append(f"reply ({reply.finish}):\n{textwrap.indent(reply.text, '    ')}")
             lines.append(
                 f"tokens: {reply.usage.prompt_tokens} in, {reply.usage.completion_tokens} out, "
                 f"cost {reply.usage.cost}"
             )
-    elif isinstance(request, Search):
+    elif isinstance(request, flow.Search):
         lines.append(f"{request.channel}: {request.text or 'by vector'}   k={request.k}")
-        if isinstance(reply, SearchReply):
+        if isinstance(reply, flow.SearchReply):
             lines += [f"{score:10.4f}  {key}" for key, score in reply.candidates[:10]]
             if len(reply.candidates) > 10:
                 lines.append(f"… {len(reply.candidates)} candidates in all")
-    elif isinstance(request, Lookup):
+    elif isinstance(request, flow.Lookup):
         lines += list(request.chunk_ids)
-    elif isinstance(request, Embed):
+    elif isinstance(request, flow.Embed):
         lines.append(f"model: {request.model}   {len(request.texts)} text(s), {request.role}")
-    elif isinstance(request, Rerank):
+    elif isinstance(request, flow.Rerank):
         lines.append(f"model: {request.model}   {len(request.passages)} passages")
-    elif isinstance(request, Fetch):
+    elif isinstance(request, flow.Fetch):
         lines.append(request.url)
     if entry.error is not None:
         lines.append(f"failed: {entry.error}")
@@ -235,9 +225,9 @@ def trace_json(trace: Sequence[TraceEntry]) -> list[dict[str, Any]]:
             "cached": entry.cached,
             "error": str(entry.error) if entry.error is not None else None,
         }
-        if isinstance(entry.reply, ChatReply):
+        if isinstance(entry.reply, flow.ChatReply):
             item["reply"] = asdict(entry.reply)
-        elif isinstance(entry.reply, SearchReply):
+        elif isinstance(entry.reply, flow.SearchReply):
             item["candidates"] = list(entry.reply.candidates)
         shown.append(item)
     return shown

@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import answer, ingest, retrieve
+from .. import answer, flow, ingest, retrieve
 from ..core import ConfigError
-from ..flow import fetch
 from . import building, measuring, runs, serving, tables
 from .project import Opened, SourceEntry, configuration_of, keep_configuration
 
@@ -143,7 +142,7 @@ class Workbench(Opened):
         return building.Feed(entry.source, ingest.default_readers(entry.options, base))
 
     def _fetch(self, url: str) -> Fetched:
-        reply = self.runner.run(fetch(url))
+        reply = self.runner.run(flow.fetch(url))
         return ingest.Fetched(reply.url, reply.headers.get("content-type", ""), reply.body)
 
     def documents(self) -> Iterator[Document]:
@@ -215,8 +214,8 @@ class Workbench(Opened):
         ``scope`` says who may see the replies of models that take part; ``trace`` gets an entry
         for each request.
         """
-        flow = retrieve.retrieve(query, self.target(), self._retrieving(k))
-        found = self.runner.run(flow, scope=scope, trace=trace)
+        searching = retrieve.retrieve(query, self.target(), self._retrieving(k))
+        found = self.runner.run(searching, scope=scope, trace=trace)
         return replace(found, notes=(*self.partial_note(), *found.notes))
 
     def forecast_retrieve(self, query: str, k: int | None = None) -> Forecast:
@@ -245,8 +244,8 @@ class Workbench(Opened):
     ) -> list[Answer]:
         """The same question answered for several personas side by side, in their order."""
         asking = how or Asking()
-        flow = self.asking(question, personas, asking.history)
-        return self.runner.run(flow, scope=asking.scope, sink=asking.sink, trace=asking.trace)
+        answering = self.asking(question, personas, asking.history)
+        return self.runner.run(answering, scope=asking.scope, sink=asking.sink, trace=asking.trace)
 
     def asking(
         self, question: str, personas: Sequence[str], history: Sequence[Message] = ()
