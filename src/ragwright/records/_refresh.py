@@ -6,8 +6,9 @@ The driver looks at keys, hashes and reasons alone; rows go from file to file th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -96,9 +97,6 @@ class _Refresh:
         self._lineage["from"] = self._came_from
         self._state = SourceState.load(tables)
         self._counts: Counter[tuple[str, str]] = Counter()
-        self._left_out = {
-            stage: _Keys(keys) for stage, keys in stages.left_out_keys(writing).items()
-        }
         self._notes: list[str] = []
         # what the source had when it was last read: a column that is all null is in no file
         self._columns = set(tables.manifest().lineage.get("columns", ()))
@@ -193,10 +191,10 @@ class _Refresh:
         if self._before.get("silver") != self._lineage["silver"]:
             self._run("silver", step, self._tasks(step, "bronze", "silver", self._live("bronze")))
             return
-        adopted = self._writing.adopted("bronze")
-        old = {part.path for part in self._live("silver")}
-        self._run("silver", step, self._tasks(step, "bronze", "silver", adopted))
         stale = self._stale_tags()
+        old = {part.path for part in self._live("silver")} if stale else set()
+        adopted = self._writing.adopted("bronze")
+        self._run("silver", step, self._tasks(step, "bronze", "silver", adopted))
         if stale:
             # Tags see the clean text alone, so cleaning need not run again for them.
             left = [part for part in self._live("silver") if part.path in old]
@@ -279,6 +277,8 @@ class _Refresh:
         """A task a part; ``known`` is what the target holds of its rows."""
         parts = list(parts)
         self._progress.begin(target, sum(map(_count, parts)))
+        if not parts:
+            return
         known = self._writing.known(target)
         for part in parts:
             held = known.slice(_read(part, [KEY]).column(KEY)) if len(known) else None
@@ -302,6 +302,12 @@ class _Refresh:
         self._remove("gold", out.column(KEY))
         self._leave_out(out, table)
         self._pass(table, facts.column(KEY).filter(compute.invert(refused)))
+
+    @cached_property
+    def _left_out(self) -> Mapping[str, _Keys]:
+        """Keys that each stage had left out; read by the first stage that has rows to pass."""
+        found = stages.left_out_keys(self._writing)
+        return {stage: _Keys(keys) for stage, keys in found.items()}
 
     def _pass(self, stage: str, keys: ArrowTable) -> None:
         """Rows that a stage passes are left out no more, where it was this one that did."""
@@ -351,7 +357,8 @@ class _Refresh:
             counts[table] = UpsertCounts(new, changed, self._rows(table) - new - changed)
         reasons: Counter[str] = Counter()
         for batch in self._writing.read("left_out", [REASON]):
-            reasons.update(map(stages.kind_of_reason, batch.column(REASON).to_pylist()))
+            for found in batch.column(REASON).value_counts().to_pylist():
+                reasons[stages.kind_of_reason(found["values"])] += found["counts"]
         return RefreshReport(
             self._tables.version,
             counts,
