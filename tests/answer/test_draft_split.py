@@ -122,6 +122,20 @@ SURE: dict[str, tuple[str, list[str]]] = {
     "one of three": (f"1. {A}", [A]),
     "more": (numbered("{n}. {t}", [*ABC, "More."]), [*ABC, "More."]),
     "an empty one": (f"1. {A}\n2.\n3. {C}", [A, C]),
+    "from zero": (f"0. {A}\n1. {B}\n2. {C}", ABC),
+    "always zero": (f"0. {A}\n0. {B}\n0. {C}", ABC),
+    "counting down": (f"3. {A}\n2. {B}\n1. {C}", ABC),
+    "Roman": (f"i. {A}\nii. {B}\niii. {C}", ABC),
+    "Roman, large": (f"(I) {A}\n(II) {B}\n(III) {C}", ABC),
+    "heading, number alone": (numbered("### {n}\n{t}", gap="\n\n"), ABC),
+    "table": (f"| # | Text |\n|---|---|\n| 1 | {A} |\n| 2 | {B} |\n| 3 | {C} |", ABC),
+    "table, remarks": (
+        f"Here are 3 texts:\n\n| Message | Why it works |\n|:---|:--:|\n| {A} | {B * 9} |\n"
+        f"| {B} | short |\n| {C} | short |\n\nLet me know!",
+        ABC,
+    ),
+    "a zero within": (f"1. {A}\n0. nothing left\n2. {B}\n3. {C}",
+                      [f"{A}\n0. nothing left", B, C]),
     "empty": ("", []),
     "blank": (" \n\t\n", []),
 }  # fmt: skip
@@ -137,6 +151,28 @@ UNSURE: dict[str, tuple[str, list[tuple[str, str]]]] = {
         [(f"{A}\n1. early", REPEATED), (f"by mail\n2. {B}", REPEATED), (C, "")],
     ),
     "a number left out": (f"1. {A}\n3. {C}", [(A, SKIPPED), (C, SKIPPED)]),
+    "a number left out, all there": (
+        f"1. {A}\n2. {B}\n4. {C}",
+        [(A, ""), (B, SKIPPED), (C, SKIPPED)],
+    ),
+    "many left out": (f"1. {A}\n2. {B}\n9. {C}", [(A, ""), (B, SKIPPED), (C, SKIPPED)]),
+    "more than wanted, one left out": (
+        f"1. {A}\n2. {B}\n3. {C}\n5. days left",
+        [(A, ""), (B, ""), (f"{C}\n5. days left", SKIPPED)],
+    ),
+    "a number that goes back": (
+        f"1. {A}\n9. of May\n2. {B}",
+        [(f"{A}\n9. of May", SKIPPED), (B, "")],
+    ),
+    "from two": (f"2. {A}\n3. {B}\n4. {C}", [(A, SKIPPED), (B, ""), (C, "")]),
+    "beginning again": (
+        f"1. {A}\n2. {B}\n1. {C}",
+        [(A, REPEATED), (B, REPEATED), (C, REPEATED)],
+    ),
+    "beginning again, too many": (
+        f"1. {A}\n2. {B}\n1. {C}\n2. {A}",
+        [(A, REPEATED), (B, REPEATED), (C, REPEATED), (A, REPEATED)],
+    ),
     "the first has none": (f"{A}\n\n2. {B}\n3. {C}", [(A, UNNUMBERED), (B, ""), (C, "")]),
     "a last paragraph": (
         f"1. {A}\n2. {B}\n3. {C}\n\nPaid for by Jane.",

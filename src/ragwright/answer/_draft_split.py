@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ._draft_lines import Line, chains, marked_lines
+from ._draft_lines import SKIPPED, Line, chains, marked_lines
 from ._draft_remarks import (
     bare_text,
     is_closing,
@@ -55,6 +55,14 @@ _RULE = re.compile(
 _TAGS = re.compile(
     r"<(text|message|item|li|sms|draft)\b[^>]*>(.*?)</\1>", re.DOTALL | re.IGNORECASE
 )
+_TABLE = re.compile(
+    r"^[ \t]*(?P<header>\|.+\|)[ \t]*\n[ \t]*\|[ \t:|-]*-[ \t:|-]*\|[ \t]*\n"
+    r"(?P<rows>(?:[ \t]*\|.+\|[ \t]*(?:\n|\Z))+)",
+    re.MULTILINE,
+)
+_CELL = re.compile(r"(?<!\\)\|")
+_BREAK = re.compile(r"[ \t]*<br[ \t]*/?>[ \t]*", re.IGNORECASE)
+_TEXT_COLUMNS = frozenset({"text", "message", "sms", "draft", "content"})
 _INLINE = re.compile(r"(?<!\S)[(\[]?(\d{1,2})[.)\]:][)\]]?(?=\s)")
 _SHOWN = 120
 _LONGEST_REMARK = 400
@@ -100,10 +108,13 @@ def _around_is_remark(body: str) -> bool:
 
 
 def _structured(body: str) -> list[tuple[str, str]] | None:
-    """Texts of JSON or of tags, None where the reply is neither."""
+    """Texts of JSON, of tags or of a table, None where the reply is neither."""
     tagged = _TAGS.findall(body)
     if tagged:
         return [(text, "") for _, text in tagged]
+    tabled = _tabled(body)
+    if tabled:
+        return [(text, "") for text in tabled]
     for opening, closing in (("[", "]"), ("{", "}")):
         start, end = body.find(opening), body.rfind(closing)
         if start < 0 or end <= start or not _begins_line(body, start):
@@ -115,6 +126,23 @@ def _structured(body: str) -> list[tuple[str, str]] | None:
         if texts:
             return [(text, "") for text in texts]
     return None
+
+
+def _tabled(body: str) -> list[str]:
+    """Texts of a table in Markdown, in its column of texts or else its longest; none where none."""
+    found = _TABLE.search(body)
+    if found is None or (not is_preamble(before := body[: found.start()]) and before.strip()):
+        return []
+    header, *rows = (
+        [cell.strip().replace(r"\|", "|") for cell in _CELL.split(line.strip().strip("|"))]
+        for line in (found["header"], *found["rows"].splitlines())
+    )
+    if any(len(row) != len(header) for row in rows):
+        return []
+    named = [at for at, cell in enumerate(header) if cell.casefold() in _TEXT_COLUMNS]
+    sizes = [sum(len(row[at]) for row in rows) for at in range(len(header))]
+    at = named[0] if len(named) == 1 else sizes.index(max(sizes))
+    return [_BREAK.sub("\n", row[at]) for row in rows]
 
 
 def _begins_line(body: str, at: int) -> bool:
@@ -164,6 +192,8 @@ def _listed(body: str, wanted: int) -> list[tuple[str, str]] | None:
     before = "\n".join(line.whole for line in lines[: chain.starts[0]]).strip()
     if chain.first == 2 and before and not is_preamble(before):
         found.insert(0, (before, UNNUMBERED))
+    elif chain.first > 1:
+        found[0] = (found[0][0], found[0][1] or SKIPPED)
     return _closed(found)
 
 
