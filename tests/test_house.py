@@ -319,6 +319,13 @@ def test_files_functions_and_signatures_stay_small() -> None:
     assert not wrong
 
 
+def test_folders_stay_small() -> None:
+    """Past forty files a folder explains nothing: it wants parts."""
+    folders = [SOURCE, *(path for path in SOURCE.rglob("*") if path.is_dir())]
+    counted = {path.relative_to(SOURCE): len(list(path.glob("*.py"))) for path in folders}
+    assert not {folder: count for folder, count in counted.items() if count > 40}
+
+
 def test_public_functions_are_documented() -> None:
     wrong = []
     for _, path, tree in modules():
