@@ -21,6 +21,8 @@ if word == "say":
 elif word == "fail":
     print("this went wrong")
     sys.exit(int(rest[0]))
+elif word == "flood":
+    print(*(f"line {n}" for n in range(int(rest[0]) // 20)), sep=chr(10))
 elif word == "once":  # fails until it has failed so often
     left = pathlib.Path("left.txt")
     count = int(left.read_text()) if left.exists() else int(rest[0])

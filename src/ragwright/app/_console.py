@@ -67,7 +67,7 @@ class Console:
             yield
             return
         done = threading.Event()
-        terminal = sys.stderr.isatty()
+        terminal = sys.stderr is not None and sys.stderr.isatty()
 
         def draw() -> None:
             drawn = time.monotonic()
@@ -90,13 +90,34 @@ class Console:
 
 
 def write(stream: Any, text: str) -> None:
-    """Write text; what the terminal's encoding cannot show is escaped, a closed pipe ends us."""
+    """Write text and go on, whatever becomes of it: what is printed decides nothing.
+
+    What the terminal's encoding cannot show is escaped. Where the reader has gone, this text and
+    what follows go nowhere. A result that cannot be written for another reason is an error.
+    """
+    if stream is None:  # closed by the shell: 2>&-
+        return
     try:
-        stream.write(text)
-    except UnicodeEncodeError:
-        encoding = stream.encoding or "ascii"
-        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-    stream.flush()
+        try:
+            stream.write(text)
+        except UnicodeEncodeError:
+            encoding = stream.encoding or "ascii"
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError:
+        _to_nowhere(stream)
+    except OSError:  # a full disk, a terminal that hung up
+        if stream is not sys.stderr:
+            raise
+
+
+def _to_nowhere(stream: Any) -> None:
+    """Let a stream end in nothing; Python flushes it once more at the end of the program."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, stream.fileno())
+    finally:
+        os.close(nowhere)
 
 
 def fail(error: RagwrightError) -> int:
@@ -117,9 +138,6 @@ def reported(command: Callable[P, int | None]) -> Callable[P, None]:
         except KeyboardInterrupt:
             write(sys.stderr, "\nstopped; what was done is kept, run it again to go on\n")
             code = 130
-        except BrokenPipeError:  # the reader of our output went away
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            code = 0
         except OSError as error:
             where = str(error.filename) if error.filename else None
             told = SourceError(

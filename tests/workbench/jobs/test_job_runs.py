@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from job_project import FakeClock, jobs_of, project_with, runner_in
 
-from ragwright.workbench import JobRun
+from ragwright.workbench import JobRun, ProjectFolder
 from ragwright.workbench.jobs._history import RunStart
 from ragwright.workbench.jobs._runs import Hearing, Order
 
@@ -258,3 +258,21 @@ def test_history_answers_for_a_schedule(tmp_path: Path) -> None:
     history.not_run(RunStart("a", "schedule", 500.0, 480.0), "missed", "too late")
     history.begin(RunStart("a", "by hand", 600.0))
     assert history.answered("a") == 480.0
+
+
+def test_who_hears_of_a_run_cannot_end_it(tmp_path: Path) -> None:
+    """A log whose reader has gone: the step's output is read on, or it would wait for ever."""
+
+    def gone(_: str) -> None:
+        raise BrokenPipeError
+
+    jobs = "  a: {steps: [flood 200000, fail 3], retries: 1, retry_wait: 1}\n"
+    job = jobs_of(project_with(tmp_path, jobs))["a"]
+    runner = runner_in(ProjectFolder(tmp_path))
+    lock = runner.take(job, "by hand")
+    assert lock is not None
+    order = Order("by hand", None, job.flags(()))
+    run = runner.run(job, lock, order, Hearing(gone, gone), threading.Event())
+    assert (run.state, run.attempts) == ("failed", 2)
+    assert run.steps[0].output.endswith("line 9999")
+    assert run.steps[-1].output == "this went wrong"

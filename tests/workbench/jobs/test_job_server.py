@@ -310,3 +310,31 @@ def test_what_runs_often_runs_at_every_moment_and_no_other(tmp_path: Path, minut
     due = [run.start.due for run in reversed(served.runner.history.runs())]
     assert due == expected
     assert {run[1] for run in served.started} == {"schedule"}
+
+
+def test_a_log_that_cannot_be_written_ends_neither_scheduler_nor_jobs(tmp_path: Path) -> None:
+    served = Served(project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-18T12:00")))
+
+    def gone(_: str) -> None:
+        raise BrokenPipeError
+
+    served.server = JobServer(served.runner, served._load, gone, run=served._run, look=60.0)
+    served.until("2026-11-20T12:00")
+    assert served.states() == [("schedule", "succeeded")] * 2
+
+
+def test_a_fault_within_a_run_is_said_and_ends_no_other(tmp_path: Path) -> None:
+    served = Served(project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-18T12:00")))
+    run, faults = served._run, [RuntimeError("a fault of ours")]
+
+    def faulty(
+        job: ProjectJob, lock: FileLock, order: Order, hearing: Hearing, stop: threading.Event
+    ) -> JobRun:
+        if faults:
+            raise faults.pop()
+        return run(job, lock, order, hearing, stop)
+
+    served.server = JobServer(served.runner, served._load, served.lines.append, run=faulty, look=60)
+    served.until("2026-11-20T12:00")
+    assert any("failed: RuntimeError('a fault of ours')" in line for line in served.lines)
+    assert served.states() == [("schedule", "succeeded")]

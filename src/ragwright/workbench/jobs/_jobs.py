@@ -120,8 +120,8 @@ class Jobs:
         job = self.job(name)
         flags = job.flags(how.flags)
         runner = self._runner()
-        lock = self._taken(runner, job, how)
         hearing = Hearing(how.event, how.line)
+        lock = self._taken(runner, job, how.wait, hearing)
         return runner.run(job, lock, Order("by hand", None, flags), hearing, threading.Event())
 
     def history(self, name: str = "", limit: int = -1) -> list[JobRun]:
@@ -231,16 +231,16 @@ class Jobs:
     def _runner(self) -> JobRunner:
         return JobRunner(self._project, self._notices, self._clock)
 
-    def _taken(self, runner: JobRunner, job: ProjectJob, how: JobCall) -> FileLock:
+    def _taken(self, runner: JobRunner, job: ProjectJob, wait: bool, hearing: Hearing) -> FileLock:
         told = False
         while (lock := runner.take(job, "by hand")) is None:
             said = runner.taken_by(job)
             if not said:  # it has just ended
                 continue
-            if not how.wait:
+            if not wait:
                 raise JobError(said, hint="wait for it to end, or add --wait")
             if not told:
-                how.event(f"{said}; waiting for it")
+                hearing.say(f"{said}; waiting for it")
                 told = True
             self._clock.sleep(0.5)
         return lock

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -52,7 +53,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Hearing:
-    """Who hears of a run while it goes on.
+    """Who hears of a run while it goes on; a fault of theirs is not the run's.
 
     Attributes:
         event: Gets a sentence per event.
@@ -61,6 +62,17 @@ class Hearing:
 
     event: Callable[[str], None] = lambda _: None
     line: Callable[[str], None] | None = None
+
+    def say(self, text: str) -> None:
+        """Pass a sentence on."""
+        with suppress(Exception):  # a log that cannot be written must not end a job
+            self.event(text)
+
+    def hear(self, line: str) -> None:
+        """Pass a line of a step on."""
+        if self.line is not None:
+            with suppress(Exception):
+                self.line(line)
 
 
 class JobRunner:
@@ -131,7 +143,7 @@ class JobRunner:
         """
         with lock:
             for cut in self.settle(job):
-                hearing.event(f"run {cut.id} was cut off")
+                hearing.say(f"run {cut.id} was cut off")
                 self.tell(job, cut, hearing)
             flags = order.flags or job.options.flags
             start = RunStart(
@@ -145,7 +157,7 @@ class JobRunner:
             )
             number = self.history.begin(start)
             lock.at(number)
-            hearing.event(f"started ({order.trigger})")
+            hearing.say(f"started ({order.trigger})")
             try:
                 state, reason = self._steps(job, number, lock, start, (hearing, stop))
             except KeyboardInterrupt:
@@ -155,7 +167,7 @@ class JobRunner:
                 state, reason = "failed", f"the system refuses: {error.strerror or error}"
             self.history.end(number, self.clock.now(), state, reason)
         run = self.history.run(number)
-        hearing.event(f"{_ended(run)} after {_seconds(run)}")
+        hearing.say(f"{_ended(run)} after {_seconds(run)}")
         if state != "stopped":
             self.tell(job, run, hearing)
         self.history.prune(job.name, job.options.keep)
@@ -200,7 +212,7 @@ class JobRunner:
             if left <= options.retry_wait:
                 return state, f"{reason}; no time was left to try again"
             attempt += 1
-            hearing.event(f"{reason}; again in {options.retry_wait:g} s")
+            hearing.say(f"{reason}; again in {options.retry_wait:g} s")
             if self.clock.wait(stop, options.retry_wait):
                 return "stopped", _STOPPED
         return "succeeded", ""
@@ -221,7 +233,7 @@ class JobRunner:
             self._project.root,
             min(limits, default=None),
             lock.share(),
-            hearing.line,
+            hearing.hear,
             lambda text: self.notices.clean(text, addresses),
         )
 
@@ -235,11 +247,11 @@ class JobRunner:
         for address in addresses:
             sent = self.notices.send(address, text)
             if not sent.sent:
-                hearing.event(f"a notice to {sent.address} was not sent: {sent.reason}")
+                hearing.say(f"a notice to {sent.address} was not sent: {sent.reason}")
             try:
                 self.history.notice(run.id, self.clock.now(), sent)
             except StoreError as error:
-                hearing.event(f"a notice could not be written down: {error.what}")
+                hearing.say(f"a notice could not be written down: {error.what}")
 
     def _seen(self, run: JobRun) -> JobRun:
         if run.state != "running":

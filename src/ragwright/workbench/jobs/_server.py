@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
@@ -97,11 +98,11 @@ class JobServer:
         while not self._signals:
             clock.sleep(self.tick())
         names = ", ".join(sorted(self._alive()))
-        self._say(f"ending{f' after {names}; again to end at once' if names else ''}")
+        self._printed(f"ending{f' after {names}; again to end at once' if names else ''}")
         while self._alive() and self._signals < 2:
             clock.sleep(self._look)
         if self._alive():
-            self._say("ending at once")
+            self._printed("ending at once")
             self._stop.set()
             for thread in self._running.values():
                 thread.join(_LEAVE)
@@ -212,8 +213,9 @@ class JobServer:
         def work() -> None:
             try:
                 self._run(job, lock, order, self._hearing(job), self._stop)
-            except RagwrightError as error:
-                self._event(job, f"failed: {error.what}")
+            except Exception as error:  # a thread that dies in silence is a job nobody misses
+                told = error.what if isinstance(error, RagwrightError) else repr(error)
+                self._event(job, f"failed: {told}")
             finally:
                 lock.release()
 
@@ -229,4 +231,8 @@ class JobServer:
 
     def _said(self, text: str, timezone: str = "UTC") -> None:
         now = datetime.fromtimestamp(self._runner.clock.now(), ZoneInfo(timezone))
-        self._say(f"{now.isoformat(timespec='seconds')} {text}")
+        self._printed(f"{now.isoformat(timespec='seconds')} {text}")
+
+    def _printed(self, line: str) -> None:
+        with suppress(Exception):  # a log that cannot be written must not end the scheduler
+            self._say(line)
