@@ -215,6 +215,24 @@ def test_a_dry_run_knows_how_long_texts_get(desk: Desk, server: ScriptedServer, 
         assert paid / 2 < told.expected < paid * 2
 
 
+@pytest.mark.parametrize("length", ["short", "long"])
+def test_a_dry_run_bounds_the_tokens_of_prompts(
+    desk: Desk, server: ScriptedServer, length: str
+) -> None:
+    """Before a first reply, and by what replies have taught."""
+    server.play(lambda _: "This is long. " * 31)
+    for seed in (9, 10):
+        request = replace(MANY, count=4, length=length)
+        plan = plan_of(name(server), seed=seed)
+        told = desk.forecast(request, plan)
+        batch = desk.draft(request, plan)
+        first = [prompt for prompt in batch.prompts if prompt.purpose == "first"]
+        paid = sum(prompt.usage.prompt_tokens for prompt in first)
+        assert told.prompt_tokens.low <= paid <= told.prompt_tokens.high
+        assert 0.9 * paid <= told.prompt_tokens.expected <= 1.1 * paid
+        assert told.completion_tokens.low <= batch.usage.completion_tokens
+
+
 def test_what_was_paid_for_before_a_stop_is_kept(tmp_path: Path, server: ScriptedServer) -> None:
     settings = {"s": ModelSettings(base=server.url, price_in=100.0, price_out=100.0, concurrency=2)}
     plan = plan_of("s:m", per_call=25)

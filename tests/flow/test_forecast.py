@@ -179,6 +179,30 @@ def test_tokens_are_estimated_by_the_ratio_a_model_taught(tmp_path: Path) -> Non
     replies.close()
 
 
+def test_prompts_are_counted_as_prose_before_a_first_reply() -> None:
+    """Four characters a token is what English has; texts of other scripts have more tokens."""
+    text = "The night line for nurses opens at ten, and closes at six. " * 40
+    with Runner({Chat: FakeChat()}) as runner:
+        found = runner.forecast([lambda: ask(text)]).prompt_tokens
+        dense = runner.forecast([lambda: ask("夜间热线" * 100)]).prompt_tokens
+    true = len(text) // 4
+    assert found.low <= 0.85 * true < true <= found.high
+    assert found.expected == pytest.approx(true, rel=0.01)
+    assert 250 <= dense.expected <= 400 <= dense.high * 1.25
+
+
+def test_what_a_lane_taught_has_a_margin_to_both_sides(tmp_path: Path) -> None:
+    def answer(request: Chat, _n: int) -> str | Exception | ChatReply:
+        return ChatReply("x", Usage(1, len(prompt(request)) // 2, 4))
+
+    with Runner({Chat: FakeChat(answer)}, replies=Replies(tmp_path / "replies.db")) as runner:
+        list(runner.map(ask("word " * 400 + str(i)) for i in range(5)))
+        found = runner.forecast([lambda: ask("word " * 400)]).prompt_tokens
+    assert found.low == pytest.approx(909, abs=1)
+    assert found.expected == pytest.approx(1000, abs=1)
+    assert found.high == pytest.approx(1108, abs=1)
+
+
 def test_replies_without_a_token_count_teach_nothing(tmp_path: Path) -> None:
     replies = Replies(tmp_path / "replies.db")
     silent = FakeChat(lambda r, n: ChatReply("x", Usage()))

@@ -16,13 +16,16 @@ ONE_CALL = 15
 _LISTED = 5
 """Tokens that a list adds to a text: its number, the sign behind it, the end of the line."""
 
+_MOST_CHARACTERS = 5.0
+"""Characters that a token of prose has at most, on average."""
+
 
 @dataclass(frozen=True, slots=True)
 class TextTokens:
     """Tokens of one text of a list, estimated from the pool and the length group.
 
     Attributes:
-        least: The shortest that the group allows.
+        least: The shortest that the group allows, where a token holds most: a lower bound.
         likely: As the examples are, on average and within the group.
         middling: In the middle of the group.
         most: The longest that the group allows; without an upper bound, the longest example.
@@ -46,13 +49,18 @@ def text_tokens(request: DraftRequest, plan: DraftPlan, pool: Pool, window: Wind
     average, longest = fmean(map(len, texts)), max(map(len, texts))
     least, under = plan.rules.bounds(request.length)
     most = max(longest, least) if under is None else under
+    # The other estimates err on the safe side, which for this one is the other side.
+    densest = a_character / MARGIN
+    if window.tokenizer is None:
+        densest = min(densest / MARGIN, 1 / _MOST_CHARACTERS)
+    lowest = least * densest
     lengths = (
-        least,
         min(max(average, least), most),
         max(average, least) if under is None else (least + under) / 2,
         most,
     )
-    return TextTokens(*(length * a_character + _LISTED for length in lengths))
+    others = (length * a_character + _LISTED for length in lengths)
+    return TextTokens(max(lowest, _LISTED), *others)
 
 
 def texts_per_call(count: int, options: DraftOptions, tokens: TextTokens) -> int:

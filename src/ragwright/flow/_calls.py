@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from ..core import (
     BudgetStopped,
@@ -44,6 +44,9 @@ _LEASE_SECONDS = 900.0
 _POLL_SECONDS = 0.1
 _MARGIN = 1.1
 _CHARACTERS_A_TOKEN = 3.0
+_MOST_CHARACTERS = 5.0
+
+Estimate: TypeAlias = Literal["low", "expected", "high"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +142,21 @@ class Caller:
             self._facts[lane] = LaneFacts() if self.replies is None else self.replies.facts(lane)
         return self._facts[lane]
 
-    def prompt_tokens(self, lane: str, request: Request) -> int:
-        """Estimated prompt tokens: the lane's learned ratio, with a margin."""
-        facts = self.facts(lane)
-        ratio = _CHARACTERS_A_TOKEN
+    def prompt_tokens(self, lane: str, request: Request, which: Estimate = "high") -> int:
+        """Estimated prompt tokens by the lane's learned ratio, with a margin to both sides.
+
+        Before a lane has replied, prose is counted: four bytes of UTF-8 a token, five characters
+        as low, three as high. What a budget reserves is high.
+        """
+        text, facts = request_text(request), self.facts(lane)
         if facts.prompt_tokens:
-            ratio = facts.characters / facts.prompt_tokens
-        return int(len(request_text(request)) / max(ratio, 0.1) * _MARGIN) + 8
+            counted = len(text) / max(facts.characters / facts.prompt_tokens, 0.1)
+            low, expected = counted / _MARGIN, counted
+        else:
+            counted = len(text) / _CHARACTERS_A_TOKEN
+            low, expected = len(text) / _MOST_CHARACTERS, len(text.encode("utf-8", "replace")) / 4
+        high = int(max(counted, expected) * _MARGIN) + 8
+        return {"low": int(low), "expected": round(expected), "high": high}[which]
 
     def completion_limit(self, handler: SendHandler[Any, Any], request: Request) -> int:
         """Most tokens a reply may have: by the request, the settings, or our own bound."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from ..core import Usage
-from ._calls import Caller
+from ._calls import Caller, Estimate
 from ._requests import Chat, Complete, Request
 from ._scenario import Scenario
-
-Name = Literal["low", "expected", "high"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +36,8 @@ class Forecast:
     Attributes:
         calls: Distinct calls that would be made (known replies are not called again).
         reused: Requests that are answered from the reply store.
-        prompt_tokens: Estimated with each model's learned ratio of characters to tokens.
+        prompt_tokens: Estimated with each model's learned ratio of characters to tokens, low and
+            high with a margin of a tenth; before its first reply by what prose has.
         completion_tokens: Low and expected by what a request says of its reply, else by past
             replies; high by ``max_tokens``.
         cost: Money, None where a model that costs has no price.
@@ -74,7 +72,7 @@ class Forecast:
         )
 
 
-def forecast_of(scenarios: Mapping[str, Scenario], caller: Caller) -> Forecast:
+def forecast_of(scenarios: Mapping[Estimate, Scenario], caller: Caller) -> Forecast:
     """Sum the three scenarios."""
     sums = {name: _sum(name, scenario, caller) for name, scenario in scenarios.items()}
 
@@ -109,7 +107,7 @@ class _Sums:
     timed: bool = True
 
 
-def _sum(name: str, scenario: Scenario, caller: Caller) -> _Sums:
+def _sum(name: Estimate, scenario: Scenario, caller: Caller) -> _Sums:
     sums = _Sums()
     lane_seconds: dict[str, float] = {}
     for plan in scenario.planned.values():
@@ -119,7 +117,7 @@ def _sum(name: str, scenario: Scenario, caller: Caller) -> _Sums:
         if name != "high":
             learned = facts.completion_tokens / facts.calls if facts.calls else limit / 2
             completion = min(_likely(name, plan.request, learned), completion)
-        prompt = caller.prompt_tokens(plan.lane, plan.request)
+        prompt = caller.prompt_tokens(plan.lane, plan.request, name)
         sums.calls += 1
         sums.prompt += prompt
         sums.completion += completion
@@ -137,7 +135,7 @@ def _sum(name: str, scenario: Scenario, caller: Caller) -> _Sums:
     return sums
 
 
-def _likely(name: str, request: Request, learned: float) -> float:
+def _likely(name: Estimate, request: Request, learned: float) -> float:
     """Tokens of a reply: what its request says of it, else what past replies of the lane had."""
     likely = request.likely if isinstance(request, Chat | Complete) else None
     if likely is None:

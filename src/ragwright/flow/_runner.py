@@ -13,6 +13,7 @@ from contextlib import closing
 from typing import Any, TypeVar
 
 from ..core import FlowError, Interrupted
+from ._calls import Estimate
 from ._context import Context, Outcome, RunnerOptions, Stopping, TraceEntry
 from ._engine import Engine
 from ._forecast import Forecast, forecast_of
@@ -195,17 +196,20 @@ class Runner:
         return forecast
 
     async def _forecast(self, makers: list[Callable[[], Flow[Any]]], scope: str) -> Forecast:
-        scenarios = {name: Scenario(name) for name in ("expected", "low", "high")}
+        bounds: tuple[Estimate, ...] = ("low", "high")
+        scenarios: dict[Estimate, Scenario] = {
+            name: Scenario(name) for name in ("expected", *bounds)
+        }
         for make in makers:
             expected = scenarios["expected"]
             before = expected.begin()
             await self._rehearse(make(), expected, scope)
             if expected.branched:
-                for name in ("low", "high"):
+                for name in bounds:
                     scenarios[name].begin()
                     await self._rehearse(make(), scenarios[name], scope)
             else:
-                for name in ("low", "high"):
+                for name in bounds:
                     scenarios[name].adopt(expected, before)
         return forecast_of(scenarios, self._engine.caller)
 
