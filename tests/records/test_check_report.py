@@ -201,6 +201,22 @@ def test_a_text_format_at_fault_does_not_stop_the_rest(
     assert check_text(report)
 
 
+def test_what_check_says_of_text_formats_agrees_with_a_refresh(tmp_path: Path) -> None:
+    """A fault is what stops a refresh; the same in a format that is not in use is a note."""
+    declared, base = project(tmp_path)
+    written = "prompt_variables: [text]\nprompt_structure: '%s %s'\n"
+    (declared / "text_formats").mkdir()
+    (declared / "text_formats" / "plain.yaml").write_text(written, "utf-8")
+    [fault] = check_records(declared, base).faults
+    assert fault.where == "records/text_formats"
+    (declared / "text_formats" / "message.yaml").write_text(written.replace(" %s", ""), "utf-8")
+    report = check_records(declared, base)
+    assert not report.faults
+    [note] = report.notes
+    assert note.where.startswith("records/text_formats/plain.yaml")
+    assert "not in use" in note.what
+
+
 def test_numbers_that_max_repeat_changes_are_noted(tmp_path: Path) -> None:
     rows = [("1", "Ann", "soooooo good"), ("2", "Ann", "We raised $10000!!!!!"), ("3", "Bo", "x")]
     (tmp_path / "a").mkdir()

@@ -15,6 +15,7 @@ from ragwright.records._spec import (
     load_spec,
     spec_faults,
     unread_files,
+    unused_format_faults,
 )
 
 FILES = {
@@ -80,7 +81,7 @@ def written(folder: Path, **changed: str) -> Path:
 
 
 def only_fault(folder: Path, **changed: str) -> RagwrightError:
-    faults = spec_faults(written(folder, **changed))
+    faults = spec_faults(written(folder, **changed), "plain")
     assert len(faults) == 1, faults
     with pytest.raises(RecordsError) as caught:
         load_spec(folder / "records", "plain")
@@ -90,7 +91,7 @@ def only_fault(folder: Path, **changed: str) -> RagwrightError:
 
 def test_a_whole_folder(tmp_path: Path) -> None:
     folder = written(tmp_path)
-    assert spec_faults(folder) == []
+    assert spec_faults(folder, "plain") == []
     spec = load_spec(folder, "plain")
     assert (spec.source.key, spec.source.text, spec.source.keep) == ("id", "body", ("party",))
     assert len(spec.cleaning.steps) == 7
@@ -174,9 +175,9 @@ def test_a_change_shows_in_the_fingerprint_of_its_part_alone(
 
 
 def test_each_tag_has_a_fingerprint_of_its_own(tmp_path: Path) -> None:
-    before = load_spec(written(tmp_path / "a")).tags.fingerprints
+    before = load_spec(written(tmp_path / "a"), "plain").tags.fingerprints
     text = FILES["tags.yaml"].replace("petition\n", "petitions?\n")
-    after = load_spec(written(tmp_path / "b", tags=text)).tags.fingerprints
+    after = load_spec(written(tmp_path / "b", tags=text), "plain").tags.fingerprints
     assert {name for name in before if before[name] != after[name]} == {"petition_ask_online"}
 
 
@@ -261,7 +262,7 @@ def test_a_tag_of_no_known_kind_says_so(tmp_path: Path, name: str) -> None:
     ['steps:\n- x: ["\\bno\\b"]\n', 'steps:\n- x: ["\\d"]\n'],
 )
 def test_what_double_quotes_make_of_a_backslash_has_a_hint(tmp_path: Path, cleaning: str) -> None:
-    faults = spec_faults(written(tmp_path, cleaning=cleaning))
+    faults = spec_faults(written(tmp_path, cleaning=cleaning), "plain")
     assert ["use single quotes" in str(fault.hint) for fault in faults] == [True]
 
 
@@ -312,14 +313,14 @@ def test_files_beside_the_declarations_are_no_faults(tmp_path: Path) -> None:
     (folder / "notes.yaml").write_text("a: b\n", "utf-8")
     (folder / "tags.old.yaml").write_text("tags: {}\n", "utf-8")
     (folder / "data").mkdir()
-    assert spec_faults(folder) == []
+    assert spec_faults(folder, "plain") == []
     assert unread_files(folder) == {"notes.yaml": "", "tags.old.yaml": "tags.yaml"}
 
 
 def test_rules_that_name_tags_where_there_are_none_say_so_once(tmp_path: Path) -> None:
     folder = written(tmp_path)
     (folder / "tags.yaml").unlink()
-    [fault] = spec_faults(folder)
+    [fault] = spec_faults(folder, "plain")
     assert fault.what == "rules.yaml names tags, and there is no tags.yaml"
     assert fault.where == "records/rules.yaml:3"
 
@@ -334,7 +335,7 @@ def test_every_fault_of_a_folder_is_told(tmp_path: Path) -> None:
         plain="prompt_variables: [txt]\nprompt_structure: '%s %s'\n",
     )
     (folder / "rollups.yaml").write_text("client:\n\tcolumn: x\n", "utf-8")
-    faults = spec_faults(folder)
+    faults = spec_faults(folder, "plain")
     files = [str(fault.where).split("/")[-1].split(":")[0] for fault in faults]
     counts = {name: files.count(name) for name in dict.fromkeys(files)}
     assert counts == {
@@ -347,6 +348,28 @@ def test_every_fault_of_a_folder_is_told(tmp_path: Path) -> None:
     }
     assert sum(isinstance(fault, PatternError) for fault in faults) == 3
     assert all(fault.where and ":" in fault.where for fault in faults)
+
+
+def test_text_formats_none_of_which_is_the_one_chosen(tmp_path: Path) -> None:
+    """The shipped one would be used, and whoever wrote a format would never know."""
+    folder = written(tmp_path)
+    for load in (load_spec, load_draft_spec):
+        with pytest.raises(RecordsError, match="plain") as caught:
+            load(folder)
+        assert caught.value.where == "records/text_formats"
+        assert "records.format" in str(caught.value.hint)
+    assert [str(fault) for fault in spec_faults(folder)] == [str(caught.value)]
+    (folder / "text_formats" / "plain.yaml").unlink()
+    assert load_spec(folder).format.name == "message"
+
+
+def test_a_format_that_is_not_in_use_stops_nothing(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    (folder / "text_formats" / "other.yaml").write_text("prompt_variables: [text]\n", "utf-8")
+    assert spec_faults(folder, "plain") == []
+    faults = unused_format_faults(folder, load_spec(folder, "plain"))
+    assert faults
+    assert {fault.where for fault in faults} == {"records/text_formats/other.yaml:1"}
 
 
 def test_an_unknown_format_names_the_nearest(tmp_path: Path) -> None:

@@ -26,7 +26,13 @@ from ._seams import (
     RowSource,
 )
 from ._source import open_source
-from ._spec import RecordsSpec, declared_files, read_spec, unread_files
+from ._spec import (
+    RecordsSpec,
+    declared_files,
+    read_spec,
+    unread_files,
+    unused_format_faults,
+)
 
 Mask = NDArray[np.bool_]
 
@@ -77,7 +83,7 @@ def check_records(
     how = how or Checking()
     spec, errors = read_spec(folder, how.format)
     faults = [checking.Fault.of(error) for error in errors]
-    notes = _unread(folder)
+    notes = (*_unread(folder), *_unused(folder, spec))
     unreadable = not spec.source.places and _tells_of_source(faults, spec)
     spec = replace(spec, source=replace(spec.source, **how.given))
     try:
@@ -315,6 +321,12 @@ def _unread(folder: Path) -> tuple[checking.Fault, ...]:
         for name, meant in unread_files(folder).items()
         if not meant or (folder / meant).exists()
     )
+
+
+def _unused(folder: Path, spec: RecordsSpec) -> tuple[checking.Fault, ...]:
+    """What is at fault in text formats that are not in use, so that it stops no refresh."""
+    found = (checking.Fault.of(error) for error in unused_format_faults(folder, spec))
+    return tuple(replace(fault, what=f"{fault.what} (format not in use)") for fault in found)
 
 
 def _tells_of_source(faults: list[checking.Fault], spec: RecordsSpec) -> bool:

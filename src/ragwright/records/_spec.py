@@ -73,7 +73,7 @@ def load_draft_spec(folder: Path, format: str = _SHIPPED) -> RecordsSpec:  # noq
 
 
 def spec_faults(folder: Path, format: str = _SHIPPED) -> list[RagwrightError]:  # noqa: A002
-    """Every fault of a folder, file by file; of all its text formats, not only the chosen one."""
+    """Every fault of a folder that stops a refresh, file by file; of the text format chosen."""
     return read_spec(folder, format)[1]
 
 
@@ -108,11 +108,16 @@ def read_spec(
 ) -> tuple[RecordsSpec, list[RagwrightError]]:
     """What of the declarations can be used, and every fault (see :func:`spec_faults`)."""
     faults: list[RagwrightError] = []
-    spec = _read(folder, format, faults)
-    for file in sorted((folder / _FORMATS).glob("*.yaml")):
-        if file.stem != format:
-            _read_format(folder, file.stem, _fields(spec), faults)
-    return spec, faults
+    return _read(folder, format, faults), faults
+
+
+def unused_format_faults(folder: Path, spec: RecordsSpec) -> list[RagwrightError]:
+    """Faults of the text formats in a folder that are not the chosen one: they stop nothing."""
+    faults: list[RagwrightError] = []
+    for name in _format_names(folder):
+        if name != spec.format.name:
+            _read_format(folder, name, _fields(spec), faults)
+    return faults
 
 
 def _read(folder: Path, chosen: str, faults: list[RagwrightError]) -> RecordsSpec:
@@ -206,8 +211,11 @@ def _read_format(
         shown = f"{folder.name}/{_FORMATS}/{name}.yaml"
         return declared.read_text_format(declared.read_declared(file, shown, faults), name, known)
     if name == _SHIPPED:
+        others = _format_names(folder)
+        if others:
+            faults.append(_not_chosen(folder, others))
         return shipped_format()
-    there = [_SHIPPED, *(path.stem for path in (folder / _FORMATS).glob("*.yaml"))]
+    there = [_SHIPPED, *_format_names(folder)]
     faults.append(
         RecordsError(
             f"there is no text format {name!r}",
@@ -216,6 +224,21 @@ def _read_format(
         )
     )
     return declared.TextFormat(name, ())
+
+
+def _format_names(folder: Path) -> list[str]:
+    return sorted(file.stem for file in (folder / _FORMATS).glob("[!.]*.yaml"))
+
+
+def _not_chosen(folder: Path, there: list[str]) -> RecordsError:
+    """Text formats are written, and what would be read is not among them."""
+    place = f"{folder.name}/{_FORMATS}"
+    return RecordsError(
+        f"the text format is {_SHIPPED!r}, and the folder holds others alone: {', '.join(there)}",
+        where=place,
+        hint=f"choose one (records.format: {there[0]} in ragwright.yaml), or call its file "
+        f"{_SHIPPED}.yaml",
+    )
 
 
 @cache
