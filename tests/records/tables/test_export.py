@@ -6,7 +6,7 @@ import csv
 import json
 import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ def test_csv_holds_lists_as_json(tables: Tables, tmp_path: Path) -> None:
     assert json.loads(rows[0]["topic"]) == ["health", 'a, "b"']
     assert [row["topic"] for row in rows[1:]] == ["[]", ""]
     assert rows[0]["sent"].startswith("2026-11-21 09:30")
-    assert rows[2]["blob"] == "é"
+    assert rows[2]["blob"] == "c3a9"
 
 
 def test_json_lines_hold_what_json_can(tables: Tables, tmp_path: Path) -> None:
@@ -74,8 +74,41 @@ def test_json_lines_hold_what_json_can(tables: Tables, tmp_path: Path) -> None:
     assert first["topic"] == ["health", 'a, "b"']
     assert first["sent"] == "2026-11-21T09:30:00+00:00"
     assert (first["n"], second["n"], third["n"]) == (1.0, 2.0, None)
-    assert (first["blob"], third["blob"]) == (None, "é")
+    assert (first["blob"], third["blob"]) == (None, "c3a9")
     assert first["text"] == 'text of a,\n"é" 🙂'
+
+
+def test_bytes_and_durations_are_readable_and_alike_in_all_files_of_texts(tmp_path: Path) -> None:
+    made = Tables(tmp_path / "tables")
+    micro = timedelta(microseconds=1)
+    lasts = [timedelta(days=1), -timedelta(hours=1, seconds=2) - micro, None]
+    columns = {
+        "blob": pa.array([b"\xff\x00", b"", None], pa.binary()),
+        "fixed": pa.array([b"\x00\x01", b"ab", None], pa.binary(2)),
+        "lasts": pa.array(lasts, pa.duration("us")),
+        "fine": pa.array([1, 10**9, None], pa.duration("ns")),
+        "each": pa.array([[b"\xff"], [], None], pa.list_(pa.binary())),
+        "spans": pa.array([[timedelta(seconds=1)], [], None], pa.list_(pa.duration("us"))),
+    }
+    with made.writing("test", 5) as writing:
+        path = writing.new_part("bronze")
+        write(path, ["a", "b", "c"], ["x", "y", "z"], **columns)
+        writing.adopt("bronze", path)
+        writing.commit({}, "")
+    assert export_table(made, "bronze", tmp_path / "b.csv") == 3
+    assert export_table(made, "bronze", tmp_path / "b.jsonl") == 3
+    assert b"\x00" not in (tmp_path / "b.csv").read_bytes()
+    with (tmp_path / "b.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    lines = [json.loads(line) for line in (tmp_path / "b.jsonl").read_text("utf-8").splitlines()]
+    for name in ("blob", "fixed", "lasts", "fine"):
+        assert [row[name] for row in rows] == [line[name] or "" for line in lines]
+    assert [line["blob"] for line in lines] == ["ff00", "", None]
+    assert [line["fixed"] for line in lines] == ["0001", "6162", None]
+    assert [line["lasts"] for line in lines] == ["P1DT0H0M0S", "-P0DT1H0M2.000001S", None]
+    assert [line["fine"] for line in lines] == ["P0DT0H0M0.000000001S", "P0DT0H0M1S", None]
+    assert [line["each"] for line in lines] == [["ff"], [], None]
+    assert json.loads(rows[0]["spans"]) == lines[0]["spans"] == ["P0DT0H0M1S"]
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl"])

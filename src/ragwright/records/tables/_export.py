@@ -8,6 +8,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -30,7 +31,8 @@ def export_table(
     """Write the rows of a table to one file, a part in memory at a time; how many there were.
 
     The suffix says the format: ``.parquet``; ``.csv`` (UTF-8, lists as JSON); ``.jsonl`` (dates
-    as ISO 8601, numbers that are none as null). The file has its name only when it is whole.
+    as ISO 8601, numbers that are none as null). Outside of Parquet bytes are hexadecimal digits,
+    and durations are as ISO 8601 has them. The file has its name only when it is whole.
 
     Raises:
         RecordsError: No such suffix or column.
@@ -147,18 +149,69 @@ def _csv(rows: Iterable[ArrowTable], file: IO[bytes]) -> int:
 def _flat(rows: ArrowTable) -> ArrowTable:
     """Rows with columns that a CSV file can hold; what it cannot is text."""
     pa = require("pyarrow", "records", "exporting records")
+    rows = _readable(rows)
     for at, column in enumerate(rows.schema):
         kind = column.type
         plain = pa.types.is_primitive(kind) or pa.types.is_string(kind)
-        if not plain and not pa.types.is_large_string(kind):
+        if pa.types.is_nested(kind):
+            values = (_nested(value) for value in rows.column(at).to_pylist())
+            rows = rows.set_column(at, column.name, pa.array(values, pa.large_string()))
+        elif not plain and not pa.types.is_large_string(kind):
             rows = rows.set_column(at, column.name, as_text(rows.column(at)))
     return rows
+
+
+def _nested(value: Any) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False, default=_value)
+
+
+def _readable(rows: ArrowTable) -> ArrowTable:
+    """Rows whose bytes and durations are texts, the same in every file of texts."""
+    pa = require("pyarrow", "records", "exporting records")
+    types = pa.types
+    for at, column in enumerate(rows.schema):
+        kind = column.type
+        values = rows.column(at)
+        if types.is_duration(kind):
+            made = [_duration(value, kind.unit) for value in values.cast(pa.int64()).to_pylist()]
+        elif _is_binary(kind):
+            made = [None if value is None else value.hex() for value in values.to_pylist()]
+        elif types.is_interval(kind):
+            made = [None if value is None else _value(value) for value in values.to_pylist()]
+        else:
+            continue
+        rows = rows.set_column(at, column.name, pa.array(made, pa.large_string()))
+    return rows
+
+
+def _is_binary(kind: Any) -> bool:
+    types = require("pyarrow", "records", "exporting records").types
+    return bool(
+        types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+    )
+
+
+def _duration(value: int | None, unit: str) -> str | None:
+    """A count of seconds or of their parts as ISO 8601 has it: ``P1DT2H0M3.5S``."""
+    if value is None:
+        return None
+    parts = 10 ** _DIGITS[unit]
+    whole, fraction = divmod(abs(value), parts)
+    minutes, seconds = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    rest = f".{fraction:0{_DIGITS[unit]}d}".rstrip("0") if fraction else ""
+    return f"{'-' * (value < 0)}P{days}DT{hours}H{minutes}M{seconds}{rest}S"
+
+
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+"""Unit of a duration -> digits behind its seconds."""
 
 
 def _jsonl(rows: Iterable[ArrowTable], file: IO[bytes]) -> int:
     count = 0
     for batch in rows:
-        for row in batch.to_pylist():
+        for row in _readable(batch).to_pylist():
             file.write(_line(row))
             count += 1
     return count
@@ -183,10 +236,12 @@ def _finite(value: Any) -> Any:
 
 
 def _value(value: Any) -> str:
-    """What JSON has no type for, as text: dates in ISO 8601, bytes as UTF-8."""
-    if hasattr(value, "isoformat"):
-        return str(value.isoformat())
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    """What JSON has no type for, as text: dates and durations in ISO 8601, bytes as digits."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, timedelta):
+        return str(_duration(value // timedelta(microseconds=1), "us"))
+    return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
 
 
 _FORMATS: dict[str, _Write] = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}
