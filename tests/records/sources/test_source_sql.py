@@ -44,6 +44,7 @@ INSERT INTO messages VALUES
 CREATE TABLE many AS SELECT n AS id, 'text ' || n || repeat(' word', 100) AS text
     FROM generate_series(1, 60000) AS n;
 CREATE ROLE shopper LOGIN PASSWORD 'hunter2';
+GRANT SELECT ON many TO shopper;
 """
 
 
@@ -75,6 +76,31 @@ def opened(folder: Path, address: str, query: str, **more: Any) -> RowSource:
 
 def rows_of(source: RowSource, since: str = "") -> list[dict[str, Any]]:
     return [row for batch in source.batches(1_000, since) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("scheme", ["postgresql+psycopg", "adbc+postgresql"])
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("SELECT 1/0 AS id, 'x' AS text", "division by zero"),
+        ("SELECT 1/(50000 - id) AS id, text FROM many", "division by zero"),
+        ("SELECT CAST('a' || id AS int) AS id, text FROM many", "invalid input syntax"),
+        ("SELECT id, text FROM nothing", "nothing"),
+        ("SELECT pg_sleep(60)::text AS text, 1 AS id", "statement timeout"),
+        ("SELECT 1 AS id, pg_read_file('/etc/hostname') AS text", "permission denied"),
+    ],
+)
+def test_what_a_database_says_first_is_told(
+    server: str, scheme: str, query: str, said: str
+) -> None:
+    """Not that its transaction is over, which it says of every statement after that."""
+    if "adbc" in scheme:
+        pytest.importorskip("adbc_driver_postgresql")
+    limit = "options=-c%20statement_timeout%3D300" if "sleep" in query else ""
+    source = opened(Path(), f"{scheme}://shopper@/postgres?host={server}&{limit}".strip("&"), query)
+    with pytest.raises(DatabaseError, match=said) as caught:
+        rows_of(source)
+    assert "transaction" not in caught.value.what
 
 
 @pytest.fixture(params=["postgresql+psycopg", "postgres", "adbc+postgresql"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -204,9 +204,12 @@ class _AlchemyReading(Reading):
         errors = require("sqlalchemy.exc", "records", "reading a database")
         try:
             yield
-        except errors.DataError:
-            if self._connection.dialect.driver == "psycopg":
-                self._find_endless(statement, parameter)
+        except errors.DataError as error:
+            # With a code it is the server's word, and the transaction takes no more statements.
+            own = getattr(error.orig, "sqlstate", None) is None
+            if own and self._connection.dialect.driver == "psycopg":
+                with suppress(errors.SQLAlchemyError):
+                    self._find_endless(statement, parameter)
             raise
 
     def _find_endless(self, statement: str, parameter: Any) -> None:
