@@ -10,7 +10,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
-from ragwright.app._main import command_line
+from ragwright.app import command_line
 
 
 def ragwright(

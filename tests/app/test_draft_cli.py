@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +17,7 @@ from command_line import ragwright
 
 from ragwright.core import Chunk, Document, Span
 from ragwright.index import IndexedDocument
-from ragwright.testing import ScriptedServer
+from ragwright.testing import Reply, ScriptedServer, ServerRequest
 from ragwright.workbench import Workbench
 
 ASKED = ("draft", "--client", "Jane Doe", "--ask", "donation", "--topic", "schools", "-n", "2")
@@ -155,3 +160,58 @@ def test_a_draft_that_gave_no_text_fails(project: Path) -> None:
     with ScriptedServer("") as server:
         done = ragwright(project, *ASKED, *FEW, "--model", f"{server.url}#m", code=1)
     assert "no texts" in done.stdout
+
+
+def interrupted(project: Path, server: ScriptedServer, *words: str, times: int = 1) -> list[str]:
+    """What a draft of two models says that is interrupted while the slower one writes."""
+    slow, quick = f"{server.url}#slow", f"{server.url}#quick"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ragwright", *ASKED, *FEW, "-m", slow, "-m", quick, *words],
+        cwd=project,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    end = time.monotonic() + 60
+    while server.count < 2:
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+    time.sleep(0.5)  # the quick one has answered
+    for _ in range(times):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+    out, error = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    return [line for line in error.splitlines() if line]
+
+
+@pytest.mark.parametrize("words", [("-q",), ("-q", "--json"), ("-q", "--no-cache")])
+def test_ctrl_c_names_the_batch_that_was_kept(project: Path, words: tuple[str, ...]) -> None:
+    def said(request: ServerRequest) -> Reply:
+        slow = request.body["model"] == "slow"
+        return Reply(f"1. Chip in now.\n2. It is {words} o'clock.", delay=2.5 if slow else 0.0)
+
+    with ScriptedServer(said) as server:
+        waiting, told = interrupted(project, server, *words)
+    assert "Ctrl-C again stops at once" in waiting
+    found = re.fullmatch(
+        r"stopped; (\d) texts are kept as batch (\d+), marked partial: "
+        r"ragwright outputs show (\d+)",
+        told,
+    )
+    assert found is not None, told
+    assert found[2] == found[3]
+    shown = ragwright(project, "outputs", "show", found[2]).stdout
+    assert shown.count("Chip in now.") == int(found[1]) // 2 > 0
+    assert "stopped before its end: the user (Ctrl-C)" in shown
+
+
+def test_ctrl_c_twice_waits_for_nobody(project: Path) -> None:
+    def said(request: ServerRequest) -> Reply:
+        return Reply("1. Soon.\n2. Late.", delay=60 if request.body["model"] == "slow" else 0)
+
+    with ScriptedServer(said) as server:
+        began = time.monotonic()
+        [told] = interrupted(project, server, "-q", "--seed", "9", times=2)
+        assert time.monotonic() - began < 30
+    assert told == "stopped at once; what was written down is kept"

@@ -16,6 +16,7 @@ from typing import Any, ParamSpec
 import typer
 
 from ..core import RagwrightError, SourceError, StoppedError
+from ._main import EXIT_INTERRUPTED, ctrl_c
 
 P = ParamSpec("P")
 
@@ -126,27 +127,51 @@ def fail(error: RagwrightError) -> int:
     return EXIT_UNTRUSTED if isinstance(error, StoppedError) else EXIT_ERROR
 
 
+def stopped(error: BaseException) -> int:
+    """Say in one line what was kept where a command was stopped; the exit code."""
+    kept = "; ".join(getattr(error, "__notes__", ()))
+    line = "\n" if sys.stderr is not None and sys.stderr.isatty() else ""  # below the ^C
+    told = kept or "what was done is kept, run it again to go on"
+    write(sys.stderr, f"{line}stopped; {told}\n")
+    return EXIT_INTERRUPTED
+
+
 def reported(command: Callable[P, int | None]) -> Callable[P, None]:
     """Turn our errors into a message and an exit code; anything else is a fault of ours."""
 
     @functools.wraps(command)
     def reported(*args: P.args, **kwargs: P.kwargs) -> None:
+        ctrl_c.working()
         try:
             code = command(*args, **kwargs) or 0
-        except RagwrightError as error:
-            code = fail(error)
-        except KeyboardInterrupt:
-            write(sys.stderr, "\nstopped; what was done is kept, run it again to go on\n")
-            code = 130
-        except OSError as error:
-            where = str(error.filename) if error.filename else None
-            told = SourceError(
-                f"the system refuses: {error.strerror or error}",
-                where=where,
-                hint="see whether the folder can be written and the disk has room",
-            )
-            code = fail(told)
+            if ctrl_c.pressed:  # a library swallowed it: nobody knows what is missing
+                code = stopped(KeyboardInterrupt())
+        except KeyboardInterrupt as error:
+            code = stopped(error)
+        except Exception as error:
+            code = _told(error)
+        ctrl_c.ending(code)
         if code:
             raise typer.Exit(code)
 
     return reported
+
+
+def _told(error: Exception) -> int:
+    """Say what a command ended with; the exit code.
+
+    Raises:
+        Exception: It is a fault of ours, or of how the command was called.
+    """
+    if ctrl_c.pressed:  # a library turned Ctrl-C into an error of its own
+        return stopped(error)
+    if isinstance(error, RagwrightError):
+        return fail(error)
+    if not isinstance(error, OSError):
+        raise error
+    told = SourceError(
+        f"the system refuses: {error.strerror or error}",
+        where=str(error.filename) if error.filename else None,
+        hint="see whether the folder can be written and the disk has room",
+    )
+    return fail(told)

@@ -9,7 +9,7 @@ import typer
 import typer.main
 
 from ..core import near
-from ._main import command_line
+from ._commands import command_line
 
 
 def line_problem(words: Sequence[str]) -> str:

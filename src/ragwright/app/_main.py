@@ -1,56 +1,98 @@
-"""The command line: every command in a file of its own, loaded when it is called.
+"""The first lines of the program, and Ctrl-C from there to its last: 130, never a traceback.
 
-The table below is all that `ragwright --help` needs; a test holds its sentences against the
-commands' own.
+An exception can be lost where it is raised: within an import, or while an object is being deleted.
+So it is raised only while a command works, and there once more where it was lost. Little is
+imported here: what comes before :func:`main` Python answers in its own way.
 """
 
 from __future__ import annotations
 
+import atexit
+import os
+import signal
 import sys
-from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from types import FrameType
 
-import typer
+EXIT_INTERRUPTED = 130
 
-COMMANDS = {
-    "init": "Write a new project: ragwright.yaml, personas/, prompts/, testsets/.",
-    "ingest": "Read sources into the index; unchanged documents cost nothing.",
-    "records": "Rows to bronze, silver and gold tables, and to documents.",
-    "retrieve": "Show the chunks that answer a query best, with their scores per channel.",
-    "ask": "Answer a question from the index, with citations, for one or several personas.",
-    "draft": "Write texts from records, as a client would: lengths checked, near copies marked.",
-    "eval": "Run a testset through the project and score what it finds.",
-    "score": "Score given rows, or the stored answers of a run again, without generating anything.",
-    "compare": "Compare two runs row by row: difference, interval, test, and what it would take to "
-    "know.",
-    "outputs": "What was drafted and served: list, show, export, judge, measure a sample of it.",
-    "gate": "Say whether a run may go out: exit code 0 passed, 100 failed, 101 cannot be trusted.",
-    "promote": "Serve what a run was measured under, if it passes the gate; exit codes are the "
-    "gate's.",
-    "diagnose": "Say which stage loses points: each one is done right in turn, row by row.",
-    "synth": "Make a testset from the indexed documents: by a model, offline, or from given rows.",
-    "review": "Review a testset row by row, or write a sheet on which people score answers blind.",
-    "calibrate": "Hold a judge's scores against people: agreement, kappa, bias, and the corrected "
-    "mean.",
-    "sweep": "Run a study: every combination of settings on the tune split, ranked with intervals.",
-    "confirm": "Hold a sweep's winner against the project on the confirm split, opened once.",
-    "ablate": "Say what each part of the prompt does, what it costs, and which may be deleted.",
-    "report": "Write one HTML file on a run, two runs or a study: verdict first, every row a click "
-    "away.",
-    "measures": "List the measures: what each needs, its range, its direction and its source.",
-    "suite": "Capability suites: noise, rejection, integration, counterfactual, sources.",
-    "job": "Jobs of the project: run one, serve their schedules, see what they did.",
-    "cache": "The store of replies that were paid for.",
-    "forget": "Purge a document, or a tenant, from store, tables, replies, runs and outputs.",
-    "doctor": "Say what is configured, what is missing and what would be paid for.",
-    "demo": "Build a workbench over the guide, and ask it three questions as two personas.",
-}
-"""Command -> its first sentence, in the order of the help page."""
+_PATIENCE = 1.0
+"""Seconds after which a person is told what is waited for."""
+
+_AGAIN = 0.05
+"""Seconds after which an interrupt that was lost is raised again."""
+
+
+class CtrlC:
+    """What Ctrl-C does to this process once :meth:`take` was called; nothing before that.
+
+    While the program loads and after the command has ended, it ends the program. While a command
+    works it raises KeyboardInterrupt, and the second time ends the program at once.
+    """
+
+    def __init__(self) -> None:
+        self._phase = "away"  # then loading, working, ending
+        self._code = 0
+        self._lost = False
+        self.pressed = False
+
+    def take(self) -> None:
+        """Answer Ctrl-C from now on, unless it is ignored (nohup) or somebody else's already."""
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._phase = "loading"
+            signal.signal(signal.SIGINT, self._answer)
+            signal.signal(signal.SIGALRM, self._remind)
+            sys.unraisablehook = self._unraisable
+            # the last that runs of Python; whoever presses then would be told "killed"
+            atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
+
+    def working(self) -> None:
+        """A command begins."""
+        if self._phase != "away":
+            self._phase = "working"
+
+    def ending(self, code: int) -> None:
+        """The command has ended, and what it has to say is said."""
+        if self._phase != "away":
+            self._phase, self._code = "ending", code
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _answer(self, _number: int, _frame: FrameType | None) -> None:
+        if self._phase == "loading":
+            _leave("stopped before anything was done", EXIT_INTERRUPTED)
+        if self._phase == "ending":
+            _leave("", self._code)
+        if self.pressed:
+            _leave("stopped at once; what was written down is kept", EXIT_INTERRUPTED)
+        self.pressed = True
+        signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
+        raise KeyboardInterrupt
+
+    def _remind(self, _number: int, _frame: FrameType | None) -> None:
+        if self._phase != "working":
+            return
+        if self._lost:
+            self._lost = False
+            signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
+            raise KeyboardInterrupt
+        _say("stopping: what is under way is waited for and kept; Ctrl-C again stops at once")
+
+    def _unraisable(self, lost: sys.UnraisableHookArgs) -> None:
+        if issubclass(lost.exc_type, KeyboardInterrupt):
+            self._lost = True
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+        else:
+            sys.__unraisablehook__(lost)
+
+
+ctrl_c = CtrlC()
+"""That of this process."""
 
 
 def main() -> None:
     """Run the command line; modules in the present folder can be named in settings."""
+    ctrl_c.take()
     if "" not in sys.path:
         sys.path.append("")  # last, so that no file here takes the place of an installed module
     if sys.argv[1:] == ["--version"]:
@@ -58,33 +100,23 @@ def main() -> None:
 
         sys.stdout.write(f"ragwright {version('ragwright')}\n")
         return
-    called = [word for word in sys.argv[1:] if word in COMMANDS]
-    command_line(called[:1])()
+    commands = import_module("._commands", __package__)
+    called = [word for word in sys.argv[1:] if word in commands.COMMANDS]
+    try:
+        commands.command_line(called[:1])()
+    except SystemExit as end:
+        ctrl_c.ending(end.code if isinstance(end.code, int) else 1)
+        raise
 
 
-def command_line(loaded: list[str] | None = None) -> typer.Typer:
-    """The command line with these commands loaded (all of them for None), the rest as names."""
-    app = typer.Typer(
-        name="ragwright",
-        help="A workbench for retrieval-augmented generation: build, tailor, measure, tune and "
-        "run it.  (ragwright --version prints the version.)",
-        no_args_is_help=True,
-        add_completion=False,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-    )
-    for name, sentence in COMMANDS.items():
-        if loaded is not None and name not in loaded:
-            app.command(name, help=sentence)(_unloaded)
-            continue
-        module: Any = import_module(f"._{name}", __package__)
-        if hasattr(module, "group"):
-            app.add_typer(module.group, name=name)
-        else:
-            command: Callable[..., None] = module.command
-            app.command(name)(command)
-    return app
+def _say(text: str) -> None:
+    """A line on standard error, past its buffer: that may be what was interrupted."""
+    with suppress(OSError):
+        end = b"\r\x1b[K" if os.isatty(2) else b""
+        os.write(2, end + text.encode() + b"\n")
 
 
-def _unloaded() -> None:
-    """Stand-in for a command that is listed but not called."""
+def _leave(text: str, code: int) -> None:
+    if text:
+        _say(text)
+    os._exit(code)

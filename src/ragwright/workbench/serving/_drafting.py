@@ -60,8 +60,12 @@ def run_drafts(bench: DraftingBench, request: DraftRequest, how: Drafting) -> Dr
 
     Raises:
         StoppedError: The budget was spent; its hint names the batch of what was written.
+        StoreError: The table of outputs cannot be written; no model was asked.
+        KeyboardInterrupt: After Ctrl-C; a note of it names that batch.
     """
     storing = how.save and not how.preview
+    if storing:  # before anything is paid for
+        bench.outputs.require_writable()
     underway = answer.Underway()
     flow = drafts(bench, request, how, underway)()
     origin = origin_of(bench) if storing else Origin()  # before: files may change meanwhile
@@ -71,6 +75,7 @@ def run_drafts(bench: DraftingBench, request: DraftRequest, how: Drafting) -> Dr
         if storing:
             _keep_partial(bench, underway, how, origin, stop)
         raise
+    batch = replace(batch, notes=(*batch.notes, *bench.replies.notes))
     if not storing:
         return batch
     return replace(batch, number=save_drafts(bench, batch, how.scope, origin))
@@ -90,11 +95,16 @@ def _keep_partial(
         return
     try:
         number = save_drafts(bench, batch, how.scope, origin)
-        told = f"{len(batch.texts)} texts are kept as batch {number}, marked partial"
+        told = (
+            f"{len(batch.texts)} texts are kept as batch {number}, marked partial: "
+            f"ragwright outputs show {number}"
+        )
     except RagwrightError as error:
         told = f"{len(batch.texts)} texts are not kept as outputs: {error.what}"
     if isinstance(stop, RagwrightError):
         stop.hint = f"{stop.hint}; {told}" if stop.hint else told
+    else:
+        stop.add_note(told)
 
 
 def forecast_drafts(bench: DraftingBench, request: DraftRequest, how: Drafting) -> Forecast:
