@@ -55,8 +55,9 @@ from ._errors import (
 )
 from ._hashing import canonical_json, text_hash, value_hash, values_hash
 from ._headers import retry_after
+from ._kept_files import file_error, reading_connection, writable
 from ._locks import FileLock, LockHolder
-from ._mapping import Mapped, near, read_mapping, shipped_mapping
+from ._mapping import Mapped, listed, near, read_mapping, shipped_mapping
 from ._options import option
 from ._plugins import entry_point, load_object, require
 from ._records import (
@@ -164,9 +165,11 @@ __all__ = [
     "changed_options",
     "described_options",
     "entry_point",
+    "file_error",
     "filled_address",
     "guarded",
     "holds_secret",
+    "listed",
     "load_object",
     "near",
     "neutral",
@@ -177,6 +180,7 @@ __all__ = [
     "ranked",
     "read_mapping",
     "read_yaml",
+    "reading_connection",
     "render",
     "require",
     "retry_after",
@@ -188,4 +192,5 @@ __all__ = [
     "values_hash",
     "without_control",
     "without_secret",
+    "writable",
 ]

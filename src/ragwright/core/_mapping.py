@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -68,6 +68,12 @@ def near(key: str, known: Iterable[str]) -> str:
     names = sorted(known)
     close = difflib.get_close_matches(key, names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """The first names of a list, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def read_mapping(path: Path) -> Mapped:

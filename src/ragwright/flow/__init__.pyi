@@ -52,7 +52,7 @@ from ._verbs import (
     sorted_params,
     sql,
 )
-from ._writer import Database, scrub, translate
+from ._writer import Database, scrub
 
 __all__ = [
     "AnyHandler",
@@ -120,5 +120,4 @@ __all__ = [
     "settled",
     "sorted_params",
     "sql",
-    "translate",
 ]

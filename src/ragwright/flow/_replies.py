@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ..core import StoreBusyError, StoreFullError, Usage
-from ._writer import Database, Done, Writer, one_of, scrub, translate
+from ..core import StoreBusyError, StoreFullError, Usage, file_error
+from ._writer import Database, Done, Writer, one_of, scrub
 
 _VERSION = 2
 _SAMPLE = 2000
@@ -94,22 +94,41 @@ class LaneFacts:
 class Replies:
     """Durable replies in one SQLite file.
 
+    Where that cannot be written, replies are kept in memory beside those that it holds.
+
     Args:
         path: File to use; made with mode 0600.
         power_safe: Wait for the disk at each commit, so that a power cut loses nothing.
         max_bytes: Size above which the oldest replies are evicted when the store is opened.
+
+    Attributes:
+        unkept: Replies that were kept in memory alone.
     """
 
     def __init__(
         self, path: Path, *, power_safe: bool = False, max_bytes: int = 2_000_000_000
     ) -> None:
         self._database = Database(path, _SCHEMA, _VERSION, power_safe)
-        self._writer = Writer(self._database)
+        read_only = self._database.read_only
+        self._fresh = self._database.in_memory() if read_only else None
+        self._writer = Writer(self._database, self._fresh)
         self._reader = self._database.connect()
         self._aside = self._database.connect()
         self._aside_lock = threading.Lock()
         self._owner = _owner()
-        self._evict(max_bytes)
+        self.unkept = 0
+        if not read_only:
+            self._evict(max_bytes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to say where replies were kept in memory alone; empty where none was."""
+        if not self.unkept:
+            return ()
+        return (
+            f"{self.unkept} replies of models are not kept: {self._database.path} cannot be "
+            "written, and what is asked again is paid for again",
+        )
 
     def get(self, key: str) -> bytes | None:
         """Stored form of a reusable reply, None where there is none."""
@@ -121,12 +140,13 @@ class Replies:
             return self._get(self._aside, key)
 
     def _get(self, connection: sqlite3.Connection, key: str) -> bytes | None:
+        known = "SELECT body FROM replies WHERE key = ? AND state = 'done'"
         try:
-            row = connection.execute(
-                "SELECT body FROM replies WHERE key = ? AND state = 'done'", (key,)
-            ).fetchone()
+            row = connection.execute(known, (key,)).fetchone()
+            if row is None and self._fresh is not None:
+                row = self._fresh.execute(known, (key,)).fetchone()
         except sqlite3.Error as error:
-            raise translate(error, self._database.path) from error
+            raise file_error(error, self._database.path) from error
         return None if row is None else row[0]
 
     def claim(self, key: str, kind: str, lane: str, lease: float, done: Done) -> float:
@@ -219,6 +239,7 @@ class Replies:
             )
 
         self._writer.submit(work, done)
+        self.unkept += self._fresh is not None
 
     def add_sources(self, key: str, sources: Sequence[str]) -> None:
         """Note what else a known reply was used for; waits for nothing, writes what is new."""
@@ -226,7 +247,7 @@ class Replies:
         try:
             new = [s for s in sources if self._reader.execute(known, (s, key)).fetchone() is None]
         except sqlite3.Error as error:
-            raise translate(error, self._database.path) from error
+            raise file_error(error, self._database.path) from error
         if not new:
             return
 
@@ -258,6 +279,7 @@ class Replies:
                 that the text cannot be overwritten now.
         """
         one_of(source, scope)
+        self._database.require_writable()
 
         def work(connection: sqlite3.Connection) -> int:
             if source is not None:
@@ -281,6 +303,7 @@ class Replies:
 
         Unlike :meth:`forget` the bytes are not overwritten: there is nothing to hide.
         """
+        self._database.require_writable()
 
         def work(connection: sqlite3.Connection) -> int:
             keys = connection.execute(
@@ -294,6 +317,7 @@ class Replies:
 
     def clear(self) -> int:
         """Delete every reply; how many there were."""
+        self._database.require_writable()
 
         def work(connection: sqlite3.Connection) -> int:
             count = connection.execute("SELECT count(*) FROM replies").fetchone()[0]
@@ -313,8 +337,9 @@ class Replies:
         ).fetchall()
 
     def size(self) -> int:
-        """Bytes of the file."""
-        return self._database.path.stat().st_size
+        """Bytes of the file, 0 where it could not be made."""
+        path = self._database.path
+        return path.stat().st_size if path.exists() else 0
 
     def close(self) -> None:
         """Finish what is queued; safe to call twice."""
@@ -367,7 +392,7 @@ class Replies:
         except sqlite3.Error as error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            raise translate(error, self._database.path) from error
+            raise file_error(error, self._database.path) from error
         return gone
 
 

@@ -11,7 +11,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..core import SchemaVersionError, StoreBusyError, StoreError, StoreFullError
+from ..core import (
+    SchemaVersionError,
+    StoreBusyError,
+    StoreError,
+    file_error,
+    reading_connection,
+    writable,
+)
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], Any]
@@ -22,14 +29,23 @@ _MOST_A_COMMIT = 512
 
 
 class Database:
-    """A SQLite file of this program: WAL, owner-only, with its schema version checked."""
+    """A SQLite file of this program: WAL, owner-only, with its schema version checked.
+
+    One that cannot be written is read as it is; where it is missing as well, it is empty. A
+    statement that writes is an error there.
+
+    Attributes:
+        read_only: True where it cannot be written.
+    """
 
     def __init__(self, path: Path, schema: Sequence[str], version: int, power_safe: bool) -> None:
         self.path = path
         self._power_safe = power_safe
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        self._schema = schema
+        self._version = version
+        self.read_only = not writable(path)
+        if not self.read_only:
+            self._make()
         connection = self.connect()
         try:
             found = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -39,6 +55,12 @@ class Database:
                     where=str(path),
                     hint="upgrade ragwright: pip install -U ragwright",
                 )
+            if found < version and self.read_only:
+                raise SchemaVersionError(
+                    f"{path.name} has schema version {found} and must be brought up to {version}",
+                    where=str(path),
+                    hint="run a command there once as a user who may write in the folder",
+                )
             if found < version:  # else nothing is written: who opens waits for no other writer
                 with connection:
                     connection.execute("BEGIN IMMEDIATE")
@@ -46,12 +68,35 @@ class Database:
                         connection.execute(statement)
                     connection.execute(f"PRAGMA user_version = {version}")
         except sqlite3.Error as error:
-            raise translate(error, path) from error
+            raise file_error(error, path) from error
         finally:
             connection.close()
 
+    def _make(self) -> None:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if not self.path.exists():
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise file_error(error, self.path) from error
+
+    def require_writable(self) -> None:
+        """Refuse what is to be written later, before it is made or paid for.
+
+        Raises:
+            StoreError: The file cannot be written.
+        """
+        if self.read_only:
+            raise StoreError(
+                f"{self.path.name} cannot be written",
+                where=str(self.path),
+                hint="let this user write in the folder, on a disk that is not mounted read-only",
+            )
+
     def connect(self) -> sqlite3.Connection:
         """A connection of its own; usable from any one thread at a time."""
+        if self.read_only:
+            return self._reading()
         connection: sqlite3.Connection | None = None
         try:
             connection = sqlite3.connect(
@@ -62,7 +107,24 @@ class Database:
         except sqlite3.Error as error:
             if connection is not None:
                 connection.close()
-            raise translate(error, self.path) from error
+            raise file_error(error, self.path) from error
+        return connection
+
+    def _reading(self) -> sqlite3.Connection:
+        if self.path.exists():
+            try:
+                return reading_connection(self.path, _BUSY_SECONDS)
+            except sqlite3.Error as error:
+                raise file_error(error, self.path) from error
+        connection = self.in_memory()
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    def in_memory(self) -> sqlite3.Connection:
+        """A connection to an empty database of the same tables, of which nothing is kept."""
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        for statement in (*self._schema, f"PRAGMA user_version = {self._version}"):
+            connection.execute(statement)
         return connection
 
     @contextmanager
@@ -78,7 +140,7 @@ class Database:
             yield connection
             connection.execute("COMMIT")
         except sqlite3.Error as error:
-            raise translate(error, self.path) from error
+            raise file_error(error, self.path) from error
         finally:
             connection.close()  # rolls back what was not committed
 
@@ -91,12 +153,17 @@ class Writer:
     comes round is done in one transaction; the callers hear of it after the commit. Where
     that fails, each piece is done in a transaction of its own, and the error of one that
     raises is handed to its caller alone.
+
+    Args:
+        database: What it writes to.
+        connection: To write there instead; the writer closes it.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, connection: sqlite3.Connection | None = None) -> None:
         self._database = database
         self._queue: queue.SimpleQueue[tuple[Work, Done] | None] = queue.SimpleQueue()
-        self._connection = database.connect()  # here, so that its failure is the opener's
+        # here, so that its failure is the opener's
+        self._connection = connection or database.connect()
         self._thread = threading.Thread(target=self._run, name="ragwright-writer", daemon=True)
         self._closed = False
         self._lock = threading.Lock()
@@ -193,7 +260,7 @@ class Writer:
 
     def _typed(self, error: Exception) -> BaseException:
         if isinstance(error, sqlite3.Error):
-            return translate(error, self._database.path)
+            return file_error(error, self._database.path)
         return error
 
 
@@ -224,34 +291,10 @@ def scrub(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute("VACUUM")
         busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     except sqlite3.Error as error:
-        raise translate(error, path) from error
+        raise file_error(error, path) from error
     if busy:
         raise StoreBusyError(
             "what was forgotten is deleted but not yet overwritten: the file is being read",
             where=str(path),
             hint="end other work on this project, then forget again",
         )
-
-
-def translate(error: sqlite3.Error, path: Path) -> StoreError:
-    """A SQLite error as one of ours."""
-    text = str(error)
-    if "locked" in text or "busy" in text:
-        return StoreBusyError(
-            "another process holds the file",
-            where=str(path),
-            hint="wait for it to finish, or stop it, and run again",
-        )
-    if "full" in text:
-        return StoreFullError(
-            "the disk is full; everything committed before is intact",
-            where=str(path),
-            hint="free some space and run it again",
-        )
-    if "not a database" in text or "malformed" in text:
-        return StoreError(
-            f"the file is damaged: {text}",
-            where=str(path),
-            hint="restore it from a backup; a reply cache may simply be deleted",
-        )
-    return StoreError(f"the store cannot be used: {text}", where=str(path))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..core import StoreBusyError, StoreError, StoreFullError
+from ..core import StoreError, StoreFullError, file_error, reading_connection, writable
 from ._options import StoreOptions
 from ._schema import prepare
 
@@ -28,6 +28,8 @@ class Connections:
     Args:
         path: The file; made with mode 0600, its folders too, where it is missing.
         options: Waiting time, durability and size limit.
+
+    A file that cannot be written is read as it is; where it is missing as well, it is empty.
     """
 
     def __init__(self, path: Path, options: StoreOptions) -> None:
@@ -39,10 +41,12 @@ class Connections:
         self._writer = threading.Lock()
         self._process = os.getpid()
         self._closed = False
+        self._read_only = not writable(path)
         with self.explained():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            # SQLite gives the journal files the mode of the main file.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            if not self._read_only:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                # SQLite gives the journal files the mode of the main file.
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             with self.borrowed() as db:
                 prepare(db, path)
 
@@ -105,13 +109,16 @@ class Connections:
 
     def _give_back(self, db: sqlite3.Connection) -> None:
         with self._pool:
-            if not self._closed:
+            # one that reads without a lock is not kept: somebody else may write
+            if not self._closed and not self._read_only:
                 self._free.append(db)
                 return
         db.close()
 
     def _connect(self) -> sqlite3.Connection:
         options = self._options
+        if self._read_only:
+            return self._reading()
         db = sqlite3.connect(
             self.path,
             timeout=options.busy_seconds,
@@ -132,6 +139,14 @@ class Connections:
             raise
         return db
 
+    def _reading(self) -> sqlite3.Connection:
+        if self.path.exists():
+            return reading_connection(self.path, self._options.busy_seconds)
+        db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        prepare(db, self.path)
+        db.execute("PRAGMA query_only = ON")
+        return db
+
     def close(self) -> None:
         """Close every connection that is not in use; those in use close when given back."""
         with self._pool:
@@ -148,31 +163,17 @@ class Connections:
         except sqlite3.DatabaseError as error:
             raise self._error(error) from error
         except OSError as error:
-            raise StoreError(
-                f"cannot use the store: {error.strerror or error}",
-                where=str(self.path),
-                hint="check that the folder exists and may be written to",
-            ) from error
+            raise file_error(error, self.path) from error
 
     def _error(self, error: sqlite3.DatabaseError) -> StoreError:
-        where = str(self.path)
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in _LOCKED:
-            return StoreBusyError(
-                f"another process has written for over {self._options.busy_seconds:g} s",
-                where=where,
-                hint="wait for it to end, or raise store.busy_seconds",
-            )
-        if code == sqlite3.SQLITE_FULL:
-            return StoreFullError(
-                "no space left for the store; what was committed before is intact",
-                where=where,
-                hint="free some space, or raise store.max_mb, and run the same command again",
-            )
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            return StoreError(
-                f"the store's file is damaged or not a store: {error}",
-                where=where,
-                hint="restore it from a backup, or delete it and ingest again",
-            )
-        return StoreError(f"the store cannot be used: {error}", where=where)
+        told = file_error(
+            error,
+            self.path,
+            busy=f"it has written for over {self._options.busy_seconds:g} s: wait for it to end, "
+            "or raise store.busy_seconds",
+            damaged="restore it from a backup, or delete it and ingest again",
+        )
+        if isinstance(told, StoreFullError) and self._options.max_mb:
+            told.what = "no space left for the store; what was committed before is intact"
+            told.hint = "free some space, or raise store.max_mb, and run the same command again"
+        return told

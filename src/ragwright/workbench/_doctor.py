@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ..answer import compose
-from ..core import ConfigError, Persona, RagwrightError
+from ..core import ConfigError, Persona, RagwrightError, writable
 from ..models import ExtractiveReranker, check_model
 from ..records import spec_faults
 from .jobs import CheckLine, job_findings
@@ -43,6 +44,9 @@ _FOR = {
     "torch": "sentence-transformers models (st:NAME) and export to ONNX",
 }
 
+_LITTLE_ROOM = 20_000_000
+"""Bytes on the disk with which the next refresh or draft may well fail."""
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -66,6 +70,7 @@ def doctor(
     return [
         *_machine(),
         *_extras(),
+        *_folder(bench),
         *_sources(bench),
         *_index(bench),
         *_records(bench),
@@ -103,6 +108,35 @@ def _extras() -> Iterator[Check]:
             )
         else:
             yield Check("extras", "ok", f"[{extra}]: {_FOR[extra]}")
+
+
+def _folder(bench: Workbench) -> Iterator[Check]:
+    """Whether what is made can be kept; nothing where it can."""
+    folder = bench.folder
+    if not writable(folder.data / "store"):
+        yield Check(
+            "folder",
+            "note",
+            f"{folder.data} cannot be written: the project can be read and asked, and nothing new "
+            "is kept",
+            "to ingest, draft or measure, let this user write there",
+        )
+    elif shutil.disk_usage(folder.root).free < _LITTLE_ROOM:
+        left = shutil.disk_usage(folder.root).free / 1e6
+        yield Check(
+            "folder",
+            "note",
+            f"the disk is nearly full: {left:.1f} MB are left",
+            "free some space before the next ingest, refresh or draft",
+        )
+    if not writable(folder.cache / "replies"):
+        yield Check(
+            "folder",
+            "note",
+            f"{folder.cache} cannot be written: replies and views last for one command, and what "
+            "is asked again is paid for again",
+            "let this user write there; it is a cache, nothing else is changed",
+        )
 
 
 def _sources(bench: Workbench) -> Iterator[Check]:

@@ -216,7 +216,7 @@ class Workbench(Opened):
         """
         searching = retrieve.retrieve(query, self.target(), self._retrieving(k))
         found = self.runner.run(searching, scope=scope, trace=trace)
-        return replace(found, notes=(*self.partial_note(), *found.notes))
+        return replace(found, notes=(*self.partial_note(), *found.notes, *self.replies.notes))
 
     def forecast_retrieve(self, query: str, k: int | None = None) -> Forecast:
         """What retrieving would call and cost, without calling any model."""
@@ -245,7 +245,10 @@ class Workbench(Opened):
         """The same question answered for several personas side by side, in their order."""
         asking = how or Asking()
         answering = self.asking(question, personas, asking.history)
-        return self.runner.run(answering, scope=asking.scope, sink=asking.sink, trace=asking.trace)
+        first, *others = self.runner.run(
+            answering, scope=asking.scope, sink=asking.sink, trace=asking.trace
+        )
+        return [replace(first, notes=(*first.notes, *self.replies.notes)), *others]
 
     def asking(
         self, question: str, personas: Sequence[str], history: Sequence[Message] = ()

@@ -23,6 +23,7 @@ from ...core import (
     StoreError,
     StoreFullError,
     canonical_json,
+    file_error,
 )
 from .._seams import TABLES, TableName
 
@@ -206,7 +207,6 @@ def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
 
 
@@ -221,12 +221,9 @@ def told(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
-            raise StoreFullError(
-                "the disk is full; everything committed before is intact",
-                where=str(folder),
-                hint="free some space and run it again",
-            ) from error
+        explained = file_error(error, folder)
+        if isinstance(explained, StoreFullError):
+            raise explained from error
         place = Path(str(error.filename or ""))
         # Rows come from elsewhere in the meantime: what is refused there is not ours to explain.
         if error.errno in _REFUSED and (

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...core import StoreError
+from ...core import file_error, writable
 
 _SCHEMA = """CREATE TABLE IF NOT EXISTS stamps (
     reading TEXT NOT NULL,
@@ -50,12 +50,16 @@ class Stamps:
     """Stamps of files per way of reading, in one SQLite file.
 
     Args:
-        path: File to use; one that cannot be used is started afresh.
+        path: File to use; one that cannot be used is started afresh, and where it cannot be
+            written either, nothing is remembered.
         reading: Names the reader's settings and version: other settings, other stamps.
     """
 
     def __init__(self, path: Path, reading: str) -> None:
         self._reading = reading
+        if not writable(path):
+            self._connection = _prepared(sqlite3.connect(":memory:"))
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._connection = _open(path)
@@ -64,7 +68,7 @@ class Stamps:
             try:
                 self._connection = _open(path)
             except sqlite3.Error as error:
-                raise StoreError(f"cannot be used: {error}", where=str(path)) from error
+                raise file_error(error, path) from error
 
     def documents(self, path: Path) -> tuple[int, tuple[tuple[str, str], ...]] | None:
         """Size and (document id, content hash) of an unchanged file, None where it is new."""
@@ -116,7 +120,10 @@ class Stamps:
 def _open(path: Path) -> sqlite3.Connection:
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    connection = sqlite3.connect(path, timeout=10.0)
+    return _prepared(sqlite3.connect(path, timeout=10.0))
+
+
+def _prepared(connection: sqlite3.Connection) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = OFF")

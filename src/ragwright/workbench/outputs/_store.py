@@ -15,8 +15,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...core import ConfigError, StoreError, Usage, canonical_json
-from ...flow import Database, scrub, translate
+from ...core import ConfigError, StoreError, Usage, canonical_json, file_error
+from ...flow import Database, scrub
 from ._records import (
     Feedback,
     Origin,
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
         OutputKind,
         Verdict,
     )
+
+SCORES = (-1.0, 100.0)
+"""Least and highest score of feedback: the scales of measures, and percent."""
 
 _VERSION = 2
 _COUNTS = """
@@ -175,6 +178,14 @@ class Outputs:
 
     # -- writing ---------------------------------------------------------------------------
 
+    def require_writable(self) -> None:
+        """Refuse to make what could not be stored.
+
+        Raises:
+            StoreError: The file cannot be written.
+        """
+        self._database.require_writable()
+
     def save(self, batch: DraftBatch, origin: Origin | None = None) -> int:
         """Store a batch of drafts, as :meth:`add`."""
         return self.add(draft_outputs(batch), origin)
@@ -215,19 +226,30 @@ class Outputs:
         score: float | None = None,
         note: str = "",
     ) -> Feedback:
-        """Write down what a person says of an output; what was said before stays.
+        """Write down what a person says of a text; what was said before stays.
 
         Raises:
             StoreError: There is no such output.
-            ConfigError: It says nothing.
+            ConfigError: It says nothing, the score is out of :data:`SCORES`, or it is a prompt.
         """
         if not (verdict or note) and score is None:
             raise ConfigError(
                 "the feedback says nothing", hint="accept, reject, give a score, or leave a note"
             )
+        low, high = SCORES
+        if score is not None and not low <= score <= high:
+            raise ConfigError(
+                f"{score:g} is no score",
+                hint=f"a number from {low:g} to {high:g}, on the scale of a measure",
+            )
         at = timestamp(self._clock())
         with self._writing() as db:
             key = self._key(output, db)
+            if key[1] == "prompt":
+                raise ConfigError(
+                    f"{output} is a prompt, and feedback is said of texts",
+                    hint=f"name a text of it: `ragwright outputs show {key[0]}` lists them",
+                )
             db.execute(
                 'INSERT INTO feedback (batch, kind, position, at, "by", verdict, score, note) '
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -384,7 +406,7 @@ class Outputs:
                 yield db
                 db.execute("COMMIT")
             except sqlite3.Error as error:
-                raise translate(error, self._database.path) from error
+                raise file_error(error, self._database.path) from error
             finally:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
@@ -397,7 +419,7 @@ class Outputs:
                 db.execute("BEGIN")
                 yield db
             except sqlite3.Error as error:
-                raise translate(error, self._database.path) from error
+                raise file_error(error, self._database.path) from error
 
     def _key(self, output: str, db: sqlite3.Connection) -> tuple[int, str, int]:
         """Batch, kind and position of an output that is there."""
