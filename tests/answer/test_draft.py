@@ -17,6 +17,7 @@ from ragwright.core import (
     ConfigError,
     Interrupted,
     MissingKeyError,
+    ModelError,
     ModelReplyError,
     Usage,
 )
@@ -394,6 +395,17 @@ def test_every_model_failing_is_an_error(desk: Desk, server: ScriptedServer) -> 
     server.play(Reply(malformed="json"))
     with pytest.raises(ModelReplyError):
         desk.draft(SHORT, plan_of(name(server, "three")))
+
+
+def test_what_each_model_failed_with_is_told(desk: Desk, server: ScriptedServer) -> None:
+    server.play(by_model({"one": Reply.bad_key(), "two": Reply(malformed="json")}))
+    models = (name(server, "one"), name(server, "two"))
+    with pytest.raises(ModelError) as failed:
+        desk.draft(SHORT, plan_of(*models))
+    assert "each of the 2 models failed" in failed.value.what
+    assert f"{models[0]}: MissingKeyError" in failed.value.what
+    assert f"{models[1]}: ModelReplyError" in failed.value.what
+    assert failed.value.hint
 
 
 def test_an_unknown_provider_among_several_is_a_note(desk: Desk, server: ScriptedServer) -> None:

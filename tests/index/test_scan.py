@@ -188,6 +188,17 @@ def test_errors_of_filters_say_the_field_and_its_values(tmp_path: Path) -> None:
     store.close()
 
 
+def test_values_that_are_not_told_are_counted(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.sqlite")
+    documents = [make_document(n, metadata={"year": 2000 + n}) for n in range(12)]
+    store.upsert(PAIR, [index(document) for document in documents])
+    with pytest.raises(FilterError) as told:
+        store.view(PAIR).keyword("engine", 5, (Filter("year", ("zzz",)),))
+    assert (told.value.hint or "").startswith("it has: 2000, 2001, ")
+    assert (told.value.hint or "").endswith("2009 and 2 more")
+    store.close()
+
+
 # -- where the primary fails ---------------------------------------------------------------
 
 

@@ -25,6 +25,7 @@ from ..core import (
     Relaxation,
     RetrieveError,
     Usage,
+    listed,
 )
 from ..flow import Flow, Search, SearchReply, gather, lookup, send, settled
 from ..models import ExtractiveReranker, TokenSource, make_analyzer
@@ -307,8 +308,8 @@ def _read_notes(readings: Sequence[Reading]) -> tuple[str, ...]:
     if len(readings) > chunks:
         notes.append(f"chunks longer than the model's window were read in parts: {len(readings)}")
     if unread:
-        names = ", ".join(reading.hit.chunk_id for reading in unread[:5])
-        notes.append(f"not read: {names}{', …' if len(unread) > 5 else ''} ({unread[0].fault})")
+        names = listed([reading.hit.chunk_id for reading in unread], 5)
+        notes.append(f"not read: {names} ({unread[0].fault})")
     invented = sum(reading.invented for reading in readings)
     if invented:
         notes.append(f"{invented} items left out: their quote is not in the passage")

@@ -60,7 +60,7 @@ def draft(
         PromptError: A name that no record has, with the nearest; too few records; a template that
             fails; a window that nothing fits.
         RetrieveError: The index holds no records.
-        ModelError: Every model failed: what the first one failed with.
+        ModelError: Every model failed; of several what each one failed with.
         ConfigError: There is no model.
     """
     asked = settled_request(request, plan)
@@ -76,9 +76,9 @@ def draft(
         return (yield from aside(partial(_previewed, job)))
     outcomes = yield from gather([written_by(model, job) for model in plan.models], settle=True)
     made = [_settled(model, one) for model, one in zip(plan.models, outcomes, strict=True)]
-    errors = [one.error for one in made]
-    if errors[0] is not None and None not in errors:
-        raise errors[0]
+    errors = [(one.model, one.error) for one in made if one.error is not None]
+    if len(errors) == len(made):
+        raise _all_failed(errors)
     return (yield from aside(partial(_batch, job, made)))
 
 
@@ -104,6 +104,23 @@ def _settled(model: str, outcome: Written | Exception) -> Written:
         raise outcome
     note = f"{model}: {type(outcome).__name__}: {outcome.what}"
     return Written(model, notes=(note,), error=outcome)
+
+
+def _all_failed(errors: Sequence[tuple[str, RagwrightError]]) -> RagwrightError:
+    """One error for those of all models, of the kind that they have in common."""
+    _, first = errors[0]
+    if len(errors) == 1:
+        return first
+    kind = next(k for k in type(first).__mro__ if all(isinstance(error, k) for _, error in errors))
+    told = "; ".join(f"{model}: {type(error).__name__}: {error.what}" for model, error in errors)
+    ways = dict.fromkeys(error.hint for _, error in errors if error.hint)
+    every: RagwrightError = kind(
+        f"each of the {len(errors)} models failed: {told}",
+        where=", ".join(dict.fromkeys(error.where for _, error in errors if error.where)) or None,
+        hint="; ".join(ways) or None,
+    )
+    every.__cause__ = first
+    return every
 
 
 def _batch(job: Job, made: Sequence[Written]) -> DraftBatch:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..core import Filter, FilterError, Hit, Mapped, PromptError, RetrieveError
+from ..core import Filter, FilterError, Hit, Mapped, PromptError, RetrieveError, listed
 from ..flow import Flow, Lookup, LookupReply, Vector, send
 from ..records import Rollups, Rules, TextFormat
 from ..retrieve import (
@@ -147,7 +147,7 @@ def check_biography(
     client = typed or request.client
     near = [name for name in plan.rollups.nearest(client, known) if name in known]
     file = "the file that records/rollups.yaml names under `biographies`"
-    hint = f"nearest: {', '.join(near)}" if near else f"there is one for: {', '.join(known[:5])}"
+    hint = f"nearest: {', '.join(near)}" if near else f"there is one for: {listed(known, 5)}"
     raise PromptError(
         f"there is no biography of {client!r}" if client else "whose biography?",
         where="--bio",

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Filter, FilterError
+from ..core import Filter, FilterError, listed
 from ._fields import ALWAYS, Rows, in_range, spelling
 from ._segment import Segment
 
@@ -154,7 +154,7 @@ def _unknown_field(name: str, known: Mapping[str, int]) -> FilterError:
     near = get_close_matches(name, fields, n=3, cutoff=0.5)
     return FilterError(
         f"no chunk carries the field {name!r}",
-        hint=f"did you mean {_listed(near)}?" if near else f"one of {_listed(fields[:20])}",
+        hint=f"did you mean {', '.join(near)}?" if near else f"one of {listed(fields, 20)}",
         field=name,
     )
 
@@ -185,14 +185,10 @@ def unknown_value(
             for match in get_close_matches(value.casefold(), folded, n=3, cutoff=0.5)
         )
     )
-    some = near or sorted(values)[:5]
+    some = f"nearest: {', '.join(near)}" if near else f"it has: {listed(sorted(values), 10)}"
     return FilterError(
         f"no chunk has {condition.field} = {' or '.join(repr(v) for v in wanted)}",
-        hint=f"{'nearest' if near else 'it has'}: {_listed(some)}" if some else None,
+        hint=some if values else None,
         field=condition.field,
         values=wanted,
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)

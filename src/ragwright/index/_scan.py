@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Filter, FilterError, RagwrightError, RetrieveError, Term
+from ..core import Filter, FilterError, RagwrightError, RetrieveError, Term, listed
 from ..flow import Search, SearchReply
 from ._fields import ALWAYS, in_range, spelling
 from ._filters import must_be_held
@@ -401,4 +401,4 @@ def _nearest(wanted: Sequence[str], known: Iterable[str]) -> str | None:
     ]
     if near:
         return f"did you mean {', '.join(dict.fromkeys(near))}?"
-    return f"one of {', '.join(sorted(known)[:20])}" if folded else None
+    return f"one of {listed(sorted(known), 20)}" if folded else None

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ..core import ModelRefusedError, RagwrightError
+from ..core import ModelRefusedError, RagwrightError, listed
 from ._registry import Models
 from ._seams import Embedder
 from ._transport import Connections, OpenAIServer
@@ -55,7 +55,8 @@ async def _ask(models: Models, name: str, timeout: float) -> Finding:
     wanted = target.name.name
     if wanted in found or f"{wanted}:latest" in found or f"models/{wanted}" in found:
         return Finding(name, "ok", f"{target.base} has it")
-    near = ", ".join(found[:5])
     return Finding(
-        name, "warning", f"{target.base} answers, but does not list {wanted!r} (it lists {near} …)"
+        name,
+        "warning",
+        f"{target.base} answers, but does not list {wanted!r} (it lists {listed(found, 5)})",
     )
