@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from ragwright.core import ConfigError, option
 from ragwright.core._build import build_options
-from ragwright.core._yaml import parse_yaml
+from ragwright.core._yaml import parse_yaml, read_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +38,19 @@ def test_the_wrong_item_and_the_nearest_right_one_are_named(
         build_options(Some, placed.value, placed, ())
     assert bad in refused.value.what
     assert refused.value.hint == meant
+
+
+def test_a_file_of_another_encoding_names_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "tags.yaml"
+    file.write_bytes("tags:\n  café hook: x\n".encode("latin-1"))
+    with pytest.raises(ConfigError, match="not UTF-8") as caught:
+        read_yaml(file, "records/tags.yaml")
+    assert caught.value.where == "records/tags.yaml:2"
+    assert caught.value.hint == "save it as UTF-8"
+
+
+def test_a_second_document_is_named_as_one() -> None:
+    with pytest.raises(ConfigError, match="a second document begins here") as caught:
+        parse_yaml("a: 1\n---\nb: 2\n", "x.yaml")
+    assert caught.value.where == "x.yaml:2"
+    assert "---" in str(caught.value.hint)

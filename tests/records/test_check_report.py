@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -314,17 +315,26 @@ def test_rows_without_a_required_value_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "told", "where"),
     [
-        ({"source": "nowhere.csv"}, "does not exist"),
-        ({"key": "idd"}, "no column 'idd'"),
-        ({"text": "bdy"}, "no column 'bdy'"),
+        ({"source": "nowhere.csv"}, "does not exist", "--source"),
+        ({"source": "nowhere.csv", "query": ""}, "does not exist", "--source"),
+        ({"key": "idd"}, "no column 'idd'", "--key"),
+        ({"text": "bdy"}, "no column 'bdy'", "--text"),
+        ({"source": "sqlite:///rows.db", "query": ""}, "does not exist", "--source"),
+        ({"source": "${NO_SUCH_VARIABLE}", "query": ""}, "is not set", "--source"),
+        ({"source": "postgresql://a:b@h/d", "query": "x"}, "holds a password", "--source"),
+        ({"source": "sqlite:///here.db", "query": ""}, "there is none", "--source"),
+        ({"source": "sqlite:///here.db", "query": "selec 1"}, "cannot be read", "--query"),
     ],
 )
 def test_a_source_that_cannot_be_read_is_one_fault(
-    tmp_path: Path, given: dict[str, str], told: str
+    tmp_path: Path, given: dict[str, str], told: str, where: str
 ) -> None:
+    """It is told with the flag that it came by."""
+    sqlite3.connect(tmp_path / "here.db").close()
     report = check_records(*project(tmp_path), Checking(given=given))
+    assert [fault.where for fault in report.faults] == [where]
     assert [told in fault.what for fault in report.faults] == [True]
     assert report.rows == 0
 

@@ -104,6 +104,7 @@ def test_a_whole_folder(tmp_path: Path) -> None:
     ]
     assert spec.tags.definitions() == {"health care": "Doctors and what they cost"}
     assert spec.rollups.canonical("  doe, JANE. ") == "Jane Doe"
+    assert spec.rollups.column_place == "records/rollups.yaml:2"
     assert spec.rollups.biography("Jane Doe for Congress") == "A nurse, and a mother."
     assert spec.rules.fields == ("fundraising_type",)
     assert spec.rules.lengths_of(np.array([99])) == ["brief"]

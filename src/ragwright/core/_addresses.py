@@ -32,8 +32,12 @@ _SETTING = re.compile(r"([^=;]+)=(\{[^}]*\}|[^;]*)")
 """A setting of a connection string of ODBC."""
 
 
-def filled_address(address: str) -> str:
+def filled_address(address: str, where: str | None = None) -> str:
     """An address with its environment variables put in, quoted where they are part of a URL.
+
+    Args:
+        address: As it is written.
+        where: Place of it, for the error.
 
     Raises:
         ConfigError: A variable is not set.
@@ -45,6 +49,7 @@ def filled_address(address: str) -> str:
         if not text:
             raise ConfigError(
                 f"a database address needs {found[1]}, which is not set",
+                where=where,
                 hint=f"export {found[1]}=…  (secrets are read from the environment only)",
             )
         return text if plain else quote(text, safe="")

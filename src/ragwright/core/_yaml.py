@@ -40,7 +40,12 @@ def read_yaml(path: Path, shown: str | None = None) -> Placed:
         text = path.read_text("utf-8-sig")
     except FileNotFoundError as error:
         raise ConfigError("the file does not exist", where=str(path)) from error
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise ConfigError(
+            "the file is not UTF-8", where=f"{shown or path}:{line}", hint="save it as UTF-8"
+        ) from error
+    except OSError as error:
         raise ConfigError(f"the file cannot be read: {error}", where=str(path)) from error
     return parse_yaml(text, shown or str(path))
 
@@ -58,6 +63,8 @@ def parse_yaml(text: str, file: str) -> Placed:
         hint = None
         if "\\t" in problem or "'\t'" in problem or (mark is not None and _tab_at(text, mark.line)):
             problem, hint = "a tab where YAML wants spaces", "indent with spaces"
+        elif "another document" in problem:
+            problem, hint = "a second document begins here", "keep one, and no line --- behind it"
         raise ConfigError(problem, where=f"{file}{line}", hint=hint) from error
     except yaml.YAMLError as error:
         raise ConfigError(f"not valid YAML: {error}", where=file) from error

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import ConfigError, RagwrightError, read_yaml, require, without_secret
+from ..core import RagwrightError, require, without_secret
 from . import checking, declared, stages
 from ._seams import (
     DUPLICATE,
@@ -85,7 +85,7 @@ def check_records(
     faults = [checking.Fault.of(error) for error in errors]
     notes = (*_unread(folder), *_unused(folder, spec))
     unreadable = not spec.source.places and _tells_of_source(faults, spec)
-    spec = replace(spec, source=replace(spec.source, **how.given))
+    spec = replace(spec, source=spec.source.instead(how.given))
     try:
         rows = source or open_source(spec.source.complete(), base)
     except RagwrightError as error:
@@ -297,11 +297,7 @@ def _named(spec: RecordsSpec, folder: Path) -> list[tuple[str, str]]:
     source = spec.source
     found = [(name, source.place(key)) for key in _COLUMNS for name in _texts(getattr(source, key))]
     if spec.rollups.column:
-        try:
-            where = read_yaml(folder / "rollups.yaml", spec.rollups.place).where("client", "column")
-        except ConfigError:
-            where = spec.rollups.place
-        found.append((spec.rollups.column, where))
+        found.append((spec.rollups.column, spec.rollups.column_place))
     for rule in spec.rules.refinements:
         for condition in rule.conditions:
             if condition.pattern is not None and condition.field != TEXT:

@@ -34,7 +34,7 @@ def open_source(spec: declared.SourceSpec, root: Path) -> RowSource:
             where=spec.place("source"),
             hint="put it into an environment variable and write ${VARIABLE} in its place",
         )
-    adbc = filled_address(spec.source).startswith("adbc+")
+    adbc = filled_address(spec.source, spec.place("source")).startswith("adbc+")
     server: sources.Server = (
         sources.AdbcServer(spec, root) if adbc else sources.AlchemyServer(spec, root)
     )

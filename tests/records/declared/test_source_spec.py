@@ -18,6 +18,20 @@ def read(folder: Path, more: str) -> SourceSpec:
     return load_spec(folder).source
 
 
+def test_what_is_given_in_place_of_a_key_has_the_flag_as_its_place(tmp_path: Path) -> None:
+    spec = read(tmp_path, "query: SELECT 1\n")
+    places = {key: spec.place(key) for key in ("source", "key", "text", "query")}
+    assert spec.instead({}) is spec
+    other = spec.instead({"source": "b.csv", "query": ""})
+    assert (other.source, other.query, other.key) == ("b.csv", "", "id")
+    assert {key: other.place(key) for key in places} == {
+        **places,
+        "source": "--source",
+        "query": "--source",
+    }
+    assert spec.instead({"query": "SELECT 2"}).place("query") == "--query"
+
+
 @pytest.mark.parametrize(
     ("lag", "text"), [("90m", "90m"), ("1.5 h", "1.5 h"), ("1000", "1000"), ("0.5", "0.5")]
 )

@@ -172,9 +172,9 @@ def test_steps_are_values() -> None:
         (step_of(keep=("partei",)), "'partei'", "source.yaml: keep"),
         (step_of("refine: [{if: {partei: D}, set: {x: y}}]"), "'partei'", "file.yaml:1"),
         (
-            GoldStep(tags_of(TAGS), Rollups("sendr"), Rules(), shipped_format()),
+            GoldStep(tags_of(TAGS), Rollups("sendr", column_line="r:2"), Rules(), shipped_format()),
             "'sendr'",
-            "rollups.yaml: client.column",
+            "r:2",
         ),
     ],
 )

@@ -25,12 +25,19 @@ class Rollups:
         names: Spellings by the client's name.
         biographies: Biography by name, as the table has it.
         place: The file.
+        column_line: ``file:line`` of the column's name, empty where it is not known.
     """
 
     column: str = ""
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     biographies: Mapping[str, str] = field(default_factory=dict)
     place: str = field(default="rollups.yaml", compare=False)
+    column_line: str = field(default="", compare=False)
+
+    @property
+    def column_place(self) -> str:
+        """Where the column is named: file and line, or the file."""
+        return self.column_line or self.place
 
     @property
     def fingerprint(self) -> str:
@@ -123,7 +130,8 @@ def read_rollups(declared: Declared, folder: Path) -> Rollups:
     if file is not None:
         text = declared.text(file, "biographies")
         biographies = _biographies(declared, folder, text) if text else {}
-    return Rollups(column or "", names, biographies, declared.placed.file)
+    line = declared.where("client", "column")
+    return Rollups(column or "", names, biographies, declared.placed.file, line)
 
 
 def _biographies(declared: Declared, folder: Path, name: str) -> dict[str, str]:

@@ -43,7 +43,8 @@ class SourceSpec:
 
     Attributes:
         where: The file, for messages.
-        places: ``file:line`` of every key that is given; no part of the fingerprint.
+        places: ``file:line`` of every key that is given, or the flag; no part of the
+            fingerprint.
     """
 
     source: str = option("", "File, folder, glob, or address of a database.")
@@ -81,6 +82,15 @@ class SourceSpec:
             RecordsError: It is neither a time nor a number.
         """
         return Lag.parsed(self.watermark_lag, self.place("watermark_lag"))
+
+    def instead(self, given: Mapping[str, Any]) -> SourceSpec:
+        """Itself with other values for some keys; their place is the flag that gives them."""
+        if not given:
+            return self
+        flags = {key: f"--{key}" for key, value in given.items() if value}
+        if "query" in given:  # of another source, which takes this one's query away
+            flags.setdefault("query", flags.get("source", self.place("query")))
+        return dataclasses.replace(self, **given, places={**self.places, **flags})
 
     def complete(self) -> SourceSpec:
         """Itself, where source, key and text are all given.

@@ -80,7 +80,7 @@ class GoldStep(Step):
         column = self.rollups.column or "client"
         if not self.rollups.column and column not in batch.column_names:
             return pa.nulls(batch.num_rows, pa.string())
-        place = f"{self.rollups.place}: client.column"
+        place = self.rollups.column_place
         coded = as_texts(_column(batch, column, place), column, place).dictionary_encode()
         names = [self.rollups.canonical(name) for name in coded.dictionary.to_pylist()]
         return pa.array(names, pa.string()).take(coded.indices)

@@ -58,8 +58,7 @@ class ProjectRecords:
         """
         self._require()
         spec = records.load_spec(self.folder, self._options.format)
-        given = (how or Refreshing()).given()
-        source = replace(spec.source, **given) if given else spec.source
+        source = spec.source.instead((how or Refreshing()).given())
         return replace(spec, source=source.complete())
 
     def check(
