@@ -215,3 +215,11 @@ def test_ctrl_c_twice_waits_for_nobody(project: Path) -> None:
         [told] = interrupted(project, server, "-q", "--seed", "9", times=2)
         assert time.monotonic() - began < 30
     assert told == "stopped at once; what was written down is kept"
+
+
+@pytest.mark.parametrize("flag", ["--client", "--ask", "--topic", "--tone", "--headline"])
+def test_an_empty_name_is_not_any_name(project: Path, flag: str) -> None:
+    """A variable of a script that is not set: the texts would be somebody else's."""
+    done = ragwright(project, "draft", flag, " ", "--show-prompt", code=2)
+    assert "it is empty" in done.stderr
+    assert flag in done.stderr

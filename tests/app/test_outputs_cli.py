@@ -241,3 +241,59 @@ def test_what_cannot_be_is_told(project: Path) -> None:
         assert message in done.stderr
         assert "Traceback" not in done.stderr
     assert "no outputs" in called(project, "outputs", "list", "--client", "X").stdout
+
+
+def test_feedback_is_one_verdict_and_a_score_within_the_scales(project: Path) -> None:
+    draft(project)
+    both = called(project, "outputs", "feedback", "1.1", "--accept", "--reject", code=2)
+    assert "accepted or rejected: not both" in both.stderr
+    for score in ("nan", "inf", "-inf", "1e308", "-1.5", "100.5"):
+        done = called(project, "outputs", "feedback", "1.1", "--score", score, code=1)
+        assert "from -1 to 100" in done.stderr
+    refused = called(project, "outputs", "feedback", "1.p1", "--accept", code=1)
+    assert "1.p1 is a prompt" in refused.stderr
+    assert "ragwright outputs show 1" in refused.stderr
+    assert told(project, "outputs", "feedback", "1.1", "--history") == {"feedback": []}
+    for score in ("-1", "0", "100"):
+        called(project, "outputs", "feedback", "1.1", "--score", score)
+
+
+def test_one_output_is_shown_by_its_id_and_prompts_turn_by_turn(project: Path) -> None:
+    draft(project)
+    one = called(project, "outputs", "show", "1.2").stdout
+    assert "client: Jane Doe" in one
+    assert "Quartz: your gift" in one
+    assert "One: your gift" not in one
+    assert told(project, "outputs", "show", "1.2")["text"].startswith("Quartz")
+    for words in (("1", "--prompts"), ("1.p1",)):
+        shown = called(project, "outputs", "show", *words).stdout
+        assert re.search(r"^system:\n  \S.*\n(?s:.*)^user:\n  \S", shown, re.MULTILINE)
+        assert '"role"' not in shown
+        assert "\\n" not in shown
+    assert "there is no output" in called(project, "outputs", "show", "1.9", code=1).stderr
+    assert "no output 'x'" in called(project, "outputs", "show", "x", code=1).stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("outputs", "export", "-o", "a/b/all.csv"),
+        ("records", "export", "gold", "-o", "a/b/gold.csv"),
+        ("records", "check", "-o", "a/b/check.txt"),
+    ],
+)
+def test_a_folder_that_a_file_needs_is_made_and_named(
+    project: Path, words: tuple[str, ...]
+) -> None:
+    assert "folder made: a/b\n" in called(project, *words).stderr
+    assert (project / words[-1]).is_file()
+    assert "folder made" not in called(project, *words).stderr
+
+
+def test_going_back_prints_a_shape_of_its_own(project: Path) -> None:
+    made = told(project, "records", "restore", "1")
+    rows = {"bronze": 40, "silver": 40, "gold": 40, "left_out": 0}
+    assert (made["version"], made["restored"], made["held"], made["rows"]) == (2, 1, False, rows)
+    assert set(made) == {"version", "restored", "held", "rows", "notes", "index"}
+    assert made["index"]["unchanged"] == 40
+    assert "--hold" in made["notes"][0]

@@ -39,11 +39,18 @@ class Console:
     def result(self, text: str) -> None:
         """The result of a command."""
         if self._output is not None:
-            self._output.parent.mkdir(parents=True, exist_ok=True)
+            self.make_folder_of(self._output)
             self._output.write_text(text + "\n", "utf-8")
             self.remark(f"written to {self._output}")
             return
         write(sys.stdout, text + "\n")
+
+    def make_folder_of(self, path: Path) -> None:
+        """Make the folder that a file is to lie in, and say so, where it is not there."""
+        folder = path.parent
+        if not folder.is_dir():
+            folder.mkdir(parents=True)
+            self.remark(f"folder made: {folder}")
 
     def json(self, value: Any) -> None:
         """The result as one JSON document."""

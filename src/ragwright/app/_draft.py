@@ -29,7 +29,7 @@ from ._options import (
     Seed,
     Served,
 )
-from ._show import hit_json, runner_line, show_forecast
+from ._show import hit_json, runner_line, show_forecast, turn_lines
 
 _WIDTH = 100
 
@@ -49,8 +49,8 @@ class DraftFlags:
 
     project: Project = HERE
     overrides: Overrides = None
-    client: Annotated[str, typer.Option("--client", help="Whom the texts are from.")] = ""
-    ask: Annotated[str, typer.Option("--ask", help="What they ask for.")] = ""
+    client: Annotated[str | None, typer.Option("--client", help="Whom the texts are from.")] = None
+    ask: Annotated[str | None, typer.Option("--ask", help="What they ask for.")] = None
     topics: Topics = None
     tones: Tones = None
     length: Annotated[
@@ -103,10 +103,24 @@ class DraftFlags:
 
     @property
     def request(self) -> DraftRequest:
-        """What texts are wanted."""
+        """What texts are wanted.
+
+        Raises:
+            BadParameter: A name is empty: a variable of a script that is not set, perhaps.
+        """
+        given = {
+            "--client": [self.client],
+            "--ask": [self.ask],
+            "--topic": self.topics or (),
+            "--tone": self.tones or (),
+            "--headline": self.headlines or (),
+        }
+        for flag, values in given.items():
+            if any(value is not None and not value.strip() for value in values):
+                raise typer.BadParameter("it is empty; leave it out for any", param_hint=flag)
         return DraftRequest(
-            self.client,
-            self.ask,
+            self.client or "",
+            self.ask or "",
             tuple(self.topics or ()),
             tuple(self.tones or ()),
             self.length,
@@ -201,8 +215,7 @@ def prompts_text(batch: DraftBatch) -> str:
         if prompt.text:
             blocks.append(f"{head}\n{prompt.text}")
         else:
-            turns = [f"{role}:\n{textwrap.indent(text, '  ')}" for role, text in prompt.messages]
-            blocks.append("\n".join([head, *turns]))
+            blocks.append("\n".join([head, *turn_lines(prompt.messages)]))
     blocks.append(_found_text(batch.hits))
     blocks += [f"note: {note}" for note in batch.notes]
     return "\n\n".join(blocks)

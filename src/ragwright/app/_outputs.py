@@ -27,12 +27,13 @@ from ..workbench import (
     export_outputs,
     forecast_outputs,
     moment,
+    turns_of,
 )
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
 from ._flags import MeasuringFlags, with_flags
 from ._options import HERE, Json, Project, Quiet
 from ._outcome import rows_shown, show_evaluation, trusted
-from ._show import price_line, runner_line, show_forecast
+from ._show import price_line, runner_line, show_forecast, turn_lines
 
 if TYPE_CHECKING:
     from ..experiment import RowResult
@@ -129,17 +130,27 @@ def outputs_list(
 @group.command("show")
 @reported
 def outputs_show(
-    batch: Annotated[int, typer.Argument(help="Number of a batch.")],
+    batch: Annotated[
+        str, typer.Argument(help="Number of a batch, or id of a text or prompt: 12, 12.3, 12.p1.")
+    ],
     prompts: Annotated[
         bool, typer.Option("--prompts", help="Print the prompts in full, too.")
     ] = False,
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
-    """Show a batch: request, texts, marks, feedback, hits, prompts, cost."""
-    with Workbench.open(project) as bench:
-        found = bench.outputs.batch(batch)
+    """Show a batch: request, texts, marks, feedback, hits, prompts, cost; or one output of it."""
     console = Console()
+    with Workbench.open(project) as bench:
+        if not batch.isdecimal():
+            output = bench.outputs.get(batch)
+            shown = [*_request_lines(bench.outputs.batch(output.batch)), "", *_output_lines(output)]
+            if as_json:
+                console.json(asdict(output))
+            else:
+                console.result("\n".join(shown).rstrip())
+            return
+        found = bench.outputs.batch(int(batch))
     if as_json:
         console.json(asdict(found))
     else:
@@ -166,6 +177,7 @@ def outputs_export(
     """Write stored texts and prompts to a file that others read."""
     query, console = flags.query(), Console(quiet)
     with Workbench.open(flags.project) as bench:
+        console.make_folder_of(output)
         count = export_outputs(bench.outputs, query, output)
         hidden = _of_tenants(bench, query)
     console.remark(f"{count} written to {output}")
@@ -177,11 +189,11 @@ def outputs_export(
 @reported
 def outputs_feedback(
     output: Annotated[str, typer.Argument(metavar="ID", help="Of a text: 12.3.")],
-    verdict: Annotated[
-        bool | None, typer.Option("--accept/--reject", help="Is it fit to be used?")
-    ] = None,
+    accept: Annotated[bool, typer.Option("--accept", help="It is fit to be used.")] = False,
+    reject: Annotated[bool, typer.Option("--reject", help="It is not.")] = False,
     score: Annotated[
-        float | None, typer.Option("--score", help="A number, on the scale of a measure.")
+        float | None,
+        typer.Option("--score", help="A number from -1 to 100, on the scale of a measure."),
     ] = None,
     note: Annotated[str, typer.Option("--note", help="A sentence.")] = "",
     by: Annotated[
@@ -194,7 +206,9 @@ def outputs_feedback(
     as_json: Json = False,
 ) -> None:
     """Say what a text is worth; the latest counts, all of it is kept."""
-    said: Verdict = "" if verdict is None else "accepted" if verdict else "rejected"
+    if accept and reject:
+        raise typer.BadParameter("a text is accepted or rejected: not both", param_hint="--reject")
+    said: Verdict = "accepted" if accept else "rejected" if reject else ""
     if history and (said or note or score is not None):
         raise ConfigError("--history goes with no feedback", where="ragwright outputs feedback")
     with Workbench.open(project) as bench:
@@ -255,6 +269,7 @@ def outputs_evaluate(
             )
     if labels is not None:
         judged = [row for row in sampled.rows if row.metadata.keys() & _LABELS]
+        console.make_folder_of(labels)
         experiment.write_rows(judged, labels)
         console.remark(
             f"{len(judged)} rows with feedback written to {labels}: ragwright calibrate "
@@ -358,13 +373,20 @@ def _request_lines(found: OutputBatch) -> list[str]:
 def _text_lines(outputs: Sequence[Output], prompts: bool) -> list[str]:
     lines = []
     for output in outputs:
-        if output.kind == "prompt" and not prompts:
-            continue
-        marks = f" [{', '.join(output.marks)}]" if output.marks else ""
-        said = _said(output)
-        head = f"{output.id} {output.source}{marks}{f' ({said})' if said else ''}"
-        lines += [head, output.text, ""]
+        if output.kind == "text" or prompts:
+            lines += _output_lines(output)
     return lines
+
+
+def _output_lines(output: Output) -> list[str]:
+    """An output as a person reads it: a text as it is, a prompt by its turns, an empty line."""
+    marks = f" [{', '.join(output.marks)}]" if output.marks else ""
+    said = _said(output)
+    head = f"{output.id} {output.source}{marks}{f' ({said})' if said else ''}"
+    if output.kind == "prompt" and output.details.get("format") == "chat":
+        turns = turns_of(output)
+        return [head, *turn_lines((turn["role"], turn["content"]) for turn in turns), ""]
+    return [head, output.text, ""]
 
 
 def _value(value: Any) -> str:

@@ -36,6 +36,8 @@ group = typer.Typer(
     help="Rows to bronze, silver and gold tables, and to documents.", no_args_is_help=True
 )
 
+_TABLES: tuple[TableName, ...] = ("bronze", "silver", "gold", "left_out")
+
 Source = Annotated[
     str, typer.Option("--source", help="File, folder, pattern or database address to read instead.")
 ]
@@ -185,11 +187,13 @@ def restore(
     console = Console(quiet)
     with Workbench.open(project, Session(tuple(overrides or ()))) as bench:
         report = bench.records.restore(version, held=held)
-        rows = {name: bench.records.tables.rows(name) for name in ("bronze", "silver", "gold")}
-    if as_json:
-        console.json(report.as_dict() | {"rows": rows})
-        return
+        rows = {name: bench.records.tables.rows(name) for name in _TABLES}
     made = report.tables.version
+    if as_json:
+        found = report.as_dict()
+        told = {"version": made, "restored": version, "held": held, "rows": rows}
+        console.json(told | {key: found[key] for key in ("notes", "index")})
+        return
     body = [["table", "rows"], *([name, f"{count:,}"] for name, count in rows.items())]
     lines = [f"version {made} is version {version} again", text_table(body, right=(1,))]
     console.result("\n".join([*lines, *(f"note: {note}" for note in report.tables.notes)]))
@@ -225,6 +229,8 @@ def export(
     quiet: Quiet = False,
 ) -> None:
     """Write a table to a file that others read; gold also as chats to fine-tune on."""
+    console = Console(quiet)
     with Workbench.open(project) as bench:
+        console.make_folder_of(output)
         count = bench.records.export(table, output, version)
-    Console(quiet).remark(f"{count:,} rows written to {output}")
+    console.remark(f"{count:,} rows written to {output}")

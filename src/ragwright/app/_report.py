@@ -58,7 +58,7 @@ def command(
 def _write(console: Console, report: Report, path: Path) -> None:
     """The file, and what it says first."""
     text = report.html()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    console.make_folder_of(path)
     path.write_text(text, "utf-8")
     console.remark(report.headline.text)
     left_out = sum(report.packed.left_out.values())

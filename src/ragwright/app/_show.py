@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +50,11 @@ def answer_json(answer: Answer) -> dict[str, Any]:
         "notes": list(answer.notes),
         "hits": [{k: v for k, v in hit_json(hit).items() if k != "text"} for hit in answer.hits],
     }
+
+
+def turn_lines(turns: Iterable[tuple[str, str]]) -> list[str]:
+    """The turns of a prompt as a person reads them: the role, and below it the text."""
+    return [f"{role}:\n{textwrap.indent(text, '  ')}" for role, text in turns]
 
 
 def place(source: str, page: int | None, start: int, end: int) -> str:

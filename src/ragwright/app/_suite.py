@@ -87,6 +87,7 @@ def suite_make(
         console.progress(lambda: runner_line(bench.runner.progress)),
     ):
         made = make_suite(bench, testset, options)
+    console.make_folder_of(output)
     write_rows(made.rows, output)
     for note in made.notes:
         console.remark(f"note: {note}")

@@ -96,6 +96,7 @@ def command(
             else:
                 made, run = synthesize(bench, flags.how(questions))
     if made.rows and not flags.dry_run:
+        console.make_folder_of(output)
         write_rows(made.rows, output)
     _show(console, made, output, run, flags.as_json)
     if run is not None and run.reason is not None:

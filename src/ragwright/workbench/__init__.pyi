@@ -40,6 +40,7 @@ from .outputs import (
     moment,
     output_row,
     sample_outputs,
+    turns_of,
 )
 from .project import (
     BudgetOptions,
@@ -202,6 +203,7 @@ __all__ = [
     "stored_trials",
     "synthesize",
     "told_time",
+    "turns_of",
     "variant_of",
     "write_persona",
 ]

@@ -10,6 +10,7 @@ from ._records import (
     OutputKind,
     OutputQuery,
     Verdict,
+    turns_of,
 )
 from ._sampling import SampledOutputs, Sampling, output_row, sample_outputs
 from ._store import Outputs
@@ -33,4 +34,5 @@ __all__ = [
     "moment",
     "output_row",
     "sample_outputs",
+    "turns_of",
 ]
