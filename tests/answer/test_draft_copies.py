@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import re
 import unicodedata
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragwright.answer import DraftOptions, containment
-from ragwright.answer._draft_copies import copies_among, nearest_copy
+from ragwright.answer._draft_copies import NearCopy, copies_among, shares_before
 
 TEXT = "Friend, the clinic on Elm Street closes tonight. Will you chip in $5?"
 
@@ -55,9 +56,43 @@ def test_short_texts_are_copies_only_where_they_are_equal() -> None:
 
 def test_the_nearest_is_named_once() -> None:
     others = [("record:1", "Other words altogether, about schools."), ("record:2", TEXT)]
-    found = nearest_copy(TEXT + " Now!", others, 0.7)
-    assert str(found) == "near copy of record:2 (1.00)"
-    assert nearest_copy(TEXT, others[:1], 0.7) is None
+    [found] = copies_among([TEXT + " Now!"], others, 0.7)
+    assert [str(copy) for copy in found] == ["near copy of record:2 (1.00)"]
+    assert copies_among([TEXT], others[:1], 0.7) == [()]
+    assert copies_among([], others, 0.7) == []
+
+
+def nearest_copy(text: str, others: Sequence[tuple[str, str]], threshold: float) -> list[NearCopy]:
+    """Pair by pair; ties go to the first."""
+    best: list[NearCopy] = []
+    for name, other in others:
+        share = containment(text, other)
+        if share >= threshold and (not best or share > best[0].share):
+            best = [NearCopy(name, share)]
+    return best
+
+
+WORDS = st.sampled_from(
+    ["vote", "clinic", "tonight!", "Elm", "5", "we need you", "É", "…", "schools"]
+)
+TEXTS = st.lists(WORDS, max_size=12).map(" ".join)
+
+
+@given(
+    st.lists(TEXTS, max_size=9), st.lists(TEXTS, max_size=4), st.sampled_from([0.0, 0.3, 0.7, 1])
+)
+def test_all_at_once_as_pair_by_pair(
+    texts: list[str], examples: list[str], threshold: float
+) -> None:
+    named = [(f"record:{n}", text) for n, text in enumerate(examples)]
+    expected = []
+    for at, text in enumerate(texts):
+        before = [(f"text {n}", other) for n, other in enumerate(texts[:at], 1)]
+        both = nearest_copy(text, named, threshold) + nearest_copy(text, before, threshold)
+        expected.append(tuple(both))
+    assert copies_among(texts, named, threshold) == expected
+    shares = [row.tolist() for row in shares_before(texts)]
+    assert shares == [[containment(a, b) for b in texts[:at]] for at, a in enumerate(texts)]
 
 
 def test_texts_of_a_batch_are_held_against_those_before() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 SIZE = 4
 """Characters of an n-gram: of 4, 5 and 6 characters, 2 and 3 words the best on edited messages."""
@@ -41,32 +44,48 @@ def containment(one: str, other: str) -> float:
     return len(first & second) / len(first)
 
 
-def nearest_copy(text: str, others: Iterable[tuple[str, str]], threshold: float) -> NearCopy | None:
-    """The one of other texts (name, text) that a text repeats most, None below the threshold.
-
-    Ties go to the first.
-    """
-    best: NearCopy | None = None
-    for name, other in others:
-        share = containment(text, other)
-        if share >= threshold and (best is None or share > best.share):
-            best = NearCopy(name, share)
-    return best
-
-
 def copies_among(
     texts: Sequence[str], examples: Sequence[tuple[str, str]], threshold: float
 ) -> list[tuple[NearCopy, ...]]:
-    """For each text what it nearly repeats: at most one example, and one text before it."""
+    """For each text what it nearly repeats: at most one example, and one text before it.
+
+    Of each the one that it repeats most, the first of several.
+    """
+    names = [*(name for name, _ in examples), *(f"text {n}" for n in range(1, len(texts) + 1))]
+    whole = [*(text for _, text in examples), *texts]
+    first = len(examples)
     found = []
-    for at, text in enumerate(texts):
-        before = [(f"text {n}", other) for n, other in enumerate(texts[:at], 1)]
-        both = (
-            nearest_copy(text, examples, threshold),
-            nearest_copy(text, before, threshold),
-        )
-        found.append(tuple(copy for copy in both if copy is not None))
+    for shares in shares_before(whole, first):
+        parts = ((0, shares[:first]), (first, shares[first:]))
+        best = [(begin + int(part.argmax()), part.max()) for begin, part in parts if len(part)]
+        found.append(tuple(NearCopy(names[n], float(s)) for n, s in best if s >= threshold))
     return found
+
+
+def shares_before(texts: Sequence[str], first: int = 0) -> Iterator[NDArray[np.float64]]:
+    """The :func:`containment` of each text with all that stand before it, from a first one on.
+
+    Overlaps are counted in an inverted index of n-grams.
+    """
+    numbers: dict[str, int] = {}
+    plain = [normalised(text) for text in texts]
+    held = [
+        np.array([numbers.setdefault(gram, len(numbers)) for gram in _grams_of(text)], np.int64)
+        for text in plain
+    ]
+    sizes = np.array([len(grams) for grams in held], np.int64)
+    firsts = {text: at for at, text in reversed(list(enumerate(plain)))}
+    equals = np.array([firsts[text] for text in plain], np.int64)
+    every = np.concatenate([*held, np.empty(0, np.int64)])
+    order = np.argsort(every, kind="stable")
+    holders = np.repeat(np.arange(len(texts)), sizes)[order]
+    ends = np.cumsum(np.bincount(every, minlength=len(numbers))).tolist()
+    for at in range(first, len(texts)):
+        lists = [holders[ends[gram - 1] if gram else 0 : ends[gram]] for gram in held[at].tolist()]
+        common = np.bincount(np.concatenate([*lists, holders[:0]]), minlength=len(texts))[:at]
+        least = np.minimum(sizes[:at], sizes[at])
+        equal = (equals[:at] == equals[at]) & (least > 0)
+        yield np.where(least < _LEAST, equal, common / np.maximum(least, 1))
 
 
 def normalised(text: str) -> str:
@@ -76,5 +95,8 @@ def normalised(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _grams(text: str) -> frozenset[str]:
-    plain = normalised(text)
+    return _grams_of(normalised(text))
+
+
+def _grams_of(plain: str) -> frozenset[str]:
     return frozenset(plain[at : at + SIZE] for at in range(len(plain) - SIZE + 1))

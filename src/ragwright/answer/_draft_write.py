@@ -23,7 +23,7 @@ from ..flow import (
     sorted_params,
 )
 from ._draft_calls import TextTokens, portions, text_tokens, texts_per_call
-from ._draft_copies import nearest_copy, normalised
+from ._draft_copies import normalised, shares_before
 from ._draft_find import MOST_TEXTS, DraftPlan, Pool
 from ._draft_prompt import Composed, Form, Frame, Shown, Wanted, chosen_examples, form_of, shown
 from ._draft_records import DraftPrompt, DraftPurpose, DraftRequest, DraftText
@@ -371,12 +371,15 @@ def _merged(first: Sequence[_Told], second: Sequence[_Told], job: Job) -> list[_
     wanted, threshold = job.request.count, job.plan.options.near_copy
     kept = texts.good[:wanted]
     repeats = list(texts.repeats)
-    for one in more:
-        if one.fault or len(kept) >= wanted:
-            continue
-        known = (("", other.text) for other in kept)
-        again = nearest_copy(one.text, known, threshold) is not None
+    new = [one for one in more if not one.fault]
+    places = list(range(len(kept)))
+    shares = shares_before([one.text for one in (*kept, *new)], len(kept))
+    for at, one in enumerate(new, len(kept)):
+        if len(kept) >= wanted:
+            break
+        again = (next(shares)[places] >= threshold).any()
         (repeats if again else kept).append(one)
+        places += [] if again else [at]
     left = [*texts.faulty, *(one for one in more if one.fault)]
     # A cut text is not a whole one: any other goes before it.
     left.sort(key=lambda one: not one.wrong_length)
