@@ -338,3 +338,20 @@ def test_a_fault_within_a_run_is_said_and_ends_no_other(tmp_path: Path) -> None:
     served.until("2026-11-20T12:00")
     assert any("failed: RuntimeError('a fault of ours')" in line for line in served.lines)
     assert served.states() == [("schedule", "succeeded")]
+
+
+def test_a_clock_that_was_ahead_when_serving_began_delays_nothing(tmp_path: Path) -> None:
+    """A machine that starts before it knows the time."""
+    hourly = "  a: {steps: [say x], schedule: 0 * * * *, timezone: Europe/Paris}\n"
+    clock = FakeClock(at("2027-12-26T10:30"))
+    served = Served(project_with(tmp_path, hourly), clock)
+    served.until("2027-12-26T12:30")
+    served.server._signals = 0  # the same process goes on
+    clock.at = at("2026-11-21T21:39")
+    served.until("2026-11-22T00:30")
+    assert [at for _, _, at in served.started[2:]] == [
+        "2026-11-21T22:00+01:00",
+        "2026-11-21T23:00+01:00",
+        "2026-11-22T00:00+01:00",
+    ]
+    assert any("the clock was ahead" in line for line in served.lines)

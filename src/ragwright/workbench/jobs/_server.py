@@ -111,6 +111,11 @@ class JobServer:
         """Start what is due now; seconds until the next look."""
         self._reload()
         now = self._runner.clock.now()
+        if any(timer.answered > now + _AHEAD for timer in self._timers.values()):
+            self._said("the clock was ahead: schedules count from now on")
+            self._read = {name: timer.job for name, timer in self._timers.items()}
+            self._timers = {}
+            self._arm()
         for timer in self._timers.values():
             if timer.due <= now:
                 try:
@@ -132,6 +137,10 @@ class JobServer:
         except RagwrightError as error:
             told = " - ".join(part.strip() for part in str(error).splitlines())
             self._said(f"the project file is wrong, what was known stays: {told}")
+        self._arm()
+
+    def _arm(self) -> None:
+        """Set the timers of jobs that were read and not looked at yet."""
         if self._read is None:
             return
         try:
