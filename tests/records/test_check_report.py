@@ -457,6 +457,32 @@ def test_clients_that_differ_in_writing_alone_are_noted(tmp_path: Path) -> None:
     assert not check_records(*project(tmp_path / "b", rows, rollups=followed)).notes
 
 
+def test_tags_that_come_to_one_value_are_noted(tmp_path: Path) -> None:
+    """Users of a field expect one value where the words are the same."""
+    tags = (
+        "tags:\n  donation ask: donate\n  donation_ask: now\n  Donation ASK: please\n"
+        "  housing hook: {pattern: rent, display: homes}\n  homes hook: homes\n"
+        "  bus hook: {pattern: bus, display: transport}\n"
+        "  rail hook: {pattern: rail, display: transport}\n"
+    )
+    rows = [(1, "Ann", "donate"), (2, "Ann", "please"), (3, "Ann", "rent and homes")]
+    report = check_records(*project(tmp_path, rows, tags=tags, rules="length_groups: {short: null}"))
+    assert not report.faults
+    asks, topics = report.notes
+    assert asks.what == (
+        "'donation ask' and 'donation_ask' (records/tags.yaml:3), 'Donation ASK' "
+        "(records/tags.yaml:4) are one ask type: 'donation'"
+    )
+    assert asks.where == "records/tags.yaml:2"
+    assert "display" in asks.hint
+    assert topics.what == (
+        "'housing hook' and 'homes hook' (records/tags.yaml:6) are one topic: 'homes'"
+    )
+    spec = load_spec(tmp_path / "records")
+    assert spec.tags.displays("ask_type") == ("donation",)
+    assert spec.tags.displays("topic") == ("homes", "transport")
+
+
 def test_documents_that_begin_with_a_blank_are_noted(tmp_path: Path) -> None:
     rules = "length_groups: {short: 30}\n"
     rows = [*ROWS[:2], ("7", "Bob", "y" * 25), ("9", "Bob", "Please sign the petition, thank you")]

@@ -83,7 +83,7 @@ def check_records(
     how = how or Checking()
     spec, errors = read_spec(folder, how.format)
     faults = [checking.Fault.of(error) for error in errors]
-    notes = (*_unread(folder), *_unused(folder, spec))
+    notes = (*_unread(folder), *_unused(folder, spec), *checking.merged_tags(spec.tags))
     unreadable = not spec.source.places and _tells_of_source(faults, spec)
     spec = replace(spec, source=spec.source.instead(how.given))
     try:

@@ -1,4 +1,4 @@
-from ._alike import overlaps, same_but_for_writing
+from ._alike import merged_tags, overlaps, same_but_for_writing
 from ._patterns import TriedPatterns, marked_slow, try_steps, try_tags
 from ._report import CheckReport, ExampleRow, Fault, PatternFacts
 from ._rows import Sample, empty, sample_rows
@@ -23,6 +23,7 @@ __all__ = [
     "is_mark",
     "marked_rules",
     "marked_slow",
+    "merged_tags",
     "named_at",
     "overlaps",
     "refinement_facts",

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..declared import spelling_key
-from ._report import TagOverlap
+from ..declared import Tags, spelling_key
+from ._report import Fault, TagOverlap
 
 _OVERLAPS = 20
+_KINDS = {"ask_type": "ask type", "topic": "topic", "tone": "tone"}
 
 
 def same_but_for_writing(
@@ -26,6 +27,23 @@ def same_but_for_writing(
         for names in several.values()
         if len(names) > 1
     ]
+
+
+def merged_tags(tags: Tags) -> tuple[Fault, ...]:
+    """Notes on tags that come to one value of a field, which nobody said they should."""
+    found = []
+    for group in tags.merged():
+        first, *others = group
+        told = ", ".join(f"{tag.name!r} ({tag.where})" for tag in others)
+        found.append(
+            Fault(
+                f"{first.name!r} and {told} are one {_KINDS[first.kind]}: {first.display!r}",
+                first.where,
+                "keep one of them, or give another `display` to tell them apart; the same "
+                "`display` under each says that it is meant",
+            )
+        )
+    return tuple(found)
 
 
 def overlaps(names: tuple[str, ...], carried: NDArray[np.bool_]) -> tuple[TagOverlap, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...core import value_hash
@@ -27,8 +27,11 @@ class Tag:
     Attributes:
         name: As written there; what the column ``tags`` of silver holds.
         kind: Read off the name.
-        display: What documents and filters say.
+        display: What documents and filters say; displays of a kind that differ in capitals
+            alone are one, spelled as the first of them.
         definition: What it means, for people and prompts.
+        where: ``file:line``.
+        named: The file itself says how it is displayed.
     """
 
     name: str
@@ -36,6 +39,8 @@ class Tag:
     display: str
     pattern: patterns.Pattern
     definition: str = ""
+    where: str = field(default="", compare=False)
+    named: bool = field(default=False, compare=False)
 
     @property
     def fingerprint(self) -> str:
@@ -77,6 +82,17 @@ class Tags:
         """Display names of a kind, in order, each once."""
         return tuple(dict.fromkeys(tag.display for tag in self.tags if tag.kind == kind))
 
+    def merged(self) -> tuple[tuple[Tag, ...], ...]:
+        """Tags that come to one display, unless the file says so of each of them."""
+        groups: dict[tuple[TagKind, str], list[Tag]] = {}
+        for tag in self.tags:
+            groups.setdefault((tag.kind, tag.display), []).append(tag)
+        return tuple(
+            tuple(tags)
+            for tags in groups.values()
+            if len(tags) > 1 and not all(tag.named for tag in tags)
+        )
+
     def definitions(self) -> Mapping[str, str]:
         """Definition by display name, of the tags that have one."""
         return {tag.display: tag.definition for tag in self.tags if tag.definition}
@@ -105,8 +121,11 @@ def read_tags(declared: Declared) -> Tags:
     given = declared.keys(("tags", "pattern_seconds"))
     found: list[Tag] = []
     faulty: list[Tag] = []
+    spelled: dict[tuple[TagKind, str], str] = {}
     for name, value in declared.mapping(given.get("tags"), "tags").items():
         tag = _tag(declared, name, value)
+        one = spelled.setdefault((tag.kind, tag.display.casefold()), tag.display)
+        tag = replace(tag, display=one)
         (faulty if tag.pattern.find == "" else found).append(tag)
     return Tags(tuple(found), read_seconds(declared, given), tuple(faulty))
 
@@ -139,4 +158,12 @@ def _tag(declared: Declared, name: str, value: Any) -> Tag:
         texts[key] = " ".join(text.split()) if text else ""
     told = kind or ("topic", name)
     whole = pattern if kind is not None and pattern is not None else patterns.Pattern("")
-    return Tag(name, told[0], texts["display"] or told[1], whole, texts["definition"])
+    return Tag(
+        name,
+        told[0],
+        texts["display"] or told[1],
+        whole,
+        texts["definition"],
+        declared.where(*path),
+        bool(texts["display"]),
+    )
