@@ -276,3 +276,32 @@ def test_every_list_comes_back(texts: list[str], form: str, gap: str) -> None:
 def test_any_reply_is_taken_apart(reply: str, wanted: int) -> None:
     for part in split_reply(reply, wanted).parts:
         assert part.text.strip() == part.text != ""
+
+
+@given(
+    st.lists(TEXT, min_size=2, max_size=9),
+    st.lists(st.integers(1, 4), min_size=8, max_size=8),
+    st.sampled_from([0, 1]),
+    st.sampled_from(["{n}. {t}", "({n}) {t}", "**{n}.** {t}", "Text {n}: {t}"]),
+)
+def test_every_list_with_gaps_comes_back_marked(
+    texts: list[str], steps: list[int], first: int, form: str
+) -> None:
+    steps = steps[: len(texts) - 1]
+    numbers = [first, *(first + sum(steps[: at + 1]) for at in range(len(steps)))]
+    reply = "\n".join(form.format(n=n, t=t) for n, t in zip(numbers, texts, strict=True))
+    split = split_reply(reply, len(texts))
+    assert [part.text for part in split.parts] == texts
+    gaps = [1, *steps, 1]
+    assert [part.mark for part in split.parts] == [
+        SKIPPED if max(gaps[at : at + 2]) > 1 else "" for at in range(len(texts))
+    ]
+
+
+@given(st.lists(st.lists(TEXT, min_size=1, max_size=4), min_size=2, max_size=4))
+def test_every_list_that_begins_again_comes_back_marked(runs: list[list[str]]) -> None:
+    texts = [text for run in runs for text in run]
+    split = split_reply("\n".join(numbered("{n}. {t}", run) for run in runs), len(texts))
+    assert [part.text for part in split.parts] == texts
+    always_one = all(len(run) == 1 for run in runs)
+    assert {part.mark for part in split.parts} == {"" if always_one else REPEATED}
