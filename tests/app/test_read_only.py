@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
-import tempfile
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,6 @@ from command_line import called
 
 from ragwright.testing import ScriptedServer
 
-NOBODY = 65534
 JOB = "jobs:\n  nightly:\n    steps: [records history]\n"
 DRAFT = ("draft", "--client", "Maya Delgado", "--ask", "donation", "-n", "2", "-q")
 FEW = ("--examples", "3", "--pool", "5")
@@ -27,21 +27,22 @@ def server() -> Iterator[ScriptedServer]:
 
 
 @pytest.fixture(scope="module")
-def written(server: ScriptedServer) -> Iterator[Path]:
+def written(server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with records, a batch of drafts, a stored answer and a job that was run."""
-    with tempfile.TemporaryDirectory() as name:  # others may enter it, unlike pytest's folders
-        folder = Path(name)
-        folder.chmod(0o755)
-        called(folder, "init", "--template", "records")
-        file = folder / "ragwright.yaml"
-        model = f'answer:\n  model: "{server.url}#scripted"\n'
-        text = file.read_text("utf-8").replace("answer:\n", model, 1)
-        file.write_text(text.replace("jobs:\n", JOB, 1), "utf-8")
-        called(folder, "records", "refresh", "-q")
-        called(folder, "ask", "Who asks for hope?", "-q", "--json")
-        called(folder, *DRAFT, *FEW)
-        called(folder, "job", "run", "nightly", "-q")
-        yield folder
+    folder = tmp_path_factory.mktemp("project")
+    called(folder, "init", "--template", "records")
+    file = folder / "ragwright.yaml"
+    model = f'answer:\n  model: "{server.url}#scripted"\n'
+    text = file.read_text("utf-8").replace("answer:\n", model, 1)
+    file.write_text(text.replace("jobs:\n", JOB, 1), "utf-8")
+    called(folder, "records", "refresh", "-q")
+    called(folder, "ask", "Who asks for hope?", "-q", "--json")
+    called(folder, *DRAFT, *FEW)
+    called(folder, "job", "run", "nightly", "-q")
+    row = '{"question": "hope?", "answer": "yes", "contexts": ["hope"], "reference": "yes"}\n'
+    (folder / "rows.jsonl").write_text(12 * row, "utf-8")
+    called(folder, "score", "rows.jsonl", "--measures", "TokenF1", "--name", "s1", "-q")
+    return folder
 
 
 @pytest.fixture
@@ -52,20 +53,37 @@ def project(written: Path) -> Iterator[Path]:
 
 @contextmanager
 def nothing_written(folder: Path) -> Iterator[None]:
-    """A folder that may be read and not written; root, who may all, is somebody else meanwhile."""
+    """A folder that may be read and not written, by root neither."""
     modes = {path: path.stat().st_mode for path in (folder, *folder.rglob("*"))}
     for path in modes:
         path.chmod(0o555 if path.is_dir() else 0o444)
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(NOBODY)
+    try:
+        with bound_by_modes():
+            yield
+    finally:
+        for path, mode in modes.items():
+            path.chmod(mode)
+
+
+@contextmanager
+def bound_by_modes() -> Iterator[None]:
+    """Root without the right to pass over modes (Linux: CAP_DAC_OVERRIDE), in this thread."""
+    if os.geteuid() != 0:
+        yield
+        return
+    if sys.platform != "linux":
+        pytest.skip("root may write everywhere")
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    held = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; then their upper halves
+    assert libc.capget(header, held) == 0
+    fewer = (ctypes.c_uint32 * 6)(*held)
+    fewer[0] &= ~0b110
+    assert libc.capset(header, fewer) == 0
     try:
         yield
     finally:
-        if root:
-            os.seteuid(0)
-        for path, mode in modes.items():
-            path.chmod(mode)
+        assert libc.capset(header, held) == 0
 
 
 @pytest.mark.parametrize(
@@ -76,9 +94,13 @@ def nothing_written(folder: Path) -> Iterator[None]:
         "outputs show 1",
         "job list",
         "job history",
+        "records check",
         "records show gold --limit 1",
         "records history",
         "cache show",
+        "compare s1 s1",
+        "gate s1 --rule TokenF1>=0.1",
+        "report s1 --json",
         "doctor",
     ],
 )
@@ -145,12 +167,9 @@ def test_the_doctor_says_that_nothing_can_be_kept(project: Path) -> None:
 
 
 def test_a_project_that_was_never_used_reads_as_an_empty_one(tmp_path: Path) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        (folder / "ragwright.yaml").write_text("sources: [docs/]\n", "utf-8")
-        with nothing_written(folder):
-            assert called(folder, "outputs", "list").stdout == "no outputs\n"
-            done = called(folder, "retrieve", "hope", code=1)
-            assert "nothing" in done.stderr
-            assert "ragwright ingest" in done.stderr
+    (tmp_path / "ragwright.yaml").write_text("sources: [docs/]\n", "utf-8")
+    with nothing_written(tmp_path):
+        assert called(tmp_path, "outputs", "list").stdout == "no outputs\n"
+        done = called(tmp_path, "retrieve", "hope", code=1)
+        assert "nothing" in done.stderr
+        assert "ragwright ingest" in done.stderr
