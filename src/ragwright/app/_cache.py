@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from ..report import text_table
 from ..workbench import (
     Workbench,
 )
-from ._console import Console, reported
+from ._console import Console, reported, table
 from ._options import (
     HERE,
     Json,
@@ -32,7 +31,7 @@ def cache_show(project: Project = HERE, as_json: Json = False) -> None:
         console.json({"bytes": size, "replies": [dict(zip(names, r, strict=True)) for r in rows]})
         return
     body = [[str(r[0]), str(r[1]), *(f"{v:.0f}" for v in r[2:5]), f"{r[5]:.6f}"] for r in rows]
-    console.result(f"{text_table([names, *body], right=(2, 3, 4, 5))}\n{size / 1e6:.1f} MB")
+    console.result(f"{table([names, *body], right=(2, 3, 4, 5))}\n{size / 1e6:.1f} MB")
 
 
 @group.command("clear")

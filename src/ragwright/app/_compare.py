@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from ..experiment import clusters_of_results, compare_evaluations
-from ..report import comparison_json, comparison_table, text_table
+from ..report import comparison_json, comparison_table
 from ..workbench import KnownRun, SettingChange, changed_settings, list_runs, open_results
-from ._console import Console, reported
+from ._console import Console, reported, table
 from ._options import HERE, Json, Output, Project, Seed
 
 RUN_HELP = "A run (latest, latest~1, a name, the beginning of an id), or a file of scores."
@@ -60,7 +60,7 @@ def command(
 def _changes_table(changes: Sequence[SettingChange], names: tuple[str, str]) -> str:
     rows = [["setting", *names]]
     rows += [[change.key, _value(change.a), _value(change.b)] for change in changes]
-    return text_table(rows)
+    return table(rows)
 
 
 def _value(value: Any, most: int = 40) -> str:
@@ -82,4 +82,4 @@ def _show_runs(console: Console, runs: Sequence[KnownRun], as_json: bool) -> Non
             [run.id, run.name, run.started, run.testset, ", ".join(run.measures), run.state]
             for run in runs
         ]
-        console.result(text_table(rows))
+        console.result(table(rows))

@@ -5,16 +5,19 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
+import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec
 
 import typer
 
+from .. import report
 from ..core import RagwrightError, SourceError, StoppedError
 from ._main import EXIT_INTERRUPTED, ctrl_c
 
@@ -22,6 +25,12 @@ P = ParamSpec("P")
 
 EXIT_ERROR = 1
 EXIT_UNTRUSTED = 101
+
+_NARROWEST, _WIDEST = 40, 100
+_UNSEEN = re.compile(
+    "[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]|\\r(?!\\n)"
+)
+"""Controls but tab and line end; marks that change the direction of what follows."""
 
 
 class Console:
@@ -43,7 +52,7 @@ class Console:
             self._output.write_text(text + "\n", "utf-8")
             self.remark(f"written to {self._output}")
             return
-        write(sys.stdout, text + "\n")
+        write(sys.stdout, visible(text) + "\n")
 
     def make_folder_of(self, path: Path) -> None:
         """Make the folder that a file is to lie in, and say so, where it is not there."""
@@ -59,11 +68,11 @@ class Console:
     def remark(self, text: str) -> None:
         """What a person may want to know beside the result."""
         if not self.quiet:
-            write(sys.stderr, text + "\n")
+            write(sys.stderr, visible(text) + "\n")
 
     def piece(self, text: str) -> None:
         """A piece of an answer as it is being written."""
-        write(sys.stdout, text)
+        write(sys.stdout, visible(text))
 
     @contextmanager
     def progress(self, line: Callable[[], str]) -> Iterator[None]:
@@ -95,6 +104,27 @@ class Console:
             thread.join()
             if terminal:
                 write(sys.stderr, "\r\x1b[K")
+
+
+def width() -> int:
+    """Characters of a line: as many as the terminal shows, and 100 at most."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return _WIDEST
+    return min(_WIDEST, max(_NARROWEST, shutil.get_terminal_size().columns))
+
+
+def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
+    """A table as wide as lines are; columns named in ``right`` end flush."""
+    return report.text_table(rows, right, width())
+
+
+def visible(text: str) -> str:
+    """A text whose control characters are spelt out.
+
+    What models and rows hold must neither command a terminal nor turn the order of what is read.
+    In JSON the spelling means the character.
+    """
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def write(stream: Any, text: str) -> None:
@@ -130,7 +160,7 @@ def _to_nowhere(stream: Any) -> None:
 
 def fail(error: RagwrightError) -> int:
     """Say what went wrong; the exit code that goes with it."""
-    write(sys.stderr, f"error: {error}\n")
+    write(sys.stderr, visible(f"error: {error}\n"))
     return EXIT_UNTRUSTED if isinstance(error, StoppedError) else EXIT_ERROR
 
 

@@ -12,7 +12,7 @@ import typer
 from ..answer import DraftBatch, DraftPrompt, DraftRequest
 from ..core import Hit, Usage
 from ..workbench import Drafting, Session, Workbench
-from ._console import EXIT_ERROR, Console, reported
+from ._console import EXIT_ERROR, Console, reported, width
 from ._flags import with_flags
 from ._options import (
     HERE,
@@ -30,8 +30,6 @@ from ._options import (
     Served,
 )
 from ._show import hit_json, runner_line, show_forecast, turn_lines
-
-_WIDTH = 100
 
 Topics = Annotated[list[str] | None, typer.Option("--topic", help="What it is about; repeatable.")]
 Tones = Annotated[list[str] | None, typer.Option("--tone", help="How it is written; repeatable.")]
@@ -231,7 +229,8 @@ def _found_text(hits: Sequence[Hit]) -> str:
             rungs[told] = rungs.get(told, 0) + 1
     lines = [f"examples from {len(hits)} records, by the weight of the filters they meet:"]
     lines += [f"  {count:3d} x {told}" for told, count in rungs.items()]
-    return "\n".join(textwrap.shorten(line, 2 * _WIDTH, placeholder=" …") for line in lines[:9])
+    short = [textwrap.shorten(line, 200, placeholder=" …") for line in lines[:9]]
+    return "\n".join(textwrap.fill(line, width(), subsequent_indent=" " * 8) for line in short)
 
 
 def _ending(batch: DraftBatch) -> str:

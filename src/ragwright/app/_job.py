@@ -11,9 +11,8 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from ..report import text_table
 from ..workbench import JobCall, JobRun, Jobs, ListedJob, run_lines, told_time
-from ._console import EXIT_ERROR, Console, reported, write
+from ._console import EXIT_ERROR, Console, reported, table, write
 from ._job_lines import line_problem
 from ._options import HERE, Json, Project, Quiet
 
@@ -82,7 +81,7 @@ def job_list(project: Project = HERE, as_json: Json = False) -> None:
         last = "never" if one.last is None else _started(one.last)
         ended = "" if one.last is None else one.last.state
         rows.append([one.job.name, options.schedule, due, last, ended])
-    console.result(text_table(rows))
+    console.result(table(rows))
 
 
 @group.command("history")
@@ -107,7 +106,7 @@ def job_history(
         lines = [f"job      {runs[0].start.job}", *run_lines(runs[0]), *_told(runs[0])]
         console.result("\n".join(lines))
     else:
-        console.result(text_table(_table(runs), right=(0,)))
+        console.result(table(_table(runs), right=(0,)))
 
 
 @group.command("test-notice")

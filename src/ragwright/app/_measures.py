@@ -10,8 +10,7 @@ import typer
 
 from ..core import MeasureError
 from ..measure import Definition, definitions
-from ..report import text_table
-from ._console import Console, reported
+from ._console import Console, reported, table
 from ._options import Json, Output
 
 
@@ -42,7 +41,7 @@ def command(
             [one.form, one.kind, _range(one), _needs(one), one.model, _direction(one)]
             for one in found
         ]
-        console.result(text_table(rows))
+        console.result(table(rows))
 
 
 def _range(one: Definition) -> str:

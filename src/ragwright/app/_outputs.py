@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -12,7 +13,6 @@ import typer
 
 from .. import experiment
 from ..core import ConfigError
-from ..report import text_table
 from ..workbench import (
     Evaluating,
     Output,
@@ -29,7 +29,7 @@ from ..workbench import (
     moment,
     turns_of,
 )
-from ._console import EXIT_UNTRUSTED, Console, fail, reported
+from ._console import EXIT_UNTRUSTED, Console, fail, reported, table, visible, width
 from ._flags import MeasuringFlags, with_flags
 from ._options import HERE, Json, Project, Quiet
 from ._outcome import rows_shown, show_evaluation, trusted
@@ -61,7 +61,8 @@ Under = Annotated[
         help="Made under it: the number it was served as, or the beginning of its hash.",
     ),
 ]
-_WIDTH = 60
+_LINES = 2
+"""Lines of a text that a list shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +116,7 @@ def outputs_list(
     if as_json:
         console.json({"total": total, "outputs": [asdict(output) for output in found]})
         return 0
-    rows = [["id", "at", "source", "client", "marks", "said", "text"]]
-    rows += [
-        [o.id, o.at[:16], o.source, o.client, ", ".join(o.marks), _said(o), _short(o.text)]
-        for o in found
-    ]
-    console.result(text_table(rows) if found else "no outputs")
+    console.result("\n".join(line for o in found for line in _listed(o)) or "no outputs")
     if total > len(found):
         console.remark(f"{len(found)} of {total}; --limit shows more")
     _say_hidden(console, hidden)
@@ -225,7 +221,7 @@ def outputs_feedback(
     else:
         rows = [["at", "by", "verdict", "score", "note"]]
         rows += [[f.at, f.by, f.verdict, _number(f.score), f.note] for f in found]
-        console.result(text_table(rows))
+        console.result(table(rows))
 
 
 @group.command("evaluate")
@@ -342,9 +338,16 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:g}"
 
 
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
+def _listed(output: Output) -> list[str]:
+    """An output in a list: what it is, what must be known of it, the beginning of its text."""
+    model = output.source.rpartition("#")[2].rpartition("/")[2]
+    facts = (output.id, output.at[:16].replace("T", " "), model, output.client, _said(output))
+    lines = textwrap.wrap("  ".join(filter(None, facts)), width(), subsequent_indent="    ")
+    below = textwrap.TextWrapper(width(), initial_indent="    ", subsequent_indent="    ")
+    if output.marks:
+        lines += below.wrap(f"[{', '.join(output.marks)}]")
+    below.max_lines, below.placeholder = _LINES, " …"
+    return lines + below.wrap(visible(" ".join(output.text.split())))
 
 
 def _batch_lines(found: OutputBatch, prompts: bool) -> list[str]:
@@ -356,7 +359,7 @@ def _batch_lines(found: OutputBatch, prompts: bool) -> list[str]:
         [str(h.rank), f"{h.score:.4f}", _number(h.weight), ", ".join(h.met), h.document_id]
         for h in found.hits
     ]
-    return [*lines, text_table(rows, right=(0, 1, 2))] if found.hits else lines
+    return [*lines, table(rows, right=(0, 1, 2))] if found.hits else lines
 
 
 def _request_lines(found: OutputBatch) -> list[str]:

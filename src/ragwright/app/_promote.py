@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..core import ConfigError
-from ..report import gate_json, gate_table, text_table
+from ..report import gate_json, gate_table
 from ..workbench import (
     Change,
     ProjectFolder,
@@ -22,7 +22,7 @@ from ..workbench import (
     promote_back,
 )
 from ._compare import RUN_HELP
-from ._console import Console, reported
+from ._console import Console, reported, table
 from ._flags import with_flags
 from ._gate import GateFlags, gate_code
 from ._options import DryRun
@@ -108,7 +108,7 @@ def _show_history(console: Console, changes: Sequence[Change], as_json: bool) ->
     else:
         rows = [["at", "by", "action", "number", "run", "baseline", "gate", "reason"]]
         rows += [_line(change) for change in changes]
-        console.result(text_table(rows, right=(3,)))
+        console.result(table(rows, right=(3,)))
 
 
 def _line(change: Change) -> list[str]:

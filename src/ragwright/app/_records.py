@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..records import RefreshProgress, TableName
-from ..report import text_table
 from ..workbench import Refreshing, Session, Workbench
-from ._console import EXIT_ERROR, Console, reported
+from ._console import EXIT_ERROR, Console, reported, table
 from ._options import (
     HERE,
     DryRun,
@@ -195,7 +194,7 @@ def restore(
         console.json(told | {key: found[key] for key in ("notes", "index")})
         return
     body = [["table", "rows"], *([name, f"{count:,}"] for name, count in rows.items())]
-    lines = [f"version {made} is version {version} again", text_table(body, right=(1,))]
+    lines = [f"version {made} is version {version} again", table(body, right=(1,))]
     console.result("\n".join([*lines, *(f"note: {note}" for note in report.tables.notes)]))
 
 

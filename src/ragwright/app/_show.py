@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import flow, models
 from ..core import Usage
-from ..report import text_table
+from ._console import table, width
 
 if TYPE_CHECKING:
     from ..core import Answer, Hit
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ..retrieve import Explanation, Retrieved
     from ..workbench import Check, IngestForecast, IngestProgress, IngestReport, SweepForecast
     from ._console import Console
-
-_WIDTH = 100
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:
@@ -78,7 +76,7 @@ def hits_text(found: Retrieved, why: Explanation | None = None) -> str:
         if why is not None:
             lines += [f"   {line}" for line in _hit_lines(hit, why)]
         body = excerpt(hit.text, found.query)
-        lines.append(textwrap.fill(body, _WIDTH, initial_indent="   ", subsequent_indent="   "))
+        lines.append(textwrap.fill(body, width(), initial_indent="   ", subsequent_indent="   "))
         blocks.append("\n".join(lines))
     if not found.hits:
         blocks.append("no hits")
@@ -92,7 +90,7 @@ def _search_text(found: Retrieved, why: Explanation) -> str:
     if why.terms:
         rows = [["token", "chunks", "idf"]]
         rows += [[term.token, str(term.chunks), f"{term.idf:.3f}"] for term in why.terms]
-        lines.append(text_table(rows, right=(1, 2)))
+        lines.append(table(rows, right=(1, 2)))
     if why.pieces:
         lines.append(f"the embedding model sees: {' | '.join(why.pieces)}")
     if why.reason:
@@ -136,7 +134,7 @@ def answer_text(answer: Answer, streamed: bool = False) -> str:
     head = f"[{answer.persona}]  ({how})" if answer.persona else f"({how})"
     lines = [head]
     if not streamed:
-        lines.append("\n".join(textwrap.fill(line, _WIDTH) for line in answer.text.splitlines()))
+        lines.append("\n".join(textwrap.fill(line, width()) for line in answer.text.splitlines()))
     shown: dict[tuple[int, str], str] = {}
     for citation in answer.citations:
         where = place(citation.source, citation.page, citation.start, citation.end)

@@ -7,12 +7,11 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ..report import text_table
+from ._console import table, width
 
 if TYPE_CHECKING:
     from ..records import CheckReport, PatternFacts
 
-_WIDTH = 100
 _PATTERN = 44
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """What a terminal would act on; texts of a source may hold anything."""
@@ -83,7 +82,7 @@ def _patterns(report: CheckReport) -> Iterator[str]:
             ]
             for one in shown
         ]
-        yield text_table([head, *body], right=(2, 3, 4))
+        yield table([head, *body], right=(2, 3, 4))
 
 
 def _remark(pattern: PatternFacts) -> str:
@@ -111,7 +110,7 @@ def _overlaps(report: CheckReport) -> Iterator[str]:
         ]
         for one in report.overlaps
     ]
-    yield text_table([head, *body], right=(2, 3, 4))
+    yield table([head, *body], right=(2, 3, 4))
 
 
 def _rules(report: CheckReport) -> Iterator[str]:
@@ -127,7 +126,7 @@ def _rules(report: CheckReport) -> Iterator[str]:
         ]
         for one in report.rules
     ]
-    yield text_table([head, *body], right=(2,))
+    yield table([head, *body], right=(2,))
 
 
 def _acts(kind: str) -> str:
@@ -141,7 +140,7 @@ def _left_out(report: CheckReport) -> Iterator[str]:
         for why, count in report.left_out.items()
     ]
     if rows:
-        yield text_table([["left out because", "rows", "such as"], *rows], right=(1,))
+        yield table([["left out because", "rows", "such as"], *rows], right=(1,))
 
 
 def _records(report: CheckReport) -> Iterator[str]:
@@ -158,7 +157,7 @@ def _records(report: CheckReport) -> Iterator[str]:
     if report.empty_variables:
         told = ", ".join(report.empty_variables)
         lines.append(f"variables of the text format that no record has: {told}")
-    wrap = {"width": _WIDTH, "subsequent_indent": "  "}
+    wrap = {"width": width(), "subsequent_indent": "  "}
     yield "\n".join(textwrap.fill(line, **wrap) for line in lines)  # type: ignore[arg-type]
 
 
@@ -178,7 +177,7 @@ def _examples(report: CheckReport) -> Iterator[str]:
 
 def _indented(name: str, text: str) -> str:
     return textwrap.fill(
-        _cut(text, 400), _WIDTH, initial_indent=f"  {name}  ", subsequent_indent=" " * 10
+        _cut(text, 400), width(), initial_indent=f"  {name}  ", subsequent_indent=" " * 10
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..report import text_table
+from ._console import table
 
 if TYPE_CHECKING:
     from ..records import Manifest, RefreshProgress
@@ -39,7 +39,7 @@ def refresh_text(report: RecordsReport, seconds: float, folder: Path, dry_run: b
         ]
         for name, c in done.counts.items()
     ]
-    lines = [text_table([head, *body], right=(1, 2, 3, 4))]
+    lines = [table([head, *body], right=(1, 2, 3, 4))]
     if done.left_out:
         why = ", ".join(f"{reason} {count:,}" for reason, count in done.left_out.items())
         lines.append(f"left out: {why}   (ragwright records show left_out)")
@@ -68,11 +68,16 @@ def history_text(versions: Sequence[Manifest]) -> str:
         return "no versions yet: ragwright records refresh"
     names = list(versions[-1].rows)
     body = [
-        [str(v.version), v.created, *(f"{v.rows.get(n, 0):,}" for n in names), v.note]
+        [str(v.version), _moment(v.created), *(f"{v.rows.get(n, 0):,}" for n in names), v.note]
         for v in versions
     ]
     right = (0, *range(2, 2 + len(names)))
-    return text_table([["version", "created", *names, "note"], *body], right=right)
+    return table([["version", "created", *names, "note"], *body], right=right)
+
+
+def _moment(iso: str) -> str:
+    """A moment in UTC to the second, as people write it."""
+    return iso[:19].replace("T", " ")
 
 
 def rows_text(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -1,0 +1,120 @@
+"""What a terminal of 80 columns shows, and that nothing in it commands the terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_line import ragwright
+
+from ragwright.testing import ScriptedServer
+
+COLUMNS = 80
+JOBS = """
+jobs:
+  the-refresh-of-every-morning:
+    steps: [records check -q, score nowhere-at-all-to-be-found.jsonl --measures ExactMatch]
+    schedule: 30 7 * * mon-fri
+    timezone: America/Argentina/Buenos_Aires
+"""
+REPLY = (
+    "1. Give \x1b[31m$5\x1b[0m \u202etonight, since every single cent is counted twice until the "
+    "very end of this long month, and not one day longer.\n2. Give now.\x07"
+)
+
+
+def on_terminal(folder: Path, *words: str) -> list[str]:
+    """The lines of a command's output on a terminal of 80 columns."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+    environment = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
+    process = subprocess.Popen(
+        [sys.executable, "-W", "error", "-m", "ragwright", *words],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=its,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+    )
+    os.close(its)
+    shown = b""
+    try:
+        while piece := os.read(ours, 65536):
+            shown += piece
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    assert process.wait() in (0, 1)
+    return shown.decode().replace("\r\n", "\n").splitlines()
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    pytest.importorskip("daft")
+    pytest.importorskip("croniter")
+    folder = tmp_path_factory.mktemp("project")
+    ragwright(folder, "init", "--template", "records")
+    settings = folder / "ragwright.yaml"
+    text = settings.read_text("utf-8")
+    settings.write_text(re.sub(r"^jobs:\n(?s:.*)", "", text, flags=re.MULTILINE) + JOBS, "utf-8")
+    ragwright(folder, "records", "refresh")
+    ragwright(folder, "job", "run", "the-refresh-of-every-morning", code=1)
+    with ScriptedServer(REPLY) as server:
+        asked = ("--client", "Maya Delgado", "-n", "2", "--examples", "3", "--pool", "5")
+        model = f"{server.url}#a-model-of-a-rather-long-name-instruct"
+        ragwright(folder, "draft", *asked, "--model", model)
+        ragwright(folder, "outputs", "feedback", "1.1", "--accept", "--score", "4")
+        yield folder
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("records", "refresh"),
+        ("records", "check"),
+        ("records", "history"),
+        ("records", "restore", "1"),
+        ("job", "list"),
+        ("job", "history"),
+        ("outputs", "list"),
+        ("outputs", "feedback", "1.1", "--history"),
+        ("promote", "--history"),
+        ("cache", "show"),
+    ],
+)
+def test_lines_fit_a_terminal_of_80_columns(project: Path, words: tuple[str, ...]) -> None:
+    lines = on_terminal(project, *words)
+    assert lines
+    prose = ("note: ", "version ", "records: ", "left out: ", "  | ")
+    assert [at for at in lines if len(at) > COLUMNS and not at.startswith(prose)] == []
+
+
+def test_a_list_of_outputs_is_legible(project: Path) -> None:
+    lines = on_terminal(project, "outputs", "list")
+    first = " ".join(lines[:2])
+    assert re.match(r"1\.1  \d{4}-\d\d-\d\d \d\d:\d\d  a-model-of-a-rather-long-name-", first)
+    assert "Maya Delgado" in first
+    assert "accepted 4" in first
+    assert "every single cent is counted twice" in " ".join(" ".join(lines).split())
+
+
+@pytest.mark.parametrize("words", [("outputs", "list"), ("outputs", "show", "1", "--prompts")])
+def test_what_a_model_wrote_commands_no_terminal(project: Path, words: tuple[str, ...]) -> None:
+    shown = "\n".join(on_terminal(project, *words))
+    assert "\\u001b[31m$5" in shown
+    assert "\\u202e" in shown
+    assert {c for c in shown if unicodedata.category(c) == "Cc"} == {"\n"}
+    assert "\u202e" not in shown
+    piped = ragwright(project, *words, "--json").stdout
+    assert "\u202e" not in piped
+    assert "\\u202e" in piped
