@@ -171,7 +171,7 @@ def item(at: int) -> st.SearchStrategy[str]:
     high = 6 if at == 4 else high
     number = st.integers(low, high)
     spans = st.tuples(number, number).filter(lambda ends: ends[0] < ends[1])
-    step = st.integers(1, 20)
+    step = st.integers(1, min(20, high))
     kinds = [
         number.map(str),
         spans.map(lambda ends: f"{ends[0]}-{ends[1]}"),
@@ -249,7 +249,11 @@ def test_moments_are_those_of_a_walk_over_every_minute(
         ("30 7 l * *", "is no day of month"),
         ("30 7 * * 1#2", "is no day of week"),
         ("5-5 * * * *", "is no minute"),
+        ("5-1 * * * *", "is no minute"),
+        ("* 22-6 * * *", "is no hour"),
         ("*/0 * * * *", "is no minute"),
+        ("*/61 * * * *", "is no minute"),
+        ("0 */24 * * *", "is no hour"),
         ("0 0 31 2 *", "no date meets"),
         ("@reboot", "is not known"),
     ],

@@ -30,6 +30,8 @@ _NICKNAMES = {
     "@hourly": "0 * * * *",
 }
 _FIELDS = ("minute", "hour", "day of month", "month", "day of week")
+_MOST = (59, 23, 31, 12, 7)
+"""The greatest number of each field; a longer step would meet its first value alone."""
 _DAYS = ((2, "1-31"), (4, "0-6"))
 """What a star with a step stands for in the fields of days.
 
@@ -152,7 +154,8 @@ class Schedule:
 def _fields(expression: str, where: str) -> str:
     """The five fields; what the library reads beyond cron's own words is refused.
 
-    It would take a sixth field for seconds, ``r`` for a random time, and ``5-5`` for every one.
+    It would take a sixth field for seconds, ``r`` for a random time, ``5-5`` for every one, and
+    ``5-1`` for a range around the end.
     """
     text = expression.strip().lower()
     if text.startswith("@") and text not in _NICKNAMES:
@@ -168,9 +171,9 @@ def _fields(expression: str, where: str) -> str:
             where=where,
             hint="minute hour day-of-month month day-of-week, as: 30 7 * * mon-fri",
         )
-    for field, names, meaning in zip(fields, _NAMES, _FIELDS, strict=True):
+    for field, names, meaning, most in zip(fields, _NAMES, _FIELDS, _MOST, strict=True):
         for item in field.split(","):
-            if not _readable(item, names):
+            if not _readable(item, names, most):
                 raise ConfigError(
                     f"{item!r} is no {meaning} in the schedule {expression!r}",
                     where=where,
@@ -181,10 +184,18 @@ def _fields(expression: str, where: str) -> str:
     return " ".join(fields)
 
 
-def _readable(item: str, names: set[str]) -> bool:
+def _readable(item: str, names: set[str], most: int) -> bool:
     if not _ITEM.fullmatch(item):
         return False
-    ends = [end for end in item.partition("/")[0].split("-") if end != "*"]
-    if len(ends) == 2 and ends[0] == ends[1]:
+    values, _, step = item.partition("/")
+    if step and int(step) > most:
+        return False
+    ends = [end for end in values.split("-") if end != "*"]
+    if len(ends) == 2 and (ends[0] == ends[1] or _goes_back(ends, names)):
         return False
     return all(end.isdigit() or end in names for end in ends)
+
+
+def _goes_back(ends: list[str], names: set[str]) -> bool:
+    """A range of numbers from a greater to a lesser one; ``sat-sun`` and ``nov-feb`` are meant."""
+    return not names and all(end.isdigit() for end in ends) and int(ends[0]) > int(ends[1])

@@ -166,6 +166,12 @@ def _job(name: str, entry: Any, placed: Placed) -> ProjectJob:
             where=placed.where(*path),
             hint="use letters, digits, - and _",
         )
+    if name in {"True", "False"}:
+        raise ConfigError(
+            f"the name of a job is read as {name.lower()}, not as a word",
+            where=placed.where(*path),
+            hint="YAML reads on, off, yes, no, true and false so: put the name in quotes",
+        )
     if isinstance(entry, dict) and isinstance(entry.get("steps"), list | str):
         steps = entry["steps"] if isinstance(entry["steps"], list) else [entry["steps"]]
         entry = {**entry, "steps": [{"run": s} if isinstance(s, str) else s for s in steps]}
@@ -190,6 +196,12 @@ def _faults(job: ProjectJob) -> Iterator[tuple[str, tuple[str, ...], str]]:
             f"the schedule {options.schedule!r} has {len(options.schedule.split())} fields, not 5",
             ("schedule",),
             "minute hour day-of-month month day-of-week, as: 30 7 * * mon-fri",
+        )
+    if not options.schedule and "timezone" in job.places:
+        yield (
+            f"the job {job.name!r} has a time zone and no schedule",
+            ("timezone",),
+            "add the schedule, as: schedule: 30 7 * * mon-fri; or remove the time zone",
         )
     try:
         ZoneInfo(options.timezone)
