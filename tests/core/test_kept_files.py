@@ -63,6 +63,8 @@ def test_an_error_for_want_of_room_is_a_full_disk(
 def test_a_file_is_writable_where_its_folder_could_be_made(tmp_path: Path) -> None:
     assert writable(tmp_path / "not" / "yet" / "a.sqlite")
     assert not writable(Path("/proc/self/nothing/a.sqlite"))
+    (tmp_path / "file").touch()
+    assert writable(tmp_path / "file" / "a.sqlite"), "what is in the way is told on making it"
 
 
 def test_a_log_is_read_with_its_file(tmp_path: Path) -> None:

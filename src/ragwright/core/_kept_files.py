@@ -28,6 +28,8 @@ def writable(path: Path) -> bool:
     folder = path.absolute().parent
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
+    if not folder.is_dir():
+        return True  # whoever makes it is told what is in the way
     return os.access(folder, os.W_OK | os.X_OK, effective_ids=_EFFECTIVE)
 
 
@@ -88,7 +90,7 @@ def file_error(
         return _full(path)
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return StoreError(
-            f"the file is damaged: {error}",
+            f"the file is damaged or not a store: {error}",
             where=str(path),
             hint=damaged or "restore it from a backup; a reply cache may simply be deleted",
         )
