@@ -69,6 +69,18 @@ def test_rows_are_reviewed_one_by_one_and_taken_up_again(project: Path) -> None:
     assert '"reviewed_by": "bob"' in text
 
 
+def test_a_question_under_review_commands_no_terminal(project: Path) -> None:
+    run(project, "synth", "-o", "testsets/e.jsonl", "-n", "6", "--kinds", "cloze", "-q")
+    file = project / "testsets" / "e.jsonl"
+    first, rest = file.read_text("utf-8").split("\n", 1)
+    row = json.loads(first)
+    row["user_input"] = "Which \x1b[31m one?"
+    file.write_text(f"{json.dumps(row)}\n{rest}", "utf-8")
+    asked = run(project, "review", "testsets/e.jsonl", typed="q\n")[1]
+    assert "Which \\u001b[31m one?" in asked
+    assert "\x1b" not in asked
+
+
 def test_rows_are_reviewed_on_a_sheet(project: Path) -> None:
     run(project, "synth", "-o", "testsets/c.jsonl", "-n", "3", "--kinds", "heading", "-q")
     run(project, "review", "testsets/c.jsonl", "--csv", "sheet.csv")

@@ -16,7 +16,7 @@ from ..experiment import (
     write_review_sheet,
     write_rows,
 )
-from ._console import EXIT_ERROR, Console, write
+from ._console import EXIT_ERROR, Console, visible, write
 
 _KEYS = "[a]ccept  [e]dit  [r]eject  [s]kip  [u]ndo  [q]uit"
 
@@ -156,11 +156,11 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _say(text: str) -> None:
-    write(sys.stderr, text + "\n")
+    write(sys.stderr, visible(text) + "\n")
 
 
 def _asked(prompt: str) -> str:
-    write(sys.stderr, prompt)
+    write(sys.stderr, visible(prompt))
     line = sys.stdin.readline()
     if not line:
         raise EOFError
