@@ -466,7 +466,9 @@ def test_tags_that_come_to_one_value_are_noted(tmp_path: Path) -> None:
         "  rail hook: {pattern: rail, display: transport}\n"
     )
     rows = [(1, "Ann", "donate"), (2, "Ann", "please"), (3, "Ann", "rent and homes")]
-    report = check_records(*project(tmp_path, rows, tags=tags, rules="length_groups: {short: null}"))
+    report = check_records(
+        *project(tmp_path, rows, tags=tags, rules="length_groups: {short: null}")
+    )
     assert not report.faults
     asks, topics = report.notes
     assert asks.what == (
