@@ -38,8 +38,12 @@ class CtrlC:
         self.pressed = False
 
     def take(self) -> None:
-        """Answer Ctrl-C from now on, unless it is ignored (nohup) or somebody else's already."""
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        """Answer Ctrl-C from now on, unless it is ignored (nohup) or somebody else's already.
+
+        Where the system has no timers of its own (Windows), it stays as Python has it.
+        """
+        ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if ours and hasattr(signal, "setitimer"):
             self._phase = "loading"
             signal.signal(signal.SIGINT, self._answer)
             signal.signal(signal.SIGALRM, self._remind)
