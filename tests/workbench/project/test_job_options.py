@@ -65,7 +65,6 @@ def test_a_flag_that_is_none_is_refused(tmp_path: Path, given: str) -> None:
         ("  a:\n    steps: [job run b]\n", 4, "cannot be a job"),
         ("  a:\n    steps:\n      - run: x\n        when: fresh\n", 6, "names no flag"),
         ("  a:\n    steps: [x]\n    schedule: 7 30\n", 5, "has 2 fields"),
-        ("  a:\n    steps: [x]\n    timezone: Europe/Paris\n", 5, "a time zone and no schedule"),
         ("  on:\n    steps: [x]\n", 3, "is read as true"),
         (
             "  a:\n    steps: [x]\n    schedule: '@daily'\n    timezone: Europe/Pari\n",

@@ -66,7 +66,7 @@ class JobOptions:
     schedule: str = option(
         "", "Cron expression of five fields, or @daily and the like; empty: only by hand."
     )
-    timezone: str = option("UTC", "Time zone of the schedule, as Europe/Paris.")
+    timezone: str = option("UTC", "Time zone of the schedule, and of the times that are told, as Europe/Paris.")
     catch_up: bool = option(True, "Run once, late, what was missed while nothing was serving.")
     catch_up_within: float | None = option(
         None, "Seconds after which a missed run is no longer caught up; null: never too late.", gt=0
@@ -196,12 +196,6 @@ def _faults(job: ProjectJob) -> Iterator[tuple[str, tuple[str, ...], str]]:
             f"the schedule {options.schedule!r} has {len(options.schedule.split())} fields, not 5",
             ("schedule",),
             "minute hour day-of-month month day-of-week, as: 30 7 * * mon-fri",
-        )
-    if not options.schedule and "timezone" in job.places:
-        yield (
-            f"the job {job.name!r} has a time zone and no schedule",
-            ("timezone",),
-            "add the schedule, as: schedule: 30 7 * * mon-fri; or remove the time zone",
         )
     try:
         ZoneInfo(options.timezone)
