@@ -30,6 +30,9 @@ Odd: TypeAlias = Literal["word", "line"]
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 """Code points, both ends included, rising, without surrogates."""
 
+_BLOCK = 256
+"""Characters that are looked at as one: most blocks have no case at all."""
+
 _TYPE_FLAGS = re.ASCII | re.UNICODE
 """Of which only one holds at a time."""
 
@@ -294,7 +297,10 @@ def _class_of(letter: str, ascii_only: bool) -> Ranges:
 
 def ranges_of(characters: str) -> Ranges:
     """The code points of a text."""
-    return _merged((ord(character), ord(character)) for character in characters)
+    codes = np.unique(np.frombuffer(characters.encode("utf-32-le"), "<u4")).astype(np.int64)
+    starts = np.flatnonzero(np.diff(codes, prepend=-2) > 1)
+    ends = np.append(starts[1:], len(codes))[: len(starts)] - 1
+    return tuple(zip(codes[starts].tolist(), codes[ends].tolist(), strict=True))
 
 
 def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
@@ -317,11 +323,13 @@ def every_character() -> str:
 @cache
 def _cased() -> str:
     """All characters that some change of case touches."""
-    return "".join(
-        c
-        for c in map(chr, (*range(0xD800), *range(0xE000, 0x20000)))
-        if c.lower() != c or c.upper() != c or c.casefold() != c
-    )
+    every = every_character()
+    blocks = (every[at : at + _BLOCK] for at in range(0, len(every), _BLOCK))
+    return "".join(c for block in blocks if _is_cased(block) for c in block if _is_cased(c))
+
+
+def _is_cased(text: str) -> bool:
+    return text.lower() != text or text.upper() != text or text.casefold() != text
 
 
 def difference(one: Ranges, other: Ranges) -> Ranges:
