@@ -13,6 +13,7 @@ from ragwright.core import (
     StoreBusyError,
     StoreError,
     StoreFullError,
+    _kept_files,
     file_error,
     reading_connection,
     writable,
@@ -79,3 +80,56 @@ def test_a_log_is_read_with_its_file(tmp_path: Path) -> None:
         reader.execute("INSERT INTO t VALUES (2)")
     reader.close()
     writer.close()
+
+
+def test_a_file_read_as_it_lies_is_refused_once_somebody_writes(tmp_path: Path) -> None:
+    """Pages of two states together are no damage, and no answer either."""
+    path = tmp_path / "a.sqlite"
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("CREATE TABLE t (x)")
+    writer.executemany("INSERT INTO t VALUES (?)", [("y" * 500,)] * 2000)
+    address = f"{path.as_uri()}?mode=ro&immutable=1"
+    reader = _kept_files._opened(address, 1.0, _kept_files._AsItLies)
+    reader.watch(path)
+    assert reader.execute("SELECT count(*) FROM t").fetchone() == (2000,)
+    writer.execute("DELETE FROM t")
+    writer.execute("VACUUM")
+    with pytest.raises(sqlite3.OperationalError, match="began to write") as caught:
+        reader.execute("SELECT sum(length(x)) FROM t")
+    assert type(file_error(caught.value, path)) is StoreBusyError
+    reader.close()
+    writer.close()
+
+
+def test_a_lock_is_waited_for_and_told_not_read_past(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("CREATE TABLE t (x)")
+    writer.execute("BEGIN EXCLUSIVE")
+    writer.execute("INSERT INTO t VALUES (1)")
+    with pytest.raises(sqlite3.OperationalError) as caught:
+        reading_connection(path, 0.05)
+    assert type(file_error(caught.value, path)) is StoreBusyError
+    writer.execute("ROLLBACK")
+    reading_connection(path, 0.05).close()
+    writer.close()
+
+
+@pytest.mark.parametrize("end", ["-wal", "-journal"])
+def test_what_a_log_says_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    path = tmp_path / "a.sqlite"
+    sqlite3.connect(path).execute("CREATE TABLE t (x)").connection.close()
+    opened = _kept_files._opened
+
+    def refused(address: str, timeout: float, kind: type[sqlite3.Connection]) -> sqlite3.Connection:
+        if "immutable" not in address:
+            raise sqlite_error(sqlite3.SQLITE_CANTOPEN, "unable to open database file")
+        return opened(address, timeout, kind)
+
+    monkeypatch.setattr(_kept_files, "_opened", refused)
+    reading_connection(path, 0.05).close()
+    Path(f"{path}{end}").write_bytes(b"x")
+    with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+        reading_connection(path, 0.05)

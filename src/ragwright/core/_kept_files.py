@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 from ._errors import StoreBusyError, StoreError, StoreFullError
 
@@ -37,25 +38,79 @@ def reading_connection(path: Path, timeout: float) -> sqlite3.Connection:
     """A connection to a SQLite file that is only read, also where nothing beside it can be made.
 
     A file with a log is read together with it. Without one, SQLite would have to make one in the
-    folder: there the file is read as it lies. Whoever holds such a connection while somebody
-    else writes may read a torn state, so it is to be short-lived.
+    folder: there the file is read as it lies, and each statement is refused from the moment at
+    which somebody else has written to it.
 
     Raises:
-        sqlite3.Error: It is no such file, or cannot be read.
+        sqlite3.Error: It is no such file, cannot be read, or another process holds it.
     """
     address = path.absolute().as_uri()
     try:
-        return _opened(f"{address}?mode=ro", timeout)
-    except sqlite3.OperationalError:
-        log = Path(f"{path}-wal")
-        if log.exists() and log.stat().st_size:
+        return _opened(f"{address}?mode=ro", timeout, sqlite3.Connection)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF not in _UNWRITTEN or _begun(path):
             raise
-        return _opened(f"{address}?mode=ro&immutable=1", timeout)
+        connection = _opened(f"{address}?mode=ro&immutable=1", timeout, _AsItLies)
+        connection.watch(path)
+        return connection
 
 
-def _opened(address: str, timeout: float) -> sqlite3.Connection:
+class _AsItLies(sqlite3.Connection):
+    """Reads a file that SQLite takes for one that nobody writes; whether that holds is seen to."""
+
+    _path: Path | None = None
+    _found: tuple[int, ...] = ()
+
+    def watch(self, path: Path) -> None:
+        """Hold the file to what it is now."""
+        self._found = _looks(path)
+        self._path = path
+        self._check()
+
+    def execute(self, *arguments: Any) -> sqlite3.Cursor:
+        """A statement; its result is refused where the file was written before or meanwhile."""
+        self._check()
+        try:
+            found = super().execute(*arguments)
+        except sqlite3.DatabaseError:
+            self._check()  # what looks damaged was written meanwhile
+            raise
+        self._check()
+        return found
+
+    def _check(self) -> None:
+        path = self._path
+        if path is not None and (_looks(path) != self._found or _begun(path)):
+            error = sqlite3.OperationalError("another process began to write while it was read")
+            error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise error
+
+
+def _looks(path: Path) -> tuple[int, ...]:
+    found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _begun(path: Path) -> bool:
+    """Whether a log or a journal says that somebody writes, or was cut off while writing."""
+    for end in ("-wal", "-journal"):
+        with suppress(FileNotFoundError):
+            if Path(f"{path}{end}").stat().st_size:
+                return True
+    return False
+
+
+C = TypeVar("C", bound=sqlite3.Connection)
+
+
+def _opened(address: str, timeout: float, kind: type[C]) -> C:
     connection = sqlite3.connect(
-        address, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
+        address,
+        uri=True,
+        timeout=timeout,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=kind,
     )
     try:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
