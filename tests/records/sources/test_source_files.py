@@ -624,6 +624,21 @@ def test_what_is_written_while_rows_are_read_is_read_again(tmp_path: Path) -> No
     assert not source.notes
 
 
+@pytest.mark.parametrize("kept", ["2062-03-29", "2062-03-29T10:00:00", "2062-03-29T10:00:00Z"])
+def test_a_kept_watermark_that_is_to_come_is_let_go(tmp_path: Path, kept: str) -> None:
+    """It was written under a clock that was ahead, or by an earlier version."""
+    now = datetime.now(UTC).replace(tzinfo=UTC if kept.endswith("Z") else None)
+    old, new = (
+        f"2026-01-01{kept[10:]}",
+        now.isoformat()[: len(kept)] if len(kept) == 10 else (now.isoformat()),
+    )
+    lines = [json.dumps({"id": at, "w": value}) for at, value in enumerate((old, new))]
+    source: Any = opened(tmp_path, written(tmp_path, "a.jsonl", "\n".join(lines)), watermark="w")
+    found = [row for batch in source.batches(9, kept) for row in batch.column("id").to_pylist()]
+    assert found == [1]
+    assert source.reached < "2062"
+
+
 def test_times_with_a_zone_are_compared_as_moments(tmp_path: Path) -> None:
     times = pa.array([0, 3_600_000_000, None], pa.timestamp("us", "America/New_York"))
     parquet.write_table(pa.table({"id": [1, 2, 3], "at": times}), tmp_path / "a.parquet")

@@ -114,13 +114,13 @@ class Watermark:
     """
 
     def __init__(self, since: str = "", lag: Lag | None = None) -> None:
-        self._since = since
-        self._lag = lag or Lag()
-        self._reached = since
-        self._highest: Any = None
-        self._kind = ""
         # what is written while rows are read is for the next reading
         self._begun = datetime.now(UTC)
+        self._since = self._come(since)
+        self._lag = lag or Lag()
+        self._reached = self._since
+        self._highest: Any = None
+        self._kind = ""
 
     @property
     def reached(self) -> str:
@@ -139,9 +139,18 @@ class Watermark:
             return ()  # written while rows were read, or by a clock that is ahead of ours
         return (f"{told}{now} on are read again",) if now else ()
 
+    def _come(self, since: str) -> str:
+        """The text of a watermark that was kept, or of the beginning where that lies after it."""
+        kind = _kind_of(since) if since else ""
+        value = _sortable(since, kind) if kind in {"moment", "time"} else None
+        return self._before(value, since) or since
+
     def _of_beginning(self) -> str:
         """When reading began, where the highest value lies after it, as the column writes it."""
-        value = self._highest
+        return self._before(self._highest, self._reached)
+
+    def _before(self, value: Any, text: str) -> str:
+        """When reading began, as a text is written, where that text's value lies after it."""
         if not isinstance(value, date):
             return ""
         now = self._begun
@@ -149,9 +158,9 @@ class Watermark:
             today = (now - _BEHIND).date()
             return today.isoformat() if value > (now + _BEFORE).date() else ""
         if value.tzinfo:
-            return _written(now - _ASTRAY, self._reached) if value > now else ""
+            return _written(now - _ASTRAY, text) if value > now else ""
         now = now.replace(tzinfo=None)
-        return _written(now - _BEHIND, self._reached) if value > now + _BEFORE else ""
+        return _written(now - _BEHIND, text) if value > now + _BEFORE else ""
 
     def lowest(self, like: Any) -> Any:
         """The lowest value that is wanted, of the type of another; a text for a text.
