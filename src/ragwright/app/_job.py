@@ -14,6 +14,7 @@ import typer
 from ..workbench import JobCall, JobRun, Jobs, ListedJob, run_lines, told_time
 from ._console import EXIT_ERROR, Console, reported, table, write
 from ._job_lines import line_problem
+from ._main import ctrl_c
 from ._options import HERE, Json, Project, Quiet
 
 group = typer.Typer(
@@ -44,7 +45,7 @@ def job_run(
 ) -> int:
     """Run a job now; its exit code is 0, the 100 or 101 of its last step, or 1."""
     console = Console(quiet)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the step that runs, too
+    ctrl_c.also(signal.SIGTERM)  # ends the step that runs, too
     call = JobCall(tuple(flags or ()), wait, console.remark, console.remark)
     run = Jobs(project, line_problem).run(name, call)
     if as_json:

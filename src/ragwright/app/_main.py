@@ -51,6 +51,11 @@ class CtrlC:
             # the last that runs of Python; whoever presses then would be told "killed"
             atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
+    def also(self, number: signal.Signals) -> None:
+        """Answer another signal as Ctrl-C is answered."""
+        ours = self._phase != "away"
+        signal.signal(number, self._answer if ours else signal.default_int_handler)
+
     def working(self) -> None:
         """A command begins."""
         if self._phase != "away":
