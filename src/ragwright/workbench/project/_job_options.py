@@ -66,7 +66,9 @@ class JobOptions:
     schedule: str = option(
         "", "Cron expression of five fields, or @daily and the like; empty: only by hand."
     )
-    timezone: str = option("UTC", "Time zone of the schedule, and of the times that are told, as Europe/Paris.")
+    timezone: str = option(
+        "UTC", "Time zone of the schedule, and of the times that are told, as Europe/Paris."
+    )
     catch_up: bool = option(True, "Run once, late, what was missed while nothing was serving.")
     catch_up_within: float | None = option(
         None, "Seconds after which a missed run is no longer caught up; null: never too late.", gt=0
