@@ -24,6 +24,7 @@ from ragwright.models import Analyzer, AnalyzerOptions, Models, ModelSettings, m
 from ragwright.records import Rollups, TextFormat
 from ragwright.records.declared._text_format import Piece
 from ragwright.retrieve import Target
+from ragwright.testing import ScriptedServer
 
 FORMAT = TextFormat(
     "message",
@@ -76,6 +77,11 @@ def record(number: int, **more: Any) -> Document:
     metadata = {key: value for key, value in fields.items() if key != "text" and value}
     metadata |= {"kind": "record", "message_at": FORMAT.message_at(fields)}
     return Document(f"record:{number}", f"records:{number}", FORMAT.fill(fields), metadata=metadata)
+
+
+def name(server: ScriptedServer, model: str = "scripted") -> str:
+    """A model of a scripted server, as it stands in settings."""
+    return f"{server.url}#{model}"
 
 
 class Desk:

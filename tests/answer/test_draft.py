@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-from draft_desk import CLIENTS, WORDS, Desk, plan_of, record
+from draft_desk import CLIENTS, WORDS, Desk, name, plan_of, record
 
 from ragwright.answer import DraftRequest, Underway, draft
 from ragwright.core import (
@@ -45,10 +45,6 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
 def server() -> Iterator[ScriptedServer]:
     with ScriptedServer(GOOD) as running:
         yield running
-
-
-def name(server: ScriptedServer, model: str = "scripted") -> str:
-    return f"{server.url}#{model}"
 
 
 def own_text(number: int) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from draft_desk import Desk, plan_of, record
+from draft_desk import Desk, name, plan_of, record
 
 from ragwright.answer import DraftRequest, Underway, draft
 from ragwright.core import BudgetStopped, Usage
@@ -32,10 +32,6 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
 def server() -> Iterator[ScriptedServer]:
     with ScriptedServer(written) as running:
         yield running
-
-
-def name(server: ScriptedServer, model: str = "scripted") -> str:
-    return f"{server.url}#{model}"
 
 
 def wanted(request: ServerRequest) -> int:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .. import experiment, measure, report
+from ._show import price_line
 
 if TYPE_CHECKING:
     from ..core import Row
-    from ..experiment import Evaluation
+    from ..experiment import Evaluation, RowResult
+    from ..flow import Forecast
     from ..measure import Summary
     from ._console import Console
 
@@ -59,6 +61,21 @@ def rows_shown(output: Path | None, by: Sequence[str] = ()) -> bool:
     name = "" if output is None else output.name.lower()
     rowwise = name.endswith((".jsonl", ".csv", ".xml")) and not name.endswith(".summary.csv")
     return bool(by) or rowwise
+
+
+def told_of_each(output: Path | None, by: Sequence[str] = ()) -> Callable[[RowResult], None] | None:
+    """What gets each row of a scoring: nothing, so that all are held, where they are shown."""
+    return None if rows_shown(output, by) else _passed_over
+
+
+def _passed_over(_: RowResult) -> None:
+    """Rows that nothing shown needs are not held; in a project they are in the run."""
+
+
+def say_price(console: Console, forecast: Forecast) -> None:
+    """Judging costs money, and is chosen by default where a judge is set: said before it begins."""
+    if forecast.calls.high:
+        console.remark(price_line(forecast))
 
 
 def _document(evaluation: Evaluation, run: str, sliced: Sliced) -> dict[str, Any]:

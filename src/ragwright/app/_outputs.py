@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .. import experiment
-from ..core import ConfigError
+from ..core import ConfigError, current_user
 from ..workbench import (
     Evaluating,
     Output,
@@ -22,7 +22,6 @@ from ..workbench import (
     Sampling,
     Verdict,
     Workbench,
-    current_user,
     evaluate_outputs,
     export_outputs,
     forecast_outputs,
@@ -32,11 +31,11 @@ from ..workbench import (
 from ._console import EXIT_UNTRUSTED, Console, fail, reported, table, visible, width
 from ._flags import MeasuringFlags, with_flags
 from ._options import HERE, Json, Project, Quiet
-from ._outcome import rows_shown, show_evaluation, trusted
-from ._show import price_line, runner_line, show_forecast, turn_lines
+from ._outcome import say_price, show_evaluation, told_of_each, trusted
+from ._show import runner_line, show_forecast, turn_lines
 
 if TYPE_CHECKING:
-    from ..experiment import RowResult
+    pass
 
 group = typer.Typer(
     help="What was drafted and served: list, show, export, judge, measure a sample of it.",
@@ -258,10 +257,10 @@ def outputs_evaluate(
             show_forecast(console, forecast_outputs(bench, measures, sampling), flags.as_json)
             return 0
         how = Evaluating(flags.resume, seed=flags.seed, name=flags.name)
-        each = None if rows_shown(flags.output, flags.by or ()) else _passed_over
+        each = told_of_each(flags.output, flags.by or ())
         with console.progress(lambda: runner_line(bench.runner.progress)):
             evaluation, summary, sampled = evaluate_outputs(
-                bench, measures, sampling, how, told=partial(_say_price, console), each=each
+                bench, measures, sampling, how, told=partial(say_price, console), each=each
             )
     if labels is not None:
         judged = [row for row in sampled.rows if row.metadata.keys() & _LABELS]
@@ -281,15 +280,6 @@ def outputs_evaluate(
 
 
 _LABELS = {"accepted", "feedback_score"}
-
-
-def _say_price(console: Console, forecast: Any) -> None:
-    if forecast.calls.high:
-        console.remark(price_line(forecast))
-
-
-def _passed_over(_: RowResult) -> None:
-    """Rows that nothing shown needs are not held; they are in the run."""
 
 
 def _of_tenants(bench: Workbench, query: OutputQuery) -> bool:

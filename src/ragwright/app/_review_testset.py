@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from ..core import ConfigError, Row
+from ..core import ConfigError, Row, current_user
 from ..experiment import (
     TestsetReview,
     read_review_sheet,
@@ -62,7 +61,7 @@ def review_testset(
     Returns:
         The exit code: 1 where lines of a sheet could not be applied.
     """
-    who = by or _user()
+    who = by or current_user()
     review = TestsetReview(path, who)
     if sheet is not None:
         write_review_sheet(review.rows, sheet)
@@ -165,10 +164,3 @@ def _asked(prompt: str) -> str:
     if not line:
         raise EOFError
     return line.rstrip("\r\n")
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError, ImportError):  # a container without a user entry
-        return "unknown"

@@ -9,14 +9,13 @@ from typing import Annotated
 import typer
 
 from ..core import ConfigError
-from ..experiment import Evaluation, RowResult, read_qrels, read_run, score_run
-from ..flow import Forecast
+from ..experiment import Evaluation, read_qrels, read_run, score_run
 from ..measure import ranking_measures
 from ..workbench import Evaluating, ProjectFolder, Workbench, evaluate, forecast_rows
-from ._console import EXIT_UNTRUSTED, Console, fail, reported
+from ._console import EXIT_UNTRUSTED, fail, reported
 from ._flags import MeasuringFlags, with_flags
-from ._outcome import rows_shown, show_evaluation, trusted
-from ._show import price_line, runner_line, show_forecast
+from ._outcome import say_price, show_evaluation, told_of_each, trusted
+from ._show import runner_line, show_forecast
 
 
 @reported
@@ -49,7 +48,7 @@ def command(
         if flags.dry_run:
             show_forecast(flags.console, forecast_rows(rows, measures), flags.as_json)
             return 0
-        each = None if rows_shown(flags.output, flags.by or ()) else _passed_over
+        each = told_of_each(flags.output, flags.by or ())
         evaluation = evaluate(rows, measures, seed=flags.seed, each=each)
     elif flags.dry_run:
         with Workbench.open(flags.project, flags.session()) as bench:
@@ -93,27 +92,17 @@ def _of_trec(
     return score_run(read_run(run), read_qrels(qrels), wanted, name=str(run), seed=seed)
 
 
-def _say_price(console: Console, forecast: Forecast) -> None:
-    """Judging costs money, and is chosen by default where a judge is set: said before it begins."""
-    if forecast.calls.high:
-        console.remark(price_line(forecast))
-
-
-def _passed_over(_: RowResult) -> None:
-    """Rows that nothing shown needs are not held; in a project they are in the run."""
-
-
 def _in_project(flags: MeasuringFlags, rows: str, measures: str) -> tuple[Evaluation, str, bool]:
     """Score within a project: its models, its stored replies, a run of its own."""
     console = flags.console
-    each = None if rows_shown(flags.output, flags.by or ()) else _passed_over
+    each = told_of_each(flags.output, flags.by or ())
     with (
         Workbench.open(flags.project, flags.session()) as bench,
         console.progress(lambda: runner_line(bench.runner.progress)),
     ):
         how = Evaluating(flags.resume, seed=flags.seed, name=flags.name)
         evaluation, summary = bench.score(
-            rows, measures, how, told=partial(_say_price, console), each=each
+            rows, measures, how, told=partial(say_price, console), each=each
         )
     if summary.reason is not None:
         fail(summary.reason)

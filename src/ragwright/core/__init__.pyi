@@ -55,10 +55,11 @@ from ._errors import (
 )
 from ._hashing import canonical_json, text_hash, value_hash, values_hash
 from ._headers import retry_after
-from ._kept_files import file_error, reading_connection, writable
+from ._kept_files import file_error, reading_connection, replace_text, writable
 from ._locks import FileLock, LockHolder
 from ._mapping import Mapped, listed, near, read_mapping, shipped_mapping
 from ._options import option
+from ._people import current_user
 from ._plugins import entry_point, load_object, require
 from ._records import (
     Answer,
@@ -163,6 +164,7 @@ __all__ = [
     "build_options",
     "canonical_json",
     "changed_options",
+    "current_user",
     "described_options",
     "entry_point",
     "file_error",
@@ -182,6 +184,7 @@ __all__ = [
     "read_yaml",
     "reading_connection",
     "render",
+    "replace_text",
     "require",
     "retry_after",
     "scalar",

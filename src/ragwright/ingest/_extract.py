@@ -195,14 +195,6 @@ def table_cell(text: str) -> str:
     return line.replace("|", "\\|") if "|" in line else line
 
 
-def first_line(text: str, limit: int = 200) -> str:
-    """First line that holds something, cut at ``limit`` characters."""
-    for line in text[:20_000].split("\n"):
-        if line.strip():
-            return line.strip()[:limit]
-    return ""
-
-
 def merged(*parts: Mapping[str, object]) -> dict[str, object]:
     """Later mappings win, but never with nothing."""
     result: dict[str, object] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ...core import TestsetError
+from ...core import TestsetError, current_user
 from ..rows import objects_of
 
 
@@ -65,7 +64,7 @@ class Openings:
         if self.rehearsal:
             return earlier
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        opening = Opening(now, testset, fingerprint, rows, self.purpose, self.by or _user())
+        opening = Opening(now, testset, fingerprint, rows, self.purpose, self.by or current_user())
         line = json.dumps(asdict(opening), ensure_ascii=False) + "\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -162,10 +161,3 @@ def _ends_line(path: Path) -> bool:
     with path.open("rb") as file:
         file.seek(-1, os.SEEK_END)
         return file.read(1) == b"\n"
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError, ImportError):  # a container without a user entry
-        return "unknown"

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ...core import RecordsError, require
-from .._seams import ArrowTable
 from ..declared import SourceSpec
-from ._batches import Piece, batched
+from ._batches import Piece
 from ._csv import DelimitedFile
 from ._file import Columns, RowFile, source_name
 from ._jsonl import JsonlFile
@@ -64,10 +63,6 @@ class FileSource(WatermarkedSource):
     def columns(self) -> Columns:
         """Columns of all files and the types that hold their values."""
         return self._columns
-
-    def batches(self, rows: int, since: str = "") -> Iterator[ArrowTable]:
-        """Rows of all files, with the columns and types of :meth:`columns`."""
-        return batched(self._pieces(since), rows)
 
     def _pieces(self, since: str) -> Iterator[Piece]:
         self._watermark = Watermark(since, self._spec.lag)

@@ -14,7 +14,7 @@ import numpy as np
 from ...core import RecordsError, near
 from .._seams import ArrowTable
 from ..declared import SourceSpec
-from ._batches import Piece, batched, piece
+from ._batches import Piece, piece
 from ._file import source_name
 from ._watermark import Watermark, WatermarkedSource, in_order
 
@@ -86,10 +86,6 @@ class SqlSource(WatermarkedSource):
     def stamp(self) -> str:
         """Empty: nobody knows whether a query would give the same rows again."""
         return ""
-
-    def batches(self, rows: int, since: str = "") -> Iterator[ArrowTable]:
-        """Rows of the query in the order in which the database gives them."""
-        return batched(self._pieces(since), rows)
 
     def _pieces(self, since: str) -> Iterator[Piece]:
         column = source_name(self._spec, self._spec.watermark)

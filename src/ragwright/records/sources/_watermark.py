@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from ...core import RecordsError, require
 from .._seams import ArrowTable, RowSource
 from ..declared import Lag
+from ._batches import Piece, batched
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d($|[T ]\d\d:\d\d)")
@@ -280,3 +283,11 @@ class WatermarkedSource(RowSource):
     def notes(self) -> tuple[str, ...]:
         """What the reader should know of the watermark."""
         return self._watermark.notes
+
+    def batches(self, rows: int, since: str = "") -> Iterator[ArrowTable]:
+        """Rows in the order of the source, with one set of columns and types."""
+        return batched(self._pieces(since), rows)
+
+    @abstractmethod
+    def _pieces(self, since: str) -> Iterator[Piece]:
+        """The rows at or above a watermark, as the source hands them over."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from ...core import replace_text
 from ._manifest import now
 from ._tables import Tables
 
@@ -46,10 +47,7 @@ class SourceState:
         path = _path(tables)
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = {"version": tables.version, "stamp": self._stamp, "watermark": self.watermark}
-        beside = path.with_suffix(".new")
-        beside.touch(mode=0o600)
-        beside.write_text(json.dumps(kept), "utf-8")
-        beside.replace(path)
+        replace_text(path, json.dumps(kept))
 
 
 def hold(tables: Tables) -> None:

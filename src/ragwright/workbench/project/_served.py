@@ -6,7 +6,6 @@ those settings name, as they were) and ``history.jsonl``, whose last line says w
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import shutil
@@ -24,6 +23,7 @@ from ...core import (
     SchemaVersionError,
     StoreError,
     changed_options,
+    current_user,
     read_yaml,
     text_hash,
     value_hash,
@@ -439,14 +439,6 @@ def served_project(folder: ProjectFolder) -> tuple[ProjectFolder, Mapping[str, A
         )
     configuration, files = served.snapshot(change.number)
     return replace(folder, frozen=files), configuration.sections
-
-
-def current_user() -> str:
-    """Who works on this machine."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError, ImportError):  # a container without a user entry
-        return "unknown"
 
 
 def _now() -> str:

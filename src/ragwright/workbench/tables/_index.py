@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ... import index, records
-from ...core import FileLock, SnapshotGoneError
+from ...core import FileLock, SnapshotGoneError, replace_text
 from .. import building
 from ._refreshing import IndexCounts
 
@@ -147,10 +147,7 @@ class _Marker:
 
     def save(self, folder: Path, pair: Pair) -> None:
         file = _marker_file(folder, pair)
-        beside = file.with_suffix(".new")
-        beside.touch(mode=0o600)
-        beside.write_text(json.dumps({"version": self.version, "snapshot": self.snapshot}), "utf-8")
-        beside.replace(file)
+        replace_text(file, json.dumps({"version": self.version, "snapshot": self.snapshot}))
 
 
 def _marker_file(folder: Path, pair: Pair) -> Path:
