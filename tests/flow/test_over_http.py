@@ -23,7 +23,7 @@ from ragwright.flow import (
     send,
 )
 from ragwright.models import Models, model_handlers
-from ragwright.testing import Reply, ScriptedServer
+from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 FAST = RetryPolicy(base=0.01, longest=0.05)
 
@@ -124,3 +124,35 @@ def test_one_broken_reply_among_siblings_is_told_apart(server: ScriptedServer) -
         first, second, third = runner.run(gather(flows, settle=True))
     assert (first, third) == ("fine", "fine")
     assert isinstance(second, ModelReplyError)
+
+
+@pytest.mark.parametrize("rejected", [("response_format",), ("temperature", "response_format")])
+def test_a_rejected_parameter_loses_none_of_the_calls_in_flight(
+    server: ScriptedServer, rejected: tuple[str, ...]
+) -> None:
+    def reply(request: ServerRequest) -> Reply:
+        found = next((name for name in rejected if name in request.body), None)
+        return Reply("fine", delay=0.02) if found is None else Reply.unsupported(found)
+
+    def rated(number: int) -> Flow[ChatReply]:
+        request = Chat(
+            f"{server.url}#scripted",
+            user(str(number)),
+            params=(("temperature", 0.5),),
+            schema='{"type": "object"}',
+        )
+        return (yield from send(request, ChatReply))
+
+    server.play(reply)
+    with Runner(model_handlers(Models()), RunnerOptions(concurrency=16), retry=FAST) as runner:
+        ended = list(runner.outcomes((rated(i) for i in range(40)), limit=40))
+    assert [outcome.state for outcome in ended] == ["done"] * 40
+    assert server.max_in_flight > 1
+    assert all(set(outcome.unwrap().dropped) == set(rejected) for outcome in ended)
+    carried = [
+        (request.prompt, next((name for name in rejected if name in request.body), None))
+        for request in server.requests
+    ]
+    refused = [(prompt, name) for prompt, name in carried if name is not None]
+    assert len(refused) == len(set(refused))  # each call learns of each parameter once
+    assert all(name is None for _, name in carried[-16:])

@@ -242,12 +242,15 @@ class Caller:
     async def _attempts(
         self, handler: SendHandler[Any, Any], request: Request, lane: Lane, call: Call
     ) -> tuple[Reply, float]:
-        attempt = 0
+        attempt = timed_out = 0
         while True:
             attempt += 1
             try:
                 return await self._once(handler, request, lane, call)
             except RagwrightError as error:
+                timed_out += isinstance(error, ModelTimeoutError)
+                if timed_out >= self.retry.timed_out_attempts:
+                    raise  # the server may still work on what was given up: no third copy
                 wait = self.retry.pause(error, attempt, self._chance)
                 if wait is None or call.shown:  # what was shown cannot be taken back
                     raise
@@ -279,7 +282,8 @@ class Caller:
                 if not isinstance(error, ModelReplyError | ModelTimeoutError):
                     cost = 0.0
                 if pushed_back(error):  # before the place is given on, or one more would go out
-                    lane.overloaded(self.retry.held_back(error), started)
+                    slow = isinstance(error, ModelTimeoutError)
+                    lane.overloaded(self.retry.held_back(error), started, slow=slow)
                 raise
             lane.succeeded()
             seconds = loop.time() - started
@@ -313,7 +317,8 @@ class Caller:
             raise ModelTimeoutError(
                 f"no reply within {seconds:g} s",
                 where=lane.name,
-                hint="raise the time limit, or see whether the server is overloaded",
+                hint="raise timeout under models: (or budget: for all models), or lower "
+                "concurrency: the server may be overloaded",
             ) from error
         except asyncio.CancelledError as error:
             self.progress.possibly_billed += 1

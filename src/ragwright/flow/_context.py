@@ -60,7 +60,8 @@ class RunnerOptions:
         concurrency: Requests in flight per model where its settings do not say.
         jobs: Most requests in flight per model whatever its settings say (``-j``).
         width: Flows open at once in ``map`` and ``gather``.
-        timeout: Seconds for one attempt where the request does not say.
+        timeout: Most seconds for one attempt as a whole where neither the request nor its handler
+            says, None for no bound: handlers of models end a silent server by themselves.
         reuse: Answer from the reply store; off means every call is made again.
         attempt: Raised to draw new replies instead of the stored ones.
         max_cost: Most money to spend, None for no bound.
@@ -72,7 +73,7 @@ class RunnerOptions:
     concurrency: int = 16
     jobs: int | None = None
     width: int = 128
-    timeout: float = 120.0
+    timeout: float | None = None
     reuse: bool = True
     attempt: int = 0
     max_cost: float | None = None

@@ -28,6 +28,7 @@ class RetryPolicy:
     Attributes:
         attempts: Most attempts at a call that fails.
         rate_limited_attempts: Most attempts where the server asks to slow down.
+        timed_out_attempts: Most attempts that may pass a time limit.
         base: Seconds of the first pause, doubled each time, spread by full jitter.
         longest: Longest pause in seconds, unless the server asks for more.
         longest_asked: Seconds a server may ask for; where it asks for more, the call fails.
@@ -35,6 +36,7 @@ class RetryPolicy:
 
     attempts: int = 5
     rate_limited_attempts: int = 20
+    timed_out_attempts: int = 2
     base: float = 0.5
     longest: float = 30.0
     longest_asked: float = 900.0
@@ -66,8 +68,10 @@ def retryable(error: RagwrightError) -> bool:
 
 
 def pushed_back(error: RagwrightError) -> bool:
-    """True where a server could not keep up: a model's 429 or 5xx, any other's 429 or 503."""
-    return isinstance(error, ModelUnavailableError) or getattr(error, "status", 0) in {429, 503}
+    """True where a server could not keep up: a model's 429, 5xx or timeout, another's 429, 503."""
+    return isinstance(error, ModelUnavailableError | ModelTimeoutError) or getattr(
+        error, "status", 0
+    ) in {429, 503}
 
 
 _PUSHES = 3
@@ -126,10 +130,11 @@ class Lane:
             self.allowed = min(float(self.limit), self.allowed + 1.0 / max(self.allowed, 1.0))
             self._pump()
 
-    def overloaded(self, retry_after: float | None, sent_at: float) -> None:
+    def overloaded(self, retry_after: float | None, sent_at: float, *, slow: bool = False) -> None:
         """The server pushed back: halve, and wait as long as it asks.
 
-        Halved is where the server names a time, or refuses a quarter of what it is sent.
+        Halved is where the server names a time, refuses a quarter of what it is sent, or let a
+        time limit pass (``slow``).
         Requests that were sent (on the loop's clock) before the last cut say nothing new: a
         burst that is refused as a whole halves once.
         """
@@ -137,7 +142,7 @@ class Lane:
         self._latest.append(True)
         pushes = sum(self._latest)
         overload = pushes >= _PUSHES and pushes >= _SHARE * len(self._latest)
-        if sent_at >= self._cut_at and (retry_after or overload):
+        if sent_at >= self._cut_at and (retry_after or slow or overload):
             self._cut_at = now
             self._latest.clear()
             self.allowed = max(1.0, min(self.allowed, float(max(self.in_flight, 1))) / 2)

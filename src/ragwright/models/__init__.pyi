@@ -12,6 +12,7 @@ from ._check import Finding, check_model
 from ._embedding import Prefixes, VectorRule, embed_texts, family_prefixes
 from ._extractive import ExtractiveReranker, pack_sentence
 from ._hf_tokenizer import HFTokenizer
+from ._limits import TimeLimits
 from ._names import Directory, ModelName, Provider, Target
 from ._onnx import OnnxEmbedder
 from ._openai import OpenAIChat, OpenAIEmbeddings
@@ -46,6 +47,7 @@ __all__ = [
     "Reranker",
     "SentenceTransformerEmbedder",
     "Target",
+    "TimeLimits",
     "TokenSource",
     "Tokenizer",
     "VectorRule",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +28,8 @@ from ..flow import (
 )
 from ._embedding import RoughTokenizer, VectorRule, embed_texts, plan_windows
 from ._extractive import ExtractiveReranker
-from ._openai import OpenAIEmbeddings
+from ._limits import Heard, watched
+from ._openai import OpenAIChat, OpenAIEmbeddings
 from ._registry import Models
 from ._rerank import ServerReranker
 from ._seams import ChatModel
@@ -115,6 +117,10 @@ class _Remote(_ByModel):
         seconds = super().timeout(request)
         return None if seconds is None else seconds + self.pause(request)
 
+    def watched(self, name: str) -> AbstractAsyncContextManager[Heard]:
+        """The time limits of a back end of one's own; no reply of it may be silent for longer."""
+        return watched(name, "", self.models.limits.merged(self.models.settings_of(name)))
+
     async def pace(self, name: str) -> None:
         """Take the next place that ``requests_per_minute`` leaves, and wait for it.
 
@@ -146,7 +152,11 @@ class ChatHandler(_Remote, SendHandler[Chat, ChatReply]):
     async def send(self, request: Chat, on_delta: OnDelta | None = None) -> ChatReply:
         """One attempt, by the model the request names."""
         await self.pace(request.model)
-        return await self.chat_model(request.model).chat(request, on_delta)
+        model = self.chat_model(request.model)
+        if isinstance(model, OpenAIChat):  # hears its server's bytes, which says more
+            return await model.chat(request, on_delta)
+        async with self.watched(request.model) as heard:
+            return await model.chat(request, None if on_delta is None else _both(heard, on_delta))
 
 
 class CompleteHandler(_Remote, SendHandler[Complete, CompleteReply]):
@@ -159,8 +169,12 @@ class CompleteHandler(_Remote, SendHandler[Complete, CompleteReply]):
             ModelRefusedError: The back end offers no raw completions.
         """
         await self.pace(request.model)
+        model = self.chat_model(request.model)
         try:
-            return await self.chat_model(request.model).complete(request)
+            if isinstance(model, OpenAIChat):
+                return await model.complete(request)
+            async with self.watched(request.model):
+                return await model.complete(request)
         except NotImplementedError as error:
             raise ModelRefusedError(
                 str(error), hint="perplexity needs a server with /completions and log-probabilities"
@@ -333,3 +347,13 @@ def model_handlers(models: Models) -> Mapping[type, AnyHandler | Callable[[Any],
         Embed: embedding,
         Rerank: reranking,
     }
+
+
+def _both(heard: Heard, on_delta: OnDelta) -> OnDelta:
+    """Hand a piece on, as a sign of life too."""
+
+    def delta(piece: str) -> None:
+        heard()
+        on_delta(piece)
+
+    return delta

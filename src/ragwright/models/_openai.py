@@ -13,6 +13,7 @@ import numpy as np
 from ..core import ModelError, ModelRefusedError, Usage
 from ..flow import Chat, ChatReply, Complete, CompleteReply, OnDelta
 from ._failures import bad_reply
+from ._limits import Heard
 from ._names import Target
 from ._seams import ChatModel, Matrix
 from ._transport import Connections, OpenAIServer
@@ -135,7 +136,7 @@ class OpenAIChat(ChatModel):
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
 
-        async def call(client: AsyncOpenAI) -> dict[str, Any]:
+        async def call(client: AsyncOpenAI, heard: Heard) -> dict[str, Any]:
             from openai import AsyncStream
 
             stream = await client.post(
@@ -149,20 +150,23 @@ class OpenAIChat(ChatModel):
             try:
                 if "json" in response.headers.get("content-type", ""):
                     # The server does not stream: take its reply as one piece.
-                    data = self._server.parse(await response.aread(), response.headers)
+                    data = self._server.parse(
+                        await self._server.read(response, heard), response.headers
+                    )
                     on_delta(_text(self._choice(data).get("message", {}).get("content")))
                     return data
-                return await self._gathered(stream, on_delta)
+                return await self._gathered(stream, on_delta, heard)
             finally:
                 await stream.close()
 
         return await self._server.attempt(call, body, timeout)
 
-    async def _gathered(self, stream: Any, on_delta: OnDelta) -> dict[str, Any]:
+    async def _gathered(self, stream: Any, on_delta: OnDelta, heard: Heard) -> dict[str, Any]:
         pieces: list[str] = []
         finish = ""
         whole: dict[str, Any] = {}
         async for chunk in stream:
+            heard()
             if not isinstance(chunk, dict):
                 raise bad_reply(self._server.model, self.target.base, "streamed a non-object")
             whole["model"] = chunk.get("model") or whole.get("model")

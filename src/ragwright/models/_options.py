@@ -34,7 +34,14 @@ class ModelSettings:
     )
     concurrency: int | None = option(None, "Most requests in flight.", ge=1)
     requests_per_minute: int | None = option(None, "Most requests a minute.", ge=1)
-    timeout: float | None = option(None, "Seconds for one attempt.", gt=0)
+    connect_timeout: float | None = option(None, "Seconds to connect to the server.", gt=0)
+    first_piece_timeout: float | None = option(
+        None, "Seconds until the first piece of a reply arrives.", gt=0
+    )
+    silence_timeout: float | None = option(
+        None, "Seconds without a piece after which a reply is given up.", gt=0
+    )
+    timeout: float | None = option(None, "Most seconds for one attempt as a whole.", gt=0)
     params: Mapping[str, Any] = option(dict, "Parameters sent unless the request names them.")
     query_prefix: str | None = option(None, "Text put before queries.", when="index")
     passage_prefix: str | None = option(None, "Text put before passages.", when="index")

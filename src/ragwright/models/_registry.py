@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,6 +19,7 @@ from ..core import (
 from ._embedding import VectorRule, settle_rule
 from ._extractive import ExtractiveReranker
 from ._hf_tokenizer import HFTokenizer
+from ._limits import TimeLimits
 from ._names import Directory, Target
 from ._onnx import OnnxEmbedder
 from ._openai import OpenAIChat
@@ -38,6 +40,7 @@ class Models:
         embed: The ``embed`` section; it applies to the model it names.
         root: The project's folder: where a folder that a name gives lies in it, that one is
             opened. Names stay as they were configured, in keys as in settings.
+        limits: How long servers may be silent where the settings of a model do not say.
 
     ``known_dimensions`` may be told the length of a server's vectors, for dry runs.
 
@@ -50,8 +53,10 @@ class Models:
         settings: Mapping[str, ModelSettings] | None = None,
         embed: EmbedOptions | None = None,
         root: Path | None = None,
+        limits: TimeLimits | None = None,
     ) -> None:
         self.root = root
+        self.limits = limits or TimeLimits()
         self.known_dimensions: dict[str, int] = {}
         self.directory = Directory(dict(settings or {}))
         self.embed = embed or EmbedOptions()
@@ -83,7 +88,9 @@ class Models:
         """
         found = self._targets.get(name)
         if found is None:
-            found = self._targets[name] = self.directory.find(name)
+            found = self.directory.find(name)
+            found = replace(found, settings=self.limits.applied(found.settings))
+            self._targets[name] = found
         return found
 
     def backend(self, name: str) -> Backend | None:

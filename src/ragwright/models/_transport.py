@@ -25,6 +25,7 @@ from ..core import (
     canonical_json,
 )
 from ._failures import Complaint, bad_reply, failure
+from ._limits import Heard, TimeLimits, watched
 from ._names import Target
 
 if TYPE_CHECKING:
@@ -39,17 +40,14 @@ CONNECTIONS = 1024
 POOLS = 8
 """Pools that a client's connections are spread over."""
 
-TIMEOUT = 600.0
-"""Seconds for one attempt where neither the request nor the settings say."""
-
 _RENAMES = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
 
 class Connections:
-    """One SDK client per (base address, key), opened on first use on the runner's loop."""
+    """One SDK client per server, key and time to connect, opened on the runner's loop."""
 
     def __init__(self) -> None:
-        self._clients: dict[tuple[str, str], AsyncOpenAI] = {}
+        self._clients: dict[tuple[str, str, float], AsyncOpenAI] = {}
         self._opening = asyncio.Lock()
 
     async def client(self, target: Target) -> AsyncOpenAI:
@@ -62,14 +60,15 @@ class Connections:
             MissingKeyError: The server needs a key and its variable is not set.
         """
         key = target.key()
-        found = self._clients.get((target.base, key))
+        connect = TimeLimits.of(target.settings).connect
+        found = self._clients.get((target.base, key, connect))
         if found is not None:
             return found
         async with self._opening:
-            found = self._clients.get((target.base, key))
+            found = self._clients.get((target.base, key, connect))
             if found is None:
-                found = await asyncio.to_thread(_open, target, key)
-                self._clients[(target.base, key)] = found
+                found = await asyncio.to_thread(_open, target, key, connect)
+                self._clients[(target.base, key, connect)] = found
         return found
 
     async def aclose(self) -> None:
@@ -79,12 +78,12 @@ class Connections:
             await client.close()
 
 
-def _open(target: Target, key: str) -> AsyncOpenAI:
+def _open(target: Target, key: str, connect: float) -> AsyncOpenAI:
     import httpx2
     from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
     limits = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
-    timeout = httpx2.Timeout(None, connect=15.0)
+    timeout = httpx2.Timeout(None, connect=connect)
     # A proxy for the outside world has no business between us and a server on this machine.
     if target.local or not getproxies().keys() & {"http", "https", "all"}:
         http = DefaultAsyncHttpxClient(
@@ -163,10 +162,11 @@ class _Dialect:
     def learn(self, name: str, message: str) -> bool:
         """Remember a rejected parameter; False where there is nothing left to try.
 
-        The limit on tokens is renamed, never dropped: the budget counts on it.
+        It may be known already: other calls that carry it were in flight when it was learned. The
+        limit on tokens is renamed, never dropped: the budget counts on it.
         """
         if name in self.refused:
-            return False
+            return True
         other = _RENAMES.get(name)
         if other is None:
             self.refused[name] = None
@@ -209,15 +209,29 @@ class OpenAIServer:
             ModelError: Typed by what may be done about it.
         """
 
-        async def attempt(client: AsyncOpenAI) -> dict[str, Any]:
-            import httpx2
+        async def attempt(client: AsyncOpenAI, heard: Heard) -> dict[str, Any]:
+            from openai import AsyncStream
 
             # Whole, since the SDK takes 0.1 ms to join a path to its base address.
             url = f"{self.target.base.rstrip('/')}{path}"
-            response = await client.post(url, cast_to=httpx2.Response, body=body)
-            return self.parse(response.content, response.headers)
+            stream = await client.post(
+                url, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object]
+            )
+            try:
+                raw = await self.read(stream.response, heard)
+            finally:
+                await stream.close()
+            return self.parse(raw, stream.response.headers)
 
         return await self.attempt(attempt, body, timeout)
+
+    async def read(self, response: httpx2.Response, heard: Heard) -> bytes:
+        """The body of a reply, as it arrives; each part counts as a sign of life."""
+        parts = []
+        async for part in response.aiter_bytes():
+            heard()
+            parts.append(part)
+        return b"".join(parts)
 
     async def models(self, timeout: float | None = None) -> list[str]:
         """Names of the models the server lists.
@@ -226,7 +240,7 @@ class OpenAIServer:
             ModelError: It does not answer, rejects the key, or has no list.
         """
 
-        async def attempt(client: AsyncOpenAI) -> dict[str, Any]:
+        async def attempt(client: AsyncOpenAI, _: Heard) -> dict[str, Any]:
             import httpx2
 
             response = await client.get("/models", cast_to=httpx2.Response)
@@ -239,7 +253,7 @@ class OpenAIServer:
 
     async def attempt(
         self,
-        call: Callable[[AsyncOpenAI], Awaitable[T]],
+        call: Callable[[AsyncOpenAI, Heard], Awaitable[T]],
         body: dict[str, Any],
         timeout: float | None,
     ) -> tuple[T, tuple[str, ...]]:
@@ -247,28 +261,23 @@ class OpenAIServer:
 
         Such a refusal is not billed; what was learned is remembered for the next call.
         """
+        settings = self.target.settings
         client = await self.connections.client(self.target)
-        seconds = timeout or self.target.settings.timeout or TIMEOUT
+        limits, total = TimeLimits.of(settings), timeout or settings.timeout
         changed = self.dialect.apply(body)
-        try:
-            async with asyncio.timeout(seconds):
-                while True:
-                    try:
-                        return await call(client), changed
-                    except Exception as error:
-                        raised = self._typed(error, body)
-                    if raised is not None:
-                        raise raised
-                    changed += self.dialect.apply(body)
-        except TimeoutError:
-            raise ModelTimeoutError(
-                f"{self.model} did not reply within {seconds:g} s",
-                where=self.target.base,
-                hint="raise timeout under models:, or lower max_tokens",
-            ) from None
+        while True:
+            try:
+                async with watched(self.model, self.target.base, limits, total) as heard:
+                    return await call(client, heard), changed
+            except Exception as error:
+                raised = self._typed(error, body)
+            if raised is not None:
+                raise raised
+            changed += self.dialect.apply(body)
 
     def _typed(self, error: Exception, body: Mapping[str, Any]) -> Exception | None:
         """The tree's error for one of the SDK's; None where the body was adapted instead."""
+        import httpx2
         import openai
 
         where = self.target.base
@@ -278,16 +287,20 @@ class OpenAIServer:
             if status in {400, 404, 422, 501} and self._adapt(body, complaint):
                 return None
             return self.refusal(status, complaint, error.response.headers)
-        if isinstance(error, openai.APIConnectionError):
-            cause = error.__cause__ or error
+        if isinstance(error, openai.APIConnectionError | httpx2.TransportError):
+            # the SDK wraps what happens before the body; what happens in it comes as it is
+            wrapped = isinstance(error, openai.APIConnectionError)
+            cause = (error.__cause__ if wrapped else None) or error
             if isinstance(error, openai.APITimeoutError) and "Connect" not in type(cause).__name__:
                 return ModelTimeoutError(f"{self.model} did not reply in time", where=where)
             if "incomplete" in str(cause) or "without sending complete" in str(cause):
                 return bad_reply(self.model, where, "broke off in the middle of its reply")
+            slow = "ConnectTimeout" in type(cause).__name__
             return ModelUnavailableError(
                 f"{self.model} cannot be reached: {type(cause).__name__}: {cause}".rstrip(": "),
                 where=where,
-                hint="is the server running, and the base address right?",
+                hint="is the server running, and the base address right?"
+                + (" if it is only slow: raise connect_timeout under models:" if slow else ""),
             )
         if isinstance(error, openai.APIError) and error.body is not None:
             return self.upstream({"error": error.body}, {})

@@ -137,7 +137,11 @@ class Opened:
     @cached_property
     def models(self) -> Models:
         """Every model that the settings name; a variant that asks alike has the same."""
-        return models.Models(self.settings.models, self.settings.embed, self.folder.root)
+        budget = self.settings.budget
+        limits = models.TimeLimits(
+            budget.connect_timeout, budget.first_piece_timeout, budget.silence_timeout
+        )
+        return models.Models(self.settings.models, self.settings.embed, self.folder.root, limits)
 
     @cached_property
     def replies(self) -> Replies:

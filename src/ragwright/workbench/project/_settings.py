@@ -37,7 +37,16 @@ class BudgetOptions:
         None, "Most money one command may spend; models then need prices.", gt=0
     )
     concurrency: int = option(16, "Requests in flight per model where `models` is silent.", ge=1)
-    timeout: float = option(120.0, "Seconds for one attempt at a call.", gt=0)
+    connect_timeout: float = option(15.0, "Seconds to connect to a model's server.", gt=0)
+    first_piece_timeout: float = option(
+        600.0, "Seconds until the first piece of a model's reply arrives.", gt=0
+    )
+    silence_timeout: float = option(
+        120.0, "Seconds without a piece after which a model's reply is given up.", gt=0
+    )
+    timeout: float | None = option(
+        None, "Most seconds for one attempt as a whole; no bound where empty.", gt=0
+    )
     cache_bytes: int = option(
         2_000_000_000, "Size of the reply store above which the oldest are evicted.", ge=1_000_000
     )

@@ -67,7 +67,18 @@ if TYPE_CHECKING:
 Take: TypeAlias = Callable[[TrialResult], None]
 
 
-_PACE = frozenset({"price_in", "price_out", "concurrency", "requests_per_minute", "timeout"})
+_PACE = frozenset(
+    {
+        "price_in",
+        "price_out",
+        "concurrency",
+        "requests_per_minute",
+        "connect_timeout",
+        "first_piece_timeout",
+        "silence_timeout",
+        "timeout",
+    }
+)
 """Settings of a model that no reply hangs on."""
 
 _TRIED = 200
