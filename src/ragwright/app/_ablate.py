@@ -13,7 +13,7 @@ from ..workbench import Ablating, Workbench, forecast_ablation, plan_ablation, r
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
 from ._flags import RunFlags, with_flags
 from ._options import RetryErrors
-from ._show import runner_line, show_sweep_forecast
+from ._show import show_progress, show_sweep_forecast
 
 Testsets = Annotated[
     str,
@@ -111,9 +111,9 @@ def _run(
     ended: list[TrialResult] = []
 
     def line() -> str:
-        return f"{len(ended)} of {total} prompts, {runner_line(bench.runner.progress)}"
+        return f"{len(ended)} of {total} prompts, "
 
-    with console.progress(line):
+    with show_progress(console, bench, line):
         result = run_ablation(bench, testset, measures, replace(asked, on_trial=ended.append))
     if flags.as_json or (flags.output is not None and flags.output.suffix == ".json"):
         console.json(ablation_json(result.ablation, run=result.run, sweep=result.sweep.run))

@@ -10,7 +10,7 @@ from ..report import verdict_json, verdict_table
 from ..workbench import Confirming, Session, Workbench, confirm
 from ._console import Console, reported
 from ._options import HERE, Jobs, Json, MaxCost, Output, Project, Quiet
-from ._show import runner_line
+from ._show import show_progress
 
 
 @reported
@@ -38,7 +38,7 @@ def command(
     """Hold a sweep's winner against the project on the confirm split, opened once."""
     console = Console(quiet, output)
     with Workbench.open(project, Session(jobs=jobs, max_cost=max_cost)) as bench:
-        with console.progress(lambda: runner_line(bench.runner.progress)):
+        with show_progress(console, bench):
             found = confirm(bench, sweep, Confirming(top, cluster))
         if as_json:
             console.json(verdict_json(found.verdict, found.run))

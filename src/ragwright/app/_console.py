@@ -27,6 +27,8 @@ EXIT_ERROR = 1
 EXIT_UNTRUSTED = 101
 
 _NARROWEST, _WIDEST = 40, 100
+_PRINTED_EVERY = 10.0
+"""Seconds between two lines of progress where standard error is no terminal."""
 _UNSEEN = re.compile(
     "[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]|\\r(?!\\n)"
 )
@@ -44,6 +46,8 @@ class Console:
     def __init__(self, quiet: bool = False, output: Path | None = None) -> None:
         self.quiet = quiet
         self._output = output
+        self._lock = threading.Lock()
+        self._drawn = False
 
     def result(self, text: str) -> None:
         """The result of a command."""
@@ -71,29 +75,46 @@ class Console:
             write(sys.stderr, visible(text) + "\n")
 
     def piece(self, text: str) -> None:
-        """A piece of an answer as it is being written."""
-        write(sys.stdout, visible(text))
+        """A piece of an answer as it is being written; a line of progress before it is cleared."""
+        with self._lock:
+            self._clear()
+            write(sys.stdout, visible(text))
 
     @contextmanager
-    def progress(self, line: Callable[[], str]) -> Iterator[None]:
+    def progress(
+        self, line: Callable[[], str], warnings: Callable[[], Sequence[str]] = tuple
+    ) -> Iterator[None]:
         """Show a line on standard error, redrawn twice a second while the block runs.
 
-        Where standard error is no terminal, a line is printed every ten seconds.
+        Where standard error is no terminal, a line is printed every ten seconds; an empty one is
+        not shown. Each of the ``warnings``, to which some may be added, is printed once.
         """
         if self.quiet:
             yield
             return
         done = threading.Event()
         terminal = sys.stderr is not None and sys.stderr.isatty()
+        warned = 0
+
+        def warn() -> None:
+            nonlocal warned
+            for text in warnings()[warned:]:
+                warned += 1
+                self._clear()
+                write(sys.stderr, visible(f"warning: {text}") + "\n")
 
         def draw() -> None:
-            drawn = time.monotonic()
+            printed = time.monotonic()
             while not done.wait(0.5):
-                if terminal:
-                    write(sys.stderr, f"\r\x1b[K{line()[:119]}")
-                elif time.monotonic() - drawn >= 10:
-                    drawn = time.monotonic()
-                    write(sys.stderr, line() + "\n")
+                with self._lock:  # a piece of an answer comes before or after, not between
+                    warn()
+                    text = visible(line())
+                    if terminal and text:
+                        write(sys.stderr, f"\r\x1b[K{text[:119]}")
+                        self._drawn = True
+                    elif text and time.monotonic() - printed >= _PRINTED_EVERY:
+                        printed = time.monotonic()
+                        write(sys.stderr, text + "\n")
 
         thread = threading.Thread(target=draw, daemon=True)
         thread.start()
@@ -102,8 +123,14 @@ class Console:
         finally:
             done.set()
             thread.join()
-            if terminal:
-                write(sys.stderr, "\r\x1b[K")
+            warn()
+            self._clear()
+
+    def _clear(self) -> None:
+        """Take the line of progress off the terminal, where there is one."""
+        if self._drawn:
+            self._drawn = False
+            write(sys.stderr, "\r\x1b[K")
 
 
 def width() -> int:

@@ -22,7 +22,7 @@ from ..workbench import (
     synthesize,
 )
 from ._console import Console
-from ._show import runner_line
+from ._show import show_progress
 
 QUESTIONS = 120
 _SHOWN = 6
@@ -72,7 +72,7 @@ def run_full(bench: Workbench, console: Console, started: float) -> Path:
     console.result(leaderboard_table(swept.board[:_SHOWN]))
     console.result(f"and {hidden} more trials, in the report" if hidden > 0 else "")
     said("Verdict")
-    with console.progress(lambda: f"confirming, {runner_line(bench.runner.progress)}"):
+    with show_progress(console, bench, lambda: "confirming, "):
         found = confirm(bench, swept.run, Confirming(clusters="document"))
     console.result(_verdict(found))
     said("Report")

@@ -32,7 +32,7 @@ from ..workbench import (
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
 from ._flags import MeasuringFlags, with_flags
 from ._options import RetryErrors
-from ._show import runner_line, show_forecast
+from ._show import show_forecast, show_progress
 
 Testsets = Annotated[
     str, typer.Option("--testset", help="beir:DIR/SPLIT, or a JSONL file.", show_default=False)
@@ -111,7 +111,7 @@ def command(
             forecast = forecast_diagnosis(bench, given, measures, how)
             show_forecast(console, forecast, flags.as_json)
             return 0
-        with console.progress(lambda: runner_line(bench.runner.progress)):
+        with show_progress(console, bench):
             found, run = run_diagnosis(bench, given, measures, how)
     if _as_json(flags):
         console.json(diagnosis_json(found, run=run.run))
@@ -131,7 +131,7 @@ def _read(
             forecast = forecast_readers(bench, given, measures, who)
             show_forecast(console, forecast, flags.as_json)
             return 0
-        with console.progress(lambda: runner_line(bench.runner.progress)):
+        with show_progress(console, bench):
             found, run = run_readers(bench, given, measures, who)
     if _as_json(flags):
         console.json(readers_json(found, run=run.run))

@@ -29,7 +29,7 @@ from ._options import (
     Seed,
     Served,
 )
-from ._show import hit_json, runner_line, show_forecast, turn_lines
+from ._show import hit_json, show_forecast, show_progress, turn_lines
 
 Topics = Annotated[list[str] | None, typer.Option("--topic", help="What it is about; repeatable.")]
 Tones = Annotated[list[str] | None, typer.Option("--tone", help="How it is written; repeatable.")]
@@ -138,7 +138,7 @@ def command(flags: DraftFlags) -> int:
         if flags.dry_run:
             show_forecast(console, bench.forecast_draft(flags.request, how), flags.as_json)
             return 0
-        with console.progress(lambda: runner_line(bench.runner.progress)):
+        with show_progress(console, bench):
             batch = bench.draft(flags.request, how)
     if flags.as_json:
         console.json(batch_json(batch))

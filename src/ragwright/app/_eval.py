@@ -12,7 +12,7 @@ from ._console import EXIT_UNTRUSTED, fail, reported
 from ._flags import MeasuringFlags, with_flags
 from ._options import RetryErrors
 from ._outcome import show_evaluation, trusted
-from ._show import runner_line, show_forecast
+from ._show import show_forecast, show_progress
 
 
 @reported
@@ -56,7 +56,7 @@ def command(
         if flags.dry_run:
             show_forecast(console, bench.forecast_evaluate(rows, measures, how), flags.as_json)
             return 0
-        with console.progress(lambda: runner_line(bench.runner.progress)):
+        with show_progress(console, bench):
             evaluation, run = bench.evaluate(rows, measures, how)
     show_evaluation(
         console,

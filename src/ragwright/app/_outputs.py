@@ -32,7 +32,7 @@ from ._console import EXIT_UNTRUSTED, Console, fail, reported, table, visible, w
 from ._flags import MeasuringFlags, with_flags
 from ._options import HERE, Json, Project, Quiet
 from ._outcome import say_price, show_evaluation, told_of_each, trusted
-from ._show import runner_line, show_forecast, turn_lines
+from ._show import show_forecast, show_progress, turn_lines
 
 if TYPE_CHECKING:
     pass
@@ -258,7 +258,7 @@ def outputs_evaluate(
             return 0
         how = Evaluating(flags.resume, seed=flags.seed, name=flags.name)
         each = told_of_each(flags.output, flags.by or ())
-        with console.progress(lambda: runner_line(bench.runner.progress)):
+        with show_progress(console, bench):
             evaluation, summary, sampled = evaluate_outputs(
                 bench, measures, sampling, how, told=partial(say_price, console), each=each
             )

@@ -15,7 +15,7 @@ from ..workbench import Evaluating, ProjectFolder, Workbench, evaluate, forecast
 from ._console import EXIT_UNTRUSTED, fail, reported
 from ._flags import MeasuringFlags, with_flags
 from ._outcome import say_price, show_evaluation, told_of_each, trusted
-from ._show import runner_line, show_forecast
+from ._show import show_forecast, show_progress
 
 
 @reported
@@ -98,7 +98,7 @@ def _in_project(flags: MeasuringFlags, rows: str, measures: str) -> tuple[Evalua
     each = told_of_each(flags.output, flags.by or ())
     with (
         Workbench.open(flags.project, flags.session()) as bench,
-        console.progress(lambda: runner_line(bench.runner.progress)),
+        show_progress(console, bench),
     ):
         how = Evaluating(flags.resume, seed=flags.seed, name=flags.name)
         evaluation, summary = bench.score(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,14 @@ if TYPE_CHECKING:
         TraceEntry,
     )
     from ..retrieve import Explanation, Retrieved
-    from ..workbench import Check, IngestForecast, IngestProgress, IngestReport, SweepForecast
+    from ..workbench import (
+        Check,
+        IngestForecast,
+        IngestProgress,
+        IngestReport,
+        SweepForecast,
+        Workbench,
+    )
     from ._console import Console
 
 
@@ -295,14 +303,37 @@ def ingest_line(progress: IngestProgress, spent: float) -> str:
     )
 
 
+def show_progress(
+    console: Console, bench: Workbench, before: Callable[[], str] = str
+) -> AbstractContextManager[None]:
+    """Show what a project's runner does while a block runs, with its warnings.
+
+    ``before`` is put in front of the line.
+    """
+    return console.progress(
+        lambda: before() + runner_line(bench.runner.progress),
+        lambda: bench.runner.progress.warnings,
+    )
+
+
 def runner_line(progress: Progress) -> str:
     """One line of progress of a run: done, rate, time left, spend."""
     total = "" if progress.total is None else f"/{progress.total}"
     eta = "" if progress.eta is None else f", {progress.eta:.0f} s left"
     return (
-        f"{progress.finished}{total} rows, {progress.rate:.1f}/s{eta}, {progress.calls} calls, "
-        f"{progress.reused} reused, {progress.retries} retries, spent {progress.cost:.4f}"
+        f"{_wait_text(progress)}{progress.finished}{total} rows, {progress.rate:.1f}/s{eta}, "
+        f"{progress.calls} calls, {progress.reused} reused, {progress.retries} retries, "
+        f"spent {progress.cost:.4f}"
     )
+
+
+def _wait_text(progress: Progress) -> str:
+    """What is being waited for, before all else: the end of a line may not be seen."""
+    wait = progress.waiting
+    if wait is None:
+        return ""
+    why = f"Retry-After of {wait.lane}" if wait.asked else f"to ask {wait.lane} again"
+    return f"waiting {wait.seconds:.0f} s: {why}; "
 
 
 def forecast_text(forecast: Forecast) -> str:

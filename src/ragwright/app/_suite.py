@@ -14,7 +14,7 @@ from ..report import curves_json, curves_table
 from ..workbench import Session, Workbench, make_suite
 from ._console import Console, reported
 from ._options import HERE, Jobs, Json, MaxCost, Output, Overrides, Project, Quiet, Seed
-from ._show import runner_line
+from ._show import show_progress
 
 group = typer.Typer(
     help="Capability suites: noise, rejection, integration, counterfactual, sources.",
@@ -84,7 +84,7 @@ def suite_make(
         Workbench.open(
             project, Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost, seed=seed)
         ) as bench,
-        console.progress(lambda: runner_line(bench.runner.progress)),
+        show_progress(console, bench),
     ):
         made = make_suite(bench, testset, options)
     console.make_folder_of(output)

@@ -34,7 +34,7 @@ from ._options import (
     Resume,
     RetryErrors,
 )
-from ._show import runner_line, show_sweep_forecast
+from ._show import show_progress, show_sweep_forecast
 
 
 @reported
@@ -67,13 +67,12 @@ def command(
             show_sweep_forecast(console, forecast_sweep(bench, found), as_json)
             return 0
         ended: list[TrialResult] = []
-        progress = bench.runner.progress
         trials = found.size or found.options.trials
 
         def line() -> str:
-            return f"{len(ended)} of {trials + 1} trials, {runner_line(progress)}"
+            return f"{len(ended)} of {trials + 1} trials, "
 
-        with console.progress(line):
+        with show_progress(console, bench, line):
             result = run_sweep(bench, found, Sweeping(retry_errors, ended.append))
         _show(console, result, as_json)
         if result.stopped is not None:

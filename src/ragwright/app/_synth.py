@@ -20,7 +20,7 @@ from ..workbench import (
 )
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
 from ._flags import WorkFlags, with_flags
-from ._show import runner_line, show_forecast
+from ._show import show_forecast, show_progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def command(
             show_forecast(console, forecast_synthesis(bench, flags.how(questions)), flags.as_json)
             console.remark("rejected questions are replaced from further chunks, which adds calls")
             return 0
-        with console.progress(lambda: runner_line(bench.runner.progress)):
+        with show_progress(console, bench):
             if source is not None:
                 made = import_testset(bench, source)
             else:

@@ -3,7 +3,7 @@ from ._forecast import Forecast, Range
 from ._handlers import AnyHandler, BatchHandler, Handler, OnDelta, Route, SendHandler
 from ._jobs import Job, RunSummary, run_job, run_jobs
 from ._lanes import RetryPolicy
-from ._progress import Progress
+from ._progress import FIRST_REPLIES, Progress
 from ._replies import Replies
 from ._requests import (
     Chat,
@@ -35,6 +35,7 @@ from ._verbs import (
     Branch,
     Flow,
     Gather,
+    Reading,
     Step,
     aside,
     branch,
@@ -44,6 +45,7 @@ from ._verbs import (
     fetch,
     gather,
     lookup,
+    reading,
     rerank,
     search_dense,
     search_keyword,
@@ -55,6 +57,7 @@ from ._verbs import (
 from ._writer import Database, scrub
 
 __all__ = [
+    "FIRST_REPLIES",
     "AnyHandler",
     "Aside",
     "BatchHandler",
@@ -81,6 +84,7 @@ __all__ = [
     "Params",
     "Progress",
     "Range",
+    "Reading",
     "Replies",
     "Reply",
     "Request",
@@ -110,6 +114,7 @@ __all__ = [
     "fetch",
     "gather",
     "lookup",
+    "reading",
     "rerank",
     "run_job",
     "run_jobs",

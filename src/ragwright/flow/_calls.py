@@ -256,6 +256,8 @@ class Caller:
                     raise
                 if self.reason is not None:  # in flight when the work was stopped: its last try
                     raise
+                asked = self.retry.held_back(error) is not None
+                self.progress.wait(lane.name, wait, asked=asked)
             call.sent = False
             call.text.clear()
             self.progress.retries += 1

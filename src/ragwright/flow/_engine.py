@@ -24,7 +24,7 @@ from ._handlers import AnyHandler, BatchHandler, Handler, Route
 from ._lanes import RetryPolicy
 from ._replies import Replies
 from ._requests import ChatReply, Fetch, Reply, Request, Search
-from ._verbs import Aside, Branch, Flow, Gather, Step
+from ._verbs import Aside, Branch, Flow, Gather, Reading, Step
 
 T = TypeVar("T")
 
@@ -116,6 +116,10 @@ class Engine:
             return await _Gathering(self, step, context).run()
         if isinstance(step, Branch):
             return None if context.scenario is None else context.scenario.branch(step)
+        if isinstance(step, Reading):
+            if context.scenario is None:
+                self.caller.progress.read(step.model, step.problem)
+            return None
         if context.deadline is not None:
             loop = asyncio.get_running_loop()
             if loop.time() >= context.deadline:
@@ -165,7 +169,7 @@ class Engine:
         return handler
 
     async def _request(self, request: Request, context: Context) -> Reply:
-        handler = self.handler(request)
+        handler, key = self._addressed(request, context)
         if isinstance(request, Search):
             memo_key = (context.scope, request)
             remembered = self._memo.get(memo_key)
@@ -183,7 +187,6 @@ class Engine:
                 )
             context.streamed = True
         known = None
-        key = self._key(handler, request, context.scope)
         if key is not None:
             known = await self._known(request, key)
             if known is not None and (context.scenario is not None or not _stale(request)):
@@ -199,6 +202,20 @@ class Engine:
         if key is not None:
             self.caller.note_sources(key, request)
         return reply
+
+    def _addressed(self, request: Request, context: Context) -> tuple[AnyHandler, Key | None]:
+        """Who carries a request out, and its key.
+
+        A flow may take an error here, such as an unknown model, for the failure of one row: it is
+        noted, so that a dry run fails with it.
+        """
+        try:
+            handler = self.handler(request)
+            return handler, self._key(handler, request, context.scope)
+        except RagwrightError as error:
+            if context.scenario is not None:
+                context.scenario.refused = context.scenario.refused or error
+            raise
 
     def _key(self, handler: AnyHandler, request: Request, scope: str) -> Key | None:
         """Under which its reply is kept; None where it is not kept."""

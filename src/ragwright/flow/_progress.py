@@ -3,14 +3,39 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass, field
+
+FIRST_REPLIES = 20
+"""Replies of a model of which at least one should be usable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Why a model is not asked at present.
+
+    Attributes:
+        lane: The model.
+        until: When it is asked again, by ``time.monotonic``.
+        asked: True where its server asked to wait (Retry-After), False for a pause of ours.
+    """
+
+    lane: str
+    until: float
+    asked: bool
+
+    @property
+    def seconds(self) -> float:
+        """Seconds left, 0 where the wait is over."""
+        return max(0.0, self.until - time.monotonic())
 
 
 @dataclass(slots=True)
 class Progress:
     """What the runner has done since it started; read it from any thread.
 
-    ``total`` is set by whoever knows how many flows there will be.
+    ``total`` is set by whoever knows how many flows there will be. ``warnings`` only grows: what a
+    person should hear of while the work goes on.
     """
 
     total: int | None = None
@@ -26,7 +51,11 @@ class Progress:
     completion_tokens: int = 0
     cost: float = 0.0
     possibly_billed: int = 0
+    warnings: list[str] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
+    _waiting: dict[tuple[str, bool], Waiting] = field(default_factory=dict)
+    _used: set[str] = field(default_factory=set)
+    _unused: Counter[str] = field(default_factory=Counter)
 
     @property
     def rate(self) -> float:
@@ -40,3 +69,32 @@ class Progress:
         if self.total is None or self.rate == 0:
             return None
         return max(0.0, (self.total - self.finished) / self.rate)
+
+    @property
+    def waiting(self) -> Waiting | None:
+        """The longest wait of at least a second; pauses of ours only while nothing is in flight."""
+        found = [
+            wait
+            for wait in list(self._waiting.values())
+            if wait.seconds >= 1 and (wait.asked or not self.in_flight)
+        ]
+        return max(found, key=lambda wait: wait.until, default=None)
+
+    def wait(self, lane: str, seconds: float, *, asked: bool) -> None:
+        """Note that a model is not asked for some seconds; a shorter wait changes nothing."""
+        wait = Waiting(lane, time.monotonic() + seconds, asked)
+        known = self._waiting.get((lane, asked), wait)
+        self._waiting[lane, asked] = max(wait, known, key=lambda each: each.until)
+
+    def read(self, model: str, problem: str) -> None:
+        """Note that a reply was read; warn once where none of a model's first ones is of use."""
+        if not problem:
+            self._used.add(model)
+        if model in self._used:
+            return
+        self._unused[model] += 1
+        if self._unused[model] == FIRST_REPLIES:
+            self.warnings.append(
+                f"none of the first {FIRST_REPLIES} replies of {model} can be used. The last one: "
+                f"{problem}"
+            )

@@ -190,6 +190,9 @@ class Runner:
 
         Each maker is called once per scenario. Known replies (of the scope) and free local work
         are real; calls are counted exactly where no flow branches, else as low, expected and high.
+
+        Raises:
+            RagwrightError: A flow would ask a model that cannot be asked, such as an unknown one.
         """
         self._refuse_own_thread()
         forecast: Forecast = self._submit(self._forecast(list(makers), scope)).result()
@@ -218,6 +221,8 @@ class Runner:
             await self._engine.drive(flow, Context(scope, scenario=scenario))
         except Exception:  # a flow may choke on a stand-in reply; what follows is unknown
             scenario.uncertain += 1
+        if scenario.refused is not None:
+            raise scenario.refused
 
     # -- stopping --------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import text_hash
+from ..core import RagwrightError, text_hash
 from ._handlers import SendHandler
 from ._requests import (
     Chat,
@@ -38,13 +38,17 @@ class Planned:
 
 @dataclass(slots=True)
 class Scenario:
-    """One of the three walks through the branches, collecting distinct calls."""
+    """One of the three walks through the branches, collecting distinct calls.
+
+    ``refused`` is the first error of a request that nobody can be asked.
+    """
 
     name: str
     planned: dict[Any, Planned] = field(default_factory=dict)
     branched: bool = False
     uncertain: int = 0
     reused: int = 0
+    refused: RagwrightError | None = None
     _reused_before: int = 0
     _touched: list[Any] = field(default_factory=list)
 

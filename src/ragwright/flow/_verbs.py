@@ -65,7 +65,15 @@ class Aside:
     work: Callable[[], Any]
 
 
-Step: TypeAlias = Request | Gather | Branch | Aside
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Whether a reply of a model could be used (see :func:`reading`)."""
+
+    model: str
+    problem: str
+
+
+Step: TypeAlias = Request | Gather | Branch | Aside | Reading
 Flow: TypeAlias = Generator[Step, Any, T]
 
 
@@ -227,6 +235,14 @@ def settled(outcome: T | Exception) -> T:
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
+
+
+def reading(model: str, problem: str = "") -> Flow[None]:
+    """Say that a reply of ``model`` was read: what was wrong with it, empty where it was used.
+
+    Where none of the first replies can be used, the user hears of it while the run goes on.
+    """
+    yield Reading(model, problem)
 
 
 def branch(low: int, expected: int, high: int) -> Flow[int | None]:

@@ -25,7 +25,7 @@ from ..core import (
     text_hash,
     without_control,
 )
-from ..flow import ChatReply, Flow, Message, branch, chat
+from ..flow import ChatReply, Flow, Message, branch, chat, reading
 from ._reply import Declined, ReplyForm, spoken, strings_in, unfenced
 from ._setup import MeasureSetup
 
@@ -36,6 +36,10 @@ Texts: TypeAlias = tuple[tuple[str, str], ...]
 
 _CUE = re.compile(r"(f)(inal[\s*_]+score)", re.IGNORECASE)
 _QUOTED = 400
+_NO_JUDGE = (
+    "These rows end as judge_invalid. Stop with Ctrl-C, then name another judge.model, or set "
+    "judge.format: text for a model that does not write JSON."
+)
 _REMEMBERED = 256
 """Texts whose forms are remembered: a passage is shown, and its replies are read, many times."""
 _TURN = 4
@@ -115,7 +119,7 @@ def asked(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
     planned = yield from branch(0, 0, 1)
     if reply.finish == "forecast" and not planned:
         return Judged(call.stand_in)
-    first = _read(call, reply, form)
+    first = yield from _heard(call, setup, reply, form)
     if first.value is not None:
         return first
     if first.declined:
@@ -133,7 +137,7 @@ def asked(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
     later = yield from _sent(call, setup, turns, schema)
     if later.finish == "forecast":
         return Judged(call.stand_in)
-    second = _read(call, later, form)
+    second = yield from _heard(call, setup, later, form)
     if second.value is not None:
         return second
     return Judged(
@@ -239,6 +243,17 @@ def _first_form(call: JudgeCall[Any], setup: MeasureSetup) -> tuple[ReplyForm, s
     if setup.format != "text":
         return "json", call.schema
     return ("text" if call.text_form else "json"), ""
+
+
+def _heard(
+    call: JudgeCall[T], setup: MeasureSetup, reply: ChatReply, form: ReplyForm
+) -> Flow[Judged[T]]:
+    """The value of a reply; whether it had one is counted, to notice a judge that never has."""
+    found = _read(call, reply, form)
+    of_use = found.value is not None or found.declined
+    problem = "" if of_use else f"{found.why}: {quoted(reply.text)} {_NO_JUDGE}"
+    yield from reading(setup.model, problem)
+    return found
 
 
 def _read(call: JudgeCall[T], reply: ChatReply, form: ReplyForm) -> Judged[T]:
