@@ -155,7 +155,7 @@ def test_a_run_by_hand_that_is_ended_ends_its_step(tmp_path: Path) -> None:
     until((folder / "begun.txt").exists)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 143
     (run,) = Jobs(folder).history()
     assert (run.state, run.reason) == ("stopped", "stopped by hand")
     lock = JobRunner(ProjectFolder(folder)).take(Jobs(folder).planned["a"], "by hand")

@@ -19,7 +19,7 @@ import typer
 
 from .. import report
 from ..core import RagwrightError, SourceError, StoppedError
-from ._main import EXIT_INTERRUPTED, ctrl_c
+from ._main import ctrl_c
 
 P = ParamSpec("P")
 
@@ -191,13 +191,20 @@ def fail(error: RagwrightError) -> int:
     return EXIT_UNTRUSTED if isinstance(error, StoppedError) else EXIT_ERROR
 
 
-def stopped(error: BaseException) -> int:
-    """Say in one line what was kept where a command was stopped; the exit code."""
+def stopped(error: BaseException, resumes: bool = False) -> int:
+    """Say in one line what was kept where a command was stopped; the exit code.
+
+    ``resumes`` is True for a command that goes on only with ``--resume``.
+    """
     kept = "; ".join(getattr(error, "__notes__", ()))
     line = "\n" if sys.stderr is not None and sys.stderr.isatty() else ""  # below the ^C
-    told = kept or "what was done is kept, run it again to go on"
-    write(sys.stderr, f"{line}stopped; {told}\n")
-    return EXIT_INTERRUPTED
+    told = kept or "what was done is kept"
+    if resumes:
+        told += ", run it again with --resume to go on"
+    elif not kept:
+        told += ", run it again to go on"
+    write(sys.stderr, f"{line}stopped{ctrl_c.by}; {told}\n")
+    return ctrl_c.code
 
 
 def reported(command: Callable[P, int | None]) -> Callable[P, None]:
@@ -206,14 +213,15 @@ def reported(command: Callable[P, int | None]) -> Callable[P, None]:
     @functools.wraps(command)
     def reported(*args: P.args, **kwargs: P.kwargs) -> None:
         ctrl_c.working()
+        resumes = "resume" in kwargs
         try:
             code = command(*args, **kwargs) or 0
             if ctrl_c.pressed:  # a library swallowed it: nobody knows what is missing
-                code = stopped(KeyboardInterrupt())
+                code = stopped(KeyboardInterrupt(), resumes)
         except KeyboardInterrupt as error:
-            code = stopped(error)
+            code = stopped(error, resumes)
         except Exception as error:
-            code = _told(error)
+            code = _told(error, resumes)
         ctrl_c.ending(code)
         if code:
             raise typer.Exit(code)
@@ -221,14 +229,14 @@ def reported(command: Callable[P, int | None]) -> Callable[P, None]:
     return reported
 
 
-def _told(error: Exception) -> int:
+def _told(error: Exception, resumes: bool) -> int:
     """Say what a command ended with; the exit code.
 
     Raises:
         Exception: It is a fault of ours, or of how the command was called.
     """
     if ctrl_c.pressed:  # a library turned Ctrl-C into an error of its own
-        return stopped(error)
+        return stopped(error, resumes)
     if isinstance(error, RagwrightError):
         return fail(error)
     if not isinstance(error, OSError):

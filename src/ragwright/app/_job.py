@@ -14,7 +14,6 @@ import typer
 from ..workbench import JobCall, JobRun, Jobs, ListedJob, run_lines, told_time
 from ._console import EXIT_ERROR, Console, reported, table, write
 from ._job_lines import line_problem
-from ._main import ctrl_c
 from ._options import HERE, Json, Project, Quiet
 
 group = typer.Typer(
@@ -45,7 +44,6 @@ def job_run(
 ) -> int:
     """Run a job now; its exit code is 0, the 100 or 101 of its last step, or 1."""
     console = Console(quiet)
-    ctrl_c.also(signal.SIGTERM)  # ends the step that runs, too
     call = JobCall(tuple(flags or ()), wait, console.remark, console.remark)
     run = Jobs(project, line_problem).run(name, call)
     if as_json:

@@ -1,5 +1,6 @@
-"""The first lines of the program, and Ctrl-C from there to its last: 130, never a traceback.
+"""The first lines of the program, and how signals end it: with 130 for Ctrl-C, no traceback.
 
+SIGTERM and SIGHUP (a terminal that was closed) do what Ctrl-C does; they end it with 143 and 129.
 An exception can be lost where it is raised: within an import, or while an object is being deleted.
 So it is raised only while a command works, and there once more where it was lost. Little is
 imported here: what comes before :func:`main` Python answers in its own way.
@@ -15,7 +16,12 @@ from contextlib import suppress
 from importlib import import_module
 from types import FrameType
 
-EXIT_INTERRUPTED = 130
+SIGNALS = {
+    getattr(signal, name): said
+    for name, said in (("SIGINT", "Ctrl-C"), ("SIGTERM", "SIGTERM"), ("SIGHUP", "SIGHUP"))
+    if hasattr(signal, name)
+}
+"""What ends a command, and how a person calls it."""
 
 _PATIENCE = 1.0
 """Seconds after which a person is told what is waited for."""
@@ -28,13 +34,17 @@ class CtrlC:
     """What Ctrl-C does to this process once :meth:`take` was called; nothing before that.
 
     While the program loads and after the command has ended, it ends the program. While a command
-    works it raises KeyboardInterrupt, and the second time ends the program at once.
+    works it raises KeyboardInterrupt, and the second time ends the program at once. SIGTERM and
+    SIGHUP are answered alike; one after another counts as one, since who ends a session sends
+    both, and a second SIGHUP as none, since shells send two.
     """
 
     def __init__(self) -> None:
         self._phase = "away"  # then loading, working, ending
         self._code = 0
         self._lost = False
+        self._by: int = signal.SIGINT
+        self._got: set[int] = set()
         self.pressed = False
 
     def take(self) -> None:
@@ -45,16 +55,23 @@ class CtrlC:
         ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if ours and hasattr(signal, "setitimer"):
             self._phase = "loading"
-            signal.signal(signal.SIGINT, self._answer)
+            for number in SIGNALS:
+                if number == signal.SIGINT or signal.getsignal(number) is signal.SIG_DFL:
+                    signal.signal(number, self._answer)
             signal.signal(signal.SIGALRM, self._remind)
             sys.unraisablehook = self._unraisable
             # the last that runs of Python; whoever presses then would be told "killed"
             atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
-    def also(self, number: signal.Signals) -> None:
-        """Answer another signal as Ctrl-C is answered."""
-        ours = self._phase != "away"
-        signal.signal(number, self._answer if ours else signal.default_int_handler)
+    @property
+    def code(self) -> int:
+        """The exit code of a command that was stopped: 128 and the number of the signal."""
+        return 128 + self._by
+
+    @property
+    def by(self) -> str:
+        """What stopped the command, empty for Ctrl-C: who pressed it knows."""
+        return "" if self._by == signal.SIGINT else f" by {SIGNALS[self._by]}"
 
     def working(self) -> None:
         """A command begins."""
@@ -67,13 +84,18 @@ class CtrlC:
             self._phase, self._code = "ending", code
             signal.setitimer(signal.ITIMER_REAL, 0)
 
-    def _answer(self, _number: int, _frame: FrameType | None) -> None:
-        if self._phase == "loading":
-            _leave("stopped before anything was done", EXIT_INTERRUPTED)
+    def _answer(self, number: int, _frame: FrameType | None) -> None:
         if self._phase == "ending":
             _leave("", self._code)
-        if self.pressed:
-            _leave("stopped at once; what was written down is kept", EXIT_INTERRUPTED)
+        again = number in self._got and SIGNALS[number] != "SIGHUP"
+        self._got.add(number)
+        if self.pressed and not again:
+            return
+        self._by = number
+        if self._phase == "loading":
+            _leave(f"stopped{self.by} before anything was done", self.code)
+        if again:
+            _leave(f"stopped{self.by} at once; what was written down is kept", self.code)
         self.pressed = True
         signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
         raise KeyboardInterrupt
@@ -85,7 +107,8 @@ class CtrlC:
             self._lost = False
             signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
             raise KeyboardInterrupt
-        _say("stopping: what is under way is waited for and kept; Ctrl-C again stops at once")
+        again = "SIGTERM twice" if SIGNALS[self._by] == "SIGHUP" else f"{SIGNALS[self._by]} again"
+        _say(f"stopping: what is under way is waited for and kept; {again} stops at once")
 
     def _unraisable(self, lost: sys.UnraisableHookArgs) -> None:
         if issubclass(lost.exc_type, KeyboardInterrupt):

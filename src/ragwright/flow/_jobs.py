@@ -123,10 +123,13 @@ def run_jobs(runner: Runner, runs: Runs, jobs: Iterable[Job[T]]) -> Iterator[Run
     stream = _Stream(runner, runs, iter(jobs))
     try:
         yield from stream.drive()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         for work in stream.open:
             work.skip_rest()
-            work.end()
+            stream.end(work)
+        for cut in stream.cut:
+            rows = cut.done + cut.errored
+            stop.add_note(f"{rows} of {cut.total} rows are kept in run {cut.run}")
         raise
     except BaseException:
         runs.flush()  # what ended is kept; the runs stay open and can be resumed
@@ -142,6 +145,14 @@ class _Stream(Generic[T]):
         self._jobs = jobs
         self._under_way: deque[_Work[T]] = deque()
         self.open: deque[_Work[T]] = deque()
+        self.cut: list[RunSummary] = []
+
+    def end(self, work: _Work[T]) -> RunSummary:
+        """Close a run; those with skipped rows are remembered."""
+        summary = work.end()
+        if not summary.complete:
+            self.cut.append(summary)
+        return summary
 
     def drive(self) -> Iterator[RunSummary]:
         """Run every row that is not settled; after a stop the rest of what was begun is skipped."""
@@ -156,12 +167,12 @@ class _Stream(Generic[T]):
             for outcome in outcomes:
                 self._under_way.popleft().take(outcome)
                 while self.open and self.open[0].ended:
-                    yield self.open.popleft().end()
+                    yield self.end(self.open.popleft())
         while self.open:
             work = self.open.popleft()
             if not work.ended:
                 work.skip_rest()
-            yield work.end()
+            yield self.end(work)
 
     def _makers(self, first: Job[T]) -> Iterator[Maker[T]]:
         self._runner.progress.total = self._runner.progress.finished

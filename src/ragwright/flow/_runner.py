@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, 
 from contextlib import closing
 from typing import Any, TypeVar
 
-from ..core import FlowError, Interrupted
+from ..core import ConfigError, FlowError, Interrupted
 from ._calls import Estimate
 from ._context import Context, Outcome, RunnerOptions, Stopping, TraceEntry
 from ._engine import Engine
@@ -219,6 +219,8 @@ class Runner:
     async def _rehearse(self, flow: Flow[Any], scenario: Scenario, scope: str) -> None:
         try:
             await self._engine.drive(flow, Context(scope, scenario=scenario))
+        except ConfigError:  # the run would fail of it, too
+            raise
         except Exception:  # a flow may choke on a stand-in reply; what follows is unknown
             scenario.uncertain += 1
         if scenario.refused is not None:

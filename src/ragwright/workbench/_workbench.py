@@ -282,7 +282,13 @@ class Workbench(Opened):
         return answer.pick_persona(named, self.personas if named else {})
 
     def plan(self, history: Sequence[Message] = ()) -> AskPlan:
-        """How questions are answered: all of it but question, persona and index."""
+        """How questions are answered: all of it but question, persona and index.
+
+        Raises:
+            ConfigError: Nobody answers to the name of the model; said once, and not for every row.
+        """
+        if self.settings.answer.model:
+            self.models.settings_of(self.settings.answer.model)
         window_of = partial(answer.generator_window, models=self.models, replies=self.replies)
         settings = self.settings
         setup = answer.AnswerSetup(settings.answer, settings.prompt, self.tokenizer, window_of)
