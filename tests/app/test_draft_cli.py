@@ -223,3 +223,8 @@ def test_an_empty_name_is_not_any_name(project: Path, flag: str) -> None:
     done = ragwright(project, "draft", flag, " ", "--show-prompt", code=2)
     assert "it is empty" in done.stderr
     assert flag in done.stderr
+
+
+def test_a_dry_run_of_an_unknown_model_is_an_error(project: Path) -> None:
+    done = ragwright(project, *ASKED, *FEW, "--model", "opnai:x", "--dry-run", code=1)
+    assert "no provider 'opnai'" in done.stderr

@@ -156,3 +156,24 @@ def test_a_rejected_parameter_loses_none_of_the_calls_in_flight(
     refused = [(prompt, name) for prompt, name in carried if name is not None]
     assert len(refused) == len(set(refused))  # each call learns of each parameter once
     assert all(name is None for _, name in carried[-16:])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'response_format type must be one of "text" or "json_object", but got: json_schema',
+        "Parameter response_format not recognized",
+        "response_format is not implemented",
+    ],
+)
+def test_rejections_of_other_servers_are_understood(server: ScriptedServer, said: str) -> None:
+    server.play(
+        lambda request: Reply(status=400, error=said) if "response_format" in request.body else "ok"
+    )
+
+    def rated() -> Flow[ChatReply]:
+        request = Chat(f"{server.url}#scripted", user("q"), schema='{"type": "object"}')
+        return (yield from send(request, ChatReply))
+
+    with Runner(model_handlers(Models()), retry=FAST) as runner:
+        assert runner.run(rated()).dropped == ("response_format",)

@@ -82,7 +82,7 @@ def refresh(
         now = shown[-1]
         if isinstance(now, RefreshProgress):
             return refresh_line(now)
-        return ingest_line(now, bench.runner.spent)
+        return ingest_line(now, bench.runner.progress)
 
     how = Refreshing(source, key, text, query, engine, full, index, dry_run)
     session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost, served=served)

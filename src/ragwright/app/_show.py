@@ -292,12 +292,13 @@ def ingest_forecast_text(forecast: IngestForecast) -> str:
     return "\n".join(lines)
 
 
-def ingest_line(progress: IngestProgress, spent: float) -> str:
+def ingest_line(progress: IngestProgress, runner: Progress) -> str:
     """One line of progress: done, rate, time left, spend."""
     rate = progress.documents / progress.seconds if progress.seconds > 0 else 0.0
     eta = "" if progress.eta is None else f", {progress.eta:.0f} s left"
-    money = f", spent {spent:.4f}" if spent else ""
+    money = f", spent {runner.cost:.4f}" if runner.cost else ""
     return (
+        f"{_wait_text(runner)}"
         f"{progress.documents} written, {progress.unchanged} unchanged, {progress.failed} failed, "
         f"{progress.chunks} chunks, {rate:.1f} documents/s{eta}{money}  {progress.current}"
     )

@@ -27,6 +27,7 @@ _LONGEST = 400
 _UNSUPPORTED = re.compile(
     r"unsupported|not supported|isn't supported|does not support|doesn't support|unrecogni[sz]ed"
     r"|unknown|unexpected|extra inputs|extra_forbidden|not permitted|not allowed|not a valid"
+    r"|must be one of|not recogni[sz]ed|not implemented"
     r"|cannot find field|unavailable|deprecated|no such (?:field|parameter)|additional propert",
     re.IGNORECASE,
 )
