@@ -202,3 +202,30 @@ def test_an_unknown_model_is_an_error_of_a_dry_run_too(
     assert "no provider 'opnai'" in done.stderr
     assert "openai" in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "budget: {{first_piece_timeout: 0.5}}\n",
+        "budget: {{first_piece_timeout: 60}}\nmodels: {{'{0}': {{first_piece_timeout: 0.5}}}}\n",
+    ],
+)
+def test_the_time_limits_of_the_project_file_hold(tmp_path: Path, settings: str) -> None:
+    with ScriptedServer(Reply(malformed="hang")) as server:
+        name = f"{server.url}#m"
+        folder = project(tmp_path, f"answer: {{model: '{name}'}}\n" + settings.format(name))
+        called(folder, "ingest")
+        done = called(folder, "ask", "When is brake fluid changed?", code=1)
+        assert server.count == 2
+    assert "sent nothing for 0.5 s (first_piece_timeout)" in done.stderr
+
+
+def test_a_slow_judge_is_not_sent_more_and_more_copies(tmp_path: Path) -> None:
+    with ScriptedServer(Reply(malformed="hang")) as server:
+        folder = project(tmp_path, "budget: {first_piece_timeout: 1}\n")
+        words = ("score", rows(folder, 4), "--measures", "AnswerRelevance")
+        done = called(folder, *words, "--set", f"judge.model={server.url}#m", code=101)
+        assert server.count == 8
+        assert max(request.in_flight for request in server.requests[4:]) <= 2
+    assert "first_piece_timeout" in done.stdout + done.stderr

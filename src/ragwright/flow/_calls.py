@@ -317,7 +317,7 @@ class Caller:
         except TimeoutError as error:
             self.progress.possibly_billed += 1
             raise ModelTimeoutError(
-                f"no reply within {seconds:g} s",
+                f"no reply within {seconds:g} s (timeout)",
                 where=lane.name,
                 hint="raise timeout under models: (or budget: for all models), or lower "
                 "concurrency: the server may be overloaded",

@@ -89,7 +89,7 @@ async def watched(
         else:
             what, key = f"{model} sent nothing for {limits.first_piece:g} s", "first_piece_timeout"
         raise ModelTimeoutError(
-            what,
+            f"{what} ({key})",
             where=where or None,
             hint=f"raise {key} under models: (or budget: for all models), or lower concurrency",
         ) from None
