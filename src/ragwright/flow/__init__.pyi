@@ -3,7 +3,7 @@ from ._forecast import Forecast, Range
 from ._handlers import AnyHandler, BatchHandler, Handler, OnDelta, Route, SendHandler
 from ._jobs import Job, RunSummary, run_job, run_jobs
 from ._lanes import RetryPolicy
-from ._progress import FIRST_REPLIES, Progress
+from ._progress import Progress
 from ._replies import Replies
 from ._requests import (
     Chat,
@@ -57,7 +57,6 @@ from ._verbs import (
 from ._writer import Database, scrub
 
 __all__ = [
-    "FIRST_REPLIES",
     "AnyHandler",
     "Aside",
     "BatchHandler",
