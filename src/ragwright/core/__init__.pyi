@@ -6,6 +6,7 @@ from ._build import (
     overlaid,
     unknown_key,
 )
+from ._citation_marks import CitationMark, citation_marks
 from ._errors import (
     AddressRefusedError,
     BudgetStopped,
@@ -97,6 +98,7 @@ __all__ = [
     "Chunk",
     "ChunkError",
     "Citation",
+    "CitationMark",
     "ConfigError",
     "DatabaseError",
     "Document",
@@ -164,6 +166,7 @@ __all__ = [
     "build_options",
     "canonical_json",
     "changed_options",
+    "citation_marks",
     "current_user",
     "described_options",
     "entry_point",
