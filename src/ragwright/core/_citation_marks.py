@@ -48,7 +48,8 @@ def citation_marks(text: str) -> Iterator[CitationMark]:
 def without_marks(text: str) -> str:
     """A text whose citation marks are in round brackets, ``(2)``, and no longer count."""
     while marks := list(citation_marks(text)):
-        pieces, at = [], 0
+        pieces: list[str] = []
+        at = 0
         for mark in marks:
             pieces += (text[at : mark.start], "(", text[mark.start + 1 : mark.end - 1], ")")
             at = mark.end
