@@ -7,7 +7,7 @@ from ._build import (
     unknown_key,
 )
 from ._citation_marks import CitationMark, citation_marks
-from ._csv import FORMULA, csv_cell, csv_lines, csv_text
+from ._csv import csv_cell, csv_formula, csv_lines, csv_text
 from ._errors import (
     AddressRefusedError,
     BudgetStopped,
@@ -93,7 +93,6 @@ from ._whole_files import replace_text, replacing
 from ._yaml import Placed, parse_yaml, read_yaml, scalar
 
 __all__ = [
-    "FORMULA",
     "AddressRefusedError",
     "Answer",
     "BudgetStopped",
@@ -171,6 +170,7 @@ __all__ = [
     "changed_options",
     "citation_marks",
     "csv_cell",
+    "csv_formula",
     "csv_lines",
     "csv_text",
     "current_user",

@@ -12,12 +12,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-FORMULA = r"^'*[=+\-@\t\r]"
-"""What is guarded: such a beginning, apostrophes before it included, so that the guard can be
-undone. The syntax is common to Python and to Arrow (RE2)."""
+_FORMULA = re.compile(r"^'*[=+\-@\t\r]")
+"""Apostrophes before the beginning of a formula count, so that the guard can be undone."""
 
-_FORMULA = re.compile(FORMULA)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+def csv_formula() -> str:
+    """Pattern of the texts that :func:`csv_cell` may guard, for search in Python or Arrow (RE2)."""
+    return _FORMULA.pattern
 
 
 def csv_cell(value: Any) -> Any:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
-from ...core import FORMULA, RecordsError, StoreError, csv_cell, replacing, require
+from ...core import RecordsError, StoreError, csv_cell, csv_formula, replacing, require
 from .._seams import ArrowTable, TableName
 from ._manifest import told
 from ._parts import as_text
@@ -161,7 +161,7 @@ def _guarded(rows: ArrowTable) -> ArrowTable:
             values = values.cast(column.type.value_type)
         if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
             # Few columns hold such a text: those that do pass through Python.
-            found = compute.index(compute.match_substring_regex(values, FORMULA), True)
+            found = compute.index(compute.match_substring_regex(values, csv_formula()), True)
             if found.as_py() >= 0:
                 texts = [None if text is None else csv_cell(text) for text in values.to_pylist()]
                 rows = rows.set_column(at, column.name, pa.array(texts, values.type))
