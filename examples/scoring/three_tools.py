@@ -17,7 +17,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--judge", default="", help="chat model, such as openai:gpt-4.1-mini")
     judge = parser.parse_args().judge
-    measures = "TokenF1,Contains,KPrecision(content),FalseRejectionRate"
+    measures = "TokenF1,Contains,KPrecision(content+bigrams),FalseRejectionRate"
     if judge:
         measures += ",Faithfulness,AnswerRelevance"
     for name in FILES:

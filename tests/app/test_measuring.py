@@ -154,7 +154,7 @@ def test_measures_are_chosen_by_what_the_project_has(project: Path) -> None:
     assert list(told["measures"]) == [
         "nDCG@2",  # as deep as the passages of an answer
         "Recall@2",
-        "KPrecision(content)",
+        "KPrecision(content+bigrams)",
         "Contains",
         "TokenF1",
     ]
@@ -189,4 +189,11 @@ def test_an_empty_answer_is_scored(tmp_path: Path) -> None:
     (tmp_path / "ragas.jsonl").write_text(json.dumps(row))
     told = json.loads(run(tmp_path, "score", "ragas.jsonl", "--json"))["measures"]
     assert (told["TokenF1"]["mean"], told["TokenF1"]["n"]) == (0.0, 1)
-    assert told["KPrecision(content)"]["coverage"] == 0.0
+    assert told["KPrecision(content+bigrams)"]["coverage"] == 0.0
+
+
+def test_a_wrong_answer_of_the_readme_is_not_wholly_grounded(tmp_path: Path) -> None:
+    row = {"question": "How often?", "contexts": ["Every two years."], "answer": "Once a year."}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    told = json.loads(run(tmp_path, "score", "rows.jsonl", "--json"))["measures"]
+    assert told["KPrecision(content+bigrams)"]["mean"] == 0.5

@@ -176,7 +176,7 @@ def test_default_measures_are_those_the_rows_have_fields_for() -> None:
     assert taken([]) == taken([Row("r", "?")]) == []
     answered = Row("r", "?", "a", "b")
     assert taken([answered]) == ["Contains", "TokenF1"]
-    everything = ["nDCG@10", "Recall@5", "KPrecision(content)", "Contains", "TokenF1"]
+    everything = ["nDCG@10", "Recall@5", "KPrecision(content+bigrams)", "Contains", "TokenF1"]
     assert taken([Row("x", "?"), FULL]) == everything
     assert taken([FULL], MODELS) == [*everything, "BERTScore(recall)"]
     chosen = default_measures([FULL])
@@ -189,7 +189,7 @@ def test_a_judge_takes_the_place_of_common_words_by_default() -> None:
     judging = MeasureSetup(model="m")
     found = taken([FULL], judging)
     assert {"Faithfulness", "AnswerRelevance", "ContextRelevance", "Pairwise"} < set(found)
-    assert "KPrecision(content)" not in found
+    assert "KPrecision(content+bigrams)" not in found
     without = default_measures([Row("r", "?", "a", retrieved_contexts=("b",))], judging)
     assert without.left_out["Pairwise"] == "no row has reference"
     assert "Pairwise, Contains, TokenF1, BERTScore(recall) (no row has reference)" in without.note

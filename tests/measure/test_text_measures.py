@@ -13,7 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragwright.core import Row, Score
-from ragwright.measure import MeasureSetup, parse_measure, score_rows
+from ragwright.measure import (
+    MeasureSetup,
+    parse_measure,
+    parse_measures,
+    parse_rule,
+    score_rows,
+)
 
 TEXTS = st.lists(
     st.sampled_from(
@@ -117,6 +123,49 @@ def test_content_words_leave_function_words_out() -> None:
     }
     assert score("KPrecision(content)", **fields).value == 1.0
     assert score("KPrecision", **fields).value == 0.0
+
+
+GROUNDING = "KPrecision(content+bigrams)"
+
+
+@pytest.mark.parametrize(
+    ("response", "context", "due"),
+    [
+        ("The old pump leaks.", "The old pump leaks at night.", 1.0),
+        ("The pump leaks.", "The pump is old. It leaks.", (2 / 2 + 1 / 2) / 2),
+        ("Leaks pump the.", "The pump leaks.", (2 / 2 + 0 / 2) / 2),  # in the wrong order
+        ("Once a year.", "Every two years.", (1 / 1 + 0 / 2) / 2),
+        ("Me too.", "Me too, she said.", 1.0),  # function words alone
+        ("Me too.", "It was me.", (1 / 2 + 0 / 1) / 2),
+        ("Yes.", "Yes, it does.", 1.0),  # one word has no bigram
+        ("Yes.", "It does.", 0.0),
+        ("Pumps", "It is.", 0.0),  # the passage has function words alone
+    ],
+)
+def test_grounding_counts_content_words_and_bigrams(
+    response: str, context: str, due: float
+) -> None:
+    assert score(GROUNDING, response=response, retrieved_contexts=(context,)).value == due
+
+
+def test_no_bigram_reaches_from_one_passage_into_the_next() -> None:
+    found = score(GROUNDING, response="old pump", retrieved_contexts=("It is old", "pump"))
+    assert found.value == 0.5
+
+
+def test_grounding_needs_words_on_both_sides() -> None:
+    nothing_said = score(GROUNDING, response="?!", retrieved_contexts=("It is old",))
+    nothing_known = score(GROUNDING, response="It is old", retrieved_contexts=("?!",))
+    assert nothing_said.state == nothing_known.state == "not_applicable"
+    assert nothing_said.reason == "the response holds no words"
+    assert nothing_known.reason == "the retrieved contexts hold no words"
+
+
+def test_the_text_of_grounding_parses_back() -> None:
+    assert str(parse_measure(" KPrecision( content + bigrams ) ")) == GROUNDING
+    (one, two) = parse_measures(f"{GROUNDING}, TokenF1")
+    assert (str(one), str(two)) == (GROUNDING, "TokenF1")
+    assert str(parse_rule(f"{GROUNDING}>=baseline-0.02").measure) == GROUNDING
 
 
 def test_french_answers_are_normalised_as_french() -> None:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from ..core import Citation, Hit
-
-_MARK = re.compile(
-    r"[\[【]\s*(\d{1,3}(?:\s*(?:,|;|&|and|et|-|–|—)\s*\d{1,3})*)\s*(?:†[^\]】]{0,40})?[\]】]"
-)
-"""One to three digits: a year in brackets is no citation."""
-
-_PART = re.compile(r"(\d{1,3})\s*(?:[-–—]\s*(\d{1,3}))?")
+from ..core import Citation, Hit, citation_marks
 
 
 def cited_numbers(text: str) -> list[int]:
     """Passage numbers that a reply cites, in order of first use: ``[1]``, ``[1, 2]``, ``[1-3]``."""
-    return list(dict.fromkeys(n for _, numbers in _marks(text) for n in numbers))
+    return list(dict.fromkeys(n for mark in citation_marks(text) for n in mark.numbers))
 
 
 def resolve_citations(
@@ -52,13 +44,3 @@ def citation(marker: int, hit: Hit, start: int | None = None, end: int | None = 
         hit.start if start is None else start,
         hit.end if end is None else end,
     )
-
-
-def _marks(text: str) -> Iterator[tuple[re.Match[str], list[int]]]:
-    for match in _MARK.finditer(text):
-        numbers: list[int] = []
-        for first, last in _PART.findall(match[1]):
-            low, high = int(first), int(last or first)
-            # A range that runs backwards or far is no range: its ends stand for themselves.
-            numbers += range(low, high + 1) if 0 <= high - low <= 50 else [low, high]
-        yield match, numbers

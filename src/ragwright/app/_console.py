@@ -18,7 +18,7 @@ from typing import Any, ParamSpec
 import typer
 
 from .. import report
-from ..core import RagwrightError, SourceError, StoppedError
+from ..core import RagwrightError, SourceError, StoppedError, replace_text
 from ._main import ctrl_c
 
 P = ParamSpec("P")
@@ -53,7 +53,7 @@ class Console:
         """The result of a command."""
         if self._output is not None:
             self.make_folder_of(self._output)
-            self._output.write_text(text + "\n", "utf-8")
+            replace_text(self._output, text + "\n")
             self.remark(f"written to {self._output}")
             return
         write(sys.stdout, visible(text) + "\n")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..core import replace_text
 from ..report import Report
 from ..workbench import Reporting, Workbench, report_subject
 from ._console import Console, reported
@@ -59,7 +60,7 @@ def _write(console: Console, report: Report, path: Path) -> None:
     """The file, and what it says first."""
     text = report.html()
     console.make_folder_of(path)
-    path.write_text(text, "utf-8")
+    replace_text(path, text)
     console.remark(report.headline.text)
     left_out = sum(report.packed.left_out.values())
     if left_out:

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import flow, models
@@ -229,9 +229,7 @@ def trace_json(trace: Sequence[TraceEntry]) -> list[dict[str, Any]]:
         }
         item: dict[str, Any] = {
             "kind": type(entry.request).__name__,
-            "request": {
-                k: [asdict(m) for m in v] if k == "messages" else v for k, v in fields.items()
-            },
+            "request": {name: _plain(value) for name, value in fields.items()},
             "seconds": round(entry.seconds, 6),
             "cached": entry.cached,
             "error": str(entry.error) if entry.error is not None else None,
@@ -242,6 +240,13 @@ def trace_json(trace: Sequence[TraceEntry]) -> list[dict[str, Any]]:
             item["candidates"] = list(entry.reply.candidates)
         shown.append(item)
     return shown
+
+
+def _plain(value: Any) -> Any:
+    """A field of a request as JSON has it: records, such as messages and filters, as objects."""
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def ingest_text(report: IngestReport, seconds: float) -> str:

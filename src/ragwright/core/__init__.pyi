@@ -6,6 +6,8 @@ from ._build import (
     overlaid,
     unknown_key,
 )
+from ._citation_marks import CitationMark, citation_marks
+from ._csv import csv_cell, csv_formula, csv_lines, csv_text
 from ._errors import (
     AddressRefusedError,
     BudgetStopped,
@@ -55,7 +57,7 @@ from ._errors import (
 )
 from ._hashing import canonical_json, text_hash, value_hash, values_hash
 from ._headers import retry_after
-from ._kept_files import file_error, reading_connection, replace_text, writable
+from ._kept_files import file_error, reading_connection, writable
 from ._locks import FileLock, LockHolder
 from ._mapping import Mapped, listed, near, read_mapping, shipped_mapping
 from ._options import option
@@ -87,6 +89,7 @@ from ._records import (
     ranked,
 )
 from ._templates import guarded, neutral, passage_values, render, without_control
+from ._whole_files import replace_text, replacing
 from ._yaml import Placed, parse_yaml, read_yaml, scalar
 
 __all__ = [
@@ -97,6 +100,7 @@ __all__ = [
     "Chunk",
     "ChunkError",
     "Citation",
+    "CitationMark",
     "ConfigError",
     "DatabaseError",
     "Document",
@@ -164,6 +168,11 @@ __all__ = [
     "build_options",
     "canonical_json",
     "changed_options",
+    "citation_marks",
+    "csv_cell",
+    "csv_formula",
+    "csv_lines",
+    "csv_text",
     "current_user",
     "described_options",
     "entry_point",
@@ -185,6 +194,7 @@ __all__ = [
     "reading_connection",
     "render",
     "replace_text",
+    "replacing",
     "require",
     "retry_after",
     "scalar",

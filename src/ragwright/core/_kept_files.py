@@ -34,14 +34,6 @@ def writable(path: Path) -> bool:
     return os.access(folder, os.W_OK | os.X_OK, effective_ids=_EFFECTIVE)
 
 
-def replace_text(path: Path, text: str) -> None:
-    """Put a text in the place of a file's, whole or not at all; its owner alone may read it."""
-    beside = path.with_suffix(".new")
-    beside.touch(mode=0o600)
-    beside.write_text(text, "utf-8")
-    beside.replace(path)
-
-
 def reading_connection(path: Path, timeout: float) -> sqlite3.Connection:
     """A connection to a SQLite file that is only read, also where nothing beside it can be made.
 

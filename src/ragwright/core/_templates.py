@@ -1,10 +1,9 @@
 r"""Prompt templates: jinja2 in a sandbox, and document text that cannot pass for a prompt's own.
 
 A passage cannot pass for another one. Its text is neutralised before it enters a prompt: a
-number in square brackets becomes round (``[3]`` -> ``(3)``, which also keeps the stray
-footnotes of a source from being copied as citations; an index in code, ``x[0]``, stays), the
-title is one line, and the prompt's own turn markers and chat control tokens (``<|…|>``,
-``[INST]``) are broken up.
+citation mark gets round brackets (``[3]`` -> ``(3)``, which also keeps the stray footnotes of a
+source from being copied as citations; an index in code, ``x[0]``, stays), the title is one line,
+and the prompt's own turn markers and chat control tokens (``<|…|>``, ``[INST]``) are broken up.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
+from ._citation_marks import without_marks
 from ._errors import PromptError
 from ._records import Hit
 
@@ -53,9 +53,6 @@ def _environment() -> Any:
     return ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
 
 
-_NUMBERED = re.compile(r"[\[【]([\d\s,;–-]{1,40})[\]】]")
-_CODE = re.compile(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
-_LOOSE_NUMBERED = re.compile(r"(?<![\w\])])" + _NUMBERED.pattern)
 _CONTROL = re.compile(r"<(\|[^|>]{0,40}\|)>|\[(/?INST)\]|<(/?s)>|<(</?SYS>)>|<(/?think)>")
 
 
@@ -84,12 +81,8 @@ def neutral(text: str, guard: Sequence[str] = ()) -> str:
 @lru_cache(maxsize=2048)
 def _neutral(text: str, guard: tuple[str, ...]) -> str:
     """The same passages come up for many questions, and for every trial of a sweep."""
-    # In code, an index such as x[0] stays: it hangs on a name, so it can open no line.
-    parts = _CODE.split(text)
-    text = "".join(
-        (_LOOSE_NUMBERED if i % 2 else _NUMBERED).sub(r"(\1)", part) for i, part in enumerate(parts)
-    )
-    return guarded(text, guard)
+    # Last: a word joiner or a control token that is broken up may change what is code.
+    return without_marks(guarded(text, guard))
 
 
 def guarded(text: str, guard: Sequence[str] = ()) -> str:

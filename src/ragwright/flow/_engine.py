@@ -126,7 +126,7 @@ class Engine:
                 raise _too_late()
         if isinstance(step, Aside):
             return await self._aside(step.work, context)
-        if context.trace is None:
+        if context.trace is None or (isinstance(step, Search) and step.untraced):
             return await self._request(step, context)
         return await self._traced(step, context, context.trace)
 

@@ -104,6 +104,7 @@ class Search:
         filters: Hard conditions; every candidate meets all of them.
         relax: Soft conditions that rank before the score.
         after: For ``all``: go on behind this chunk.
+        untraced: No trace shows it: its filters name documents that its asker may not see.
     """
 
     snapshot: str
@@ -114,6 +115,7 @@ class Search:
     filters: tuple[Filter, ...] = ()
     relax: Relaxation | None = None
     after: str = ""
+    untraced: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

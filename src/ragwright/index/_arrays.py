@@ -13,7 +13,6 @@ import json
 import mmap
 import os
 import struct
-import uuid
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import StoreError
+from ..core import StoreError, replacing
 
 _MAGIC = b"RWARRAY1"
 _ALIGN = 64
@@ -99,7 +98,7 @@ def unpack(arrays: Arrays, name: str) -> Blob:
 
 
 def write_arrays(path: Path, content: Arrays) -> None:
-    """Write a file whole or not at all (a temporary file, flushed, then renamed); mode 0600.
+    """Write a file whole or not at all ; mode 0600.
 
     Raises:
         OSError: The file cannot be written.
@@ -114,22 +113,13 @@ def write_arrays(path: Path, content: Arrays) -> None:
     header = json.dumps({**facts, "check": _checksum(content.arrays)}).encode()
     header += b" " * (-(len(header) + 16) % _ALIGN)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(_MAGIC + struct.pack("<Q", len(header)) + header)
-            written = 0
-            for name, array in content.arrays.items():
-                out.write(b"\0" * (entries[name][2] - written))
-                out.write(np.ascontiguousarray(array).data)
-                written = entries[name][2] + array.nbytes
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(path, private=True) as out:
+        out.write(_MAGIC + struct.pack("<Q", len(header)) + header)
+        written = 0
+        for name, array in content.arrays.items():
+            out.write(b"\0" * (entries[name][2] - written))
+            out.write(np.ascontiguousarray(array).data)
+            written = entries[name][2] + array.nbytes
 
 
 def open_arrays(path: Path) -> Arrays:

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 
 from ..core import Row
 from ._gold import NoGold, marked
+from ._knowledge import Found
 from ._measure import Measure
 from ._setup import MeasureSetup
-from ._text import Found, contains, language_of, references_of, stands_in
+from ._text import contains, language_of, references_of, stands_in
 from ._words import plain_words
 
 

@@ -34,7 +34,9 @@ def _answer(
     )
 
 
-def _knowledge(name: str, summary: str, source: str) -> Definition:
+def _knowledge(
+    name: str, summary: str, source: str, *, parameters: tuple[str, ...] = ("all", "content")
+) -> Definition:
     """A measure from 0 to 1 of a response against the passages it was written from."""
     return Definition(
         name=name,
@@ -45,7 +47,7 @@ def _knowledge(name: str, summary: str, source: str) -> Definition:
         high=1.0,
         higher_is_better=True,
         source=source,
-        parameters=("all", "content"),
+        parameters=parameters,
         default="all",
         validated="a slow second implementation; people: docs/measures.md",
     )
@@ -98,7 +100,9 @@ TEXT = (
         "KPrecision",
         "Share of the response's words that stand in the retrieved passages.",
         "K-Precision of Adlakha et al. 2023, words normalised as TokenF1; content: stems without "
-        "stop words",
+        "stop words; content+bigrams: mean of that and of the share of bigrams of all words, and "
+        "all words where the response has no content word",
+        parameters=("all", "content", "content+bigrams"),
     ),
     _knowledge(
         "KF1",

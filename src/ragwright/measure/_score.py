@@ -21,13 +21,14 @@ from ._definition import Definition
 from ._embedded import chunk_score, kept_chunk_score, qa_distance, token_similarity
 from ._gold import NoGold, lacks_gold, marked
 from ._judged import check_rubric, judged
+from ._knowledge import Found
 from ._likelihood import perplexity
 from ._measure import Measure
 from ._retrieval import retrieval_scores
 from ._setup import MeasureSetup
 from ._silence import empty_answer
 from ._spans import span_value
-from ._text import Found, text_value
+from ._text import text_value
 
 Asking: TypeAlias = Callable[[Row, Measure, MeasureSetup], Flow[Score]]
 """How a measure that asks a model is scored."""

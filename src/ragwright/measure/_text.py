@@ -6,18 +6,16 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 from ..core import Row, require
 from ._edit import edit_distance
 from ._gold import NoGold
+from ._knowledge import Found, knowledge_value
 from ._measure import Measure
 from ._rouge import f1, rouge
 from ._setup import MeasureSetup
-from ._words import answer_words, content_words, plain_words
-
-Found: TypeAlias = float | str
-"""A value, or the reason why there is none."""
+from ._words import answer_words, plain_words
 
 _CHARACTERS = frozenset({"ja", "ko", "th", "lo", "km", "my"})
 _NO_WORDS = NoGold("the reference holds no words")
@@ -43,7 +41,7 @@ def text_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     """
     language = language_of(row, setup)
     if measure.name in _KNOWLEDGE:
-        return _knowledge(row, measure, language)
+        return knowledge_value(row, measure, language)
     references = references_of(row)
     if measure.name == "BLEU":
         return bleu(int(measure.parameter), row.said, references, language)
@@ -113,18 +111,6 @@ def _bleu(order: int, language: str) -> Any:
 
 def _rouge(response: str, reference: str, parameter: str, language: str) -> Found:
     return rouge(parameter, plain_words(response), plain_words(reference))
-
-
-def _knowledge(row: Row, measure: Measure, language: str) -> Found:
-    cut = content_words if measure.parameter == "content" else answer_words
-    given = Counter(cut(row.said, language))
-    known = Counter(word for text in row.retrieved_contexts for word in cut(text, language))
-    if not known:
-        return "the retrieved contexts hold no words"
-    common = (given & known).total()
-    if measure.name == "KPrecision":
-        return common / given.total() if given else "the response holds no words"
-    return f1(common, given.total(), known.total())
 
 
 _KNOWLEDGE = frozenset({"KPrecision", "KF1"})

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
 from typing import Any, Protocol
 
-from ..core import Score
+from ..core import Score, csv_lines
 from ..measure import Calibration, Comparisons, GateOutcome, Summary
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class ScoredRow(Protocol):
@@ -83,9 +80,11 @@ def summary_csv(summaries: Iterable[Summary]) -> str:
     summaries = tuple(summaries)
     states = list(dict.fromkeys(state for summary in summaries for state in summary.states))
     numbers = ("mean", "low", "high", "interval", "median", "sd", "n", "coverage", "worst", "best")
-    return _csv(
-        ["measure", "scale_low", "scale_high", *numbers, "no_gold", "seed", *states],
-        (
+    rows: list[Sequence[Any]] = [
+        ["measure", "scale_low", "scale_high", *numbers, "no_gold", "seed", *states]
+    ]
+    for summary in summaries:
+        rows.append(
             [
                 summary.measure,
                 *((None, None) if summary.scale is None else summary.scale.ends),
@@ -94,9 +93,8 @@ def summary_csv(summaries: Iterable[Summary]) -> str:
                 summary.seed,
                 *(summary.states.get(state, 0) for state in states),
             ]
-            for summary in summaries
-        ),
-    )
+        )
+    return "".join(csv_lines(rows))
 
 
 def rows_csv(rows: Iterable[ScoredRow]) -> str:
@@ -105,14 +103,12 @@ def rows_csv(rows: Iterable[ScoredRow]) -> str:
     ``no_gold`` is 1 where the row does not say what the measure has to know, else 0.
     """
     names = ("measure", "state", "value", "reason", "detail")
-    return _csv(
-        ["row", *names, "no_gold"],
-        (
-            [row.row_id, *(getattr(score, name) for name in names), int(score.no_gold)]
-            for row in rows
-            for score in row.scores
-        ),
+    lines: Iterable[Sequence[Any]] = (
+        [row.row_id, *(getattr(score, name) for name in names), int(score.no_gold)]
+        for row in rows
+        for score in row.scores
     )
+    return "".join(csv_lines(chain([("row", *names, "no_gold")], lines)))
 
 
 def _by_measure(summaries: Iterable[Summary]) -> dict[str, Any]:
@@ -121,21 +117,3 @@ def _by_measure(summaries: Iterable[Summary]) -> dict[str, Any]:
         fields = asdict(summary)
         measures[fields.pop("measure")] = fields
     return measures
-
-
-def _csv(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(head)
-    for row in rows:
-        writer.writerow([_cell(value) for value in row])
-    return out.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    """Empty for what is undefined; a text that a spreadsheet would run is made harmless."""
-    if value is None:
-        return ""
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return f"'{value}"
-    return value

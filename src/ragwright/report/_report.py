@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..core import require
+from ..core import csv_lines, replace_text, replacing, require
 from ._charts import LIGHT, Chart, themed
 from ._data import comparison_json
 from ._document import Document, html_document
@@ -113,19 +111,18 @@ class Report:
     def csv(self) -> str:
         """One line an entry and measure, best first: settings, mean, interval, n, facts."""
         subject = self.subject
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
         keys, facts = subject.keys, ("cost", "seconds", "context_tokens")
         numbers = ("mean", "low", "high", "median", "sd", "n", "coverage")
-        writer.writerow(["place", "entry", "state", *keys, "measure", *numbers, *facts, "judge"])
+        rows: list[Sequence[Any]] = [
+            ["place", "entry", "state", *keys, "measure", *numbers, *facts, "judge"]
+        ]
         for place, judge, entry in _placed(subject):
-            values = [entry.values.get(key, "") for key in keys]
+            values = [_joined(entry.values.get(key, "")) for key in keys]
             for one in entry.summaries:
-                told = [getattr(one, name) for name in numbers]
-                row = [place, entry.id, entry.state, *values, one.measure, *told]
-                row += [entry.facts.get(name) for name in facts]
-                writer.writerow([_cell(value) for value in (*row, judge)])
-        return out.getvalue()
+                row = [place, entry.id, entry.state, *values, one.measure]
+                row += [getattr(one, name) for name in numbers]
+                rows.append([*row, *(entry.facts.get(name) for name in facts), judge])
+        return "".join(csv_lines(rows))
 
     def text(self) -> str:
         """Verdict and charts' tables as plain text, for a terminal."""
@@ -152,9 +149,10 @@ class Report:
             spec["title"] = {"text": chart.title, "anchor": "start", "fontWeight": "normal"}
             path = folder / f"{chart.name}.{kind}"
             if kind == "svg":
-                path.write_text(draw.vegalite_to_svg(spec), "utf-8")
+                replace_text(path, draw.vegalite_to_svg(spec))
             else:
-                path.write_bytes(draw.vegalite_to_png(spec, scale=2))
+                with replacing(path) as file:
+                    file.write(draw.vegalite_to_png(spec, scale=2))
             yield path
 
 
@@ -186,11 +184,5 @@ def _entry_json(entry: Entry) -> Mapping[str, Any]:
     return {**trial_json(entry), "label": entry.label, "run": entry.run}
 
 
-def _cell(value: Any) -> Any:
-    if value is None:
-        return ""
-    if isinstance(value, list | tuple):
-        value = ", ".join(map(str, value))
-    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
-        return f"'{value}"
-    return value
+def _joined(value: Any) -> Any:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value

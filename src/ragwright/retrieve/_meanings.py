@@ -17,7 +17,8 @@ def visible_glossary(
 
     A mined meaning stands in documents: it stays where a chunk of one of them meets all
     filters. A given one belongs to no document, and stays. A wrong filter hides them all; the
-    search that follows says what is wrong with it.
+    search that follows says what is wrong with it. No trace shows these searches, since their
+    filters name documents of others.
     """
     glossary = target.glossary
     if glossary is None or not filters:
@@ -44,7 +45,7 @@ def _visible(meaning: Meaning, target: Target, filters: Sequence[Filter]) -> Flo
     if not meaning.document_id:
         return meaning
     where = Filter("document_id", (meaning.document_id, *meaning.also))
-    request = Search(target.snapshot, "all", 1, filters=(*filters, where))
+    request = Search(target.snapshot, "all", 1, filters=(*filters, where), untraced=True)
     try:
         found = (yield from send(request, SearchReply)).candidates
     except FilterError:  # as any filter on values that no chunk left by the others holds

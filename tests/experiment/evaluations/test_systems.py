@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from ragwright.core import Answer, GoldSpan, Row, TestsetError
+from ragwright.answer import resolve_citations
+from ragwright.core import Answer, GoldSpan, Hit, Row, TestsetError
 from ragwright.experiment import (
     HttpSystem,
     SystemReply,
@@ -321,6 +322,14 @@ def test_our_own_answer_inherits_nothing_of_the_one_before() -> None:
     assert "chunk_score" not in row.metadata
     assert (row.metadata["model"], row.metadata["abstained"]) == ("m:new", False)
     assert row.retrieved_context_ids == ()
+
+
+def test_every_form_of_a_resolved_mark_is_taken_out_of_the_answer() -> None:
+    hits = [Hit(n, 1.0, f"d{n}", f"d{n}:0-1", "s", "", None, 0, 1, "x") for n in (1, 2, 3)]
+    text = "A [1-3]. B [1 and 2]. C 【3†source】. D [7]. E [2, 7]. F `x[2]`. G[3]"
+    citations, _ = resolve_citations(text, hits)
+    row = answered_by(OLD, Answer("q", text, citations=citations))
+    assert row.response == "A. B. C. D [7]. E [2, 7]. F `x[2]`. G"
 
 
 def test_rows_are_read_only_as_they_are_asked() -> None:

@@ -18,7 +18,7 @@ pytest.importorskip("daft")
 from pyarrow import parquet  # noqa: E402
 from table_rows import adopt, content, write  # noqa: E402
 
-from ragwright.core import RecordsError, SnapshotGoneError, StoreError  # noqa: E402
+from ragwright.core import RecordsError, SnapshotGoneError, StoreError, csv_text  # noqa: E402
 from ragwright.records._seams import KEY  # noqa: E402
 from ragwright.records.tables._export import export_chats, export_table  # noqa: E402
 from ragwright.records.tables._tables import Tables  # noqa: E402
@@ -65,6 +65,21 @@ def test_csv_holds_lists_as_json(tables: Tables, tmp_path: Path) -> None:
     assert [row["topic"] for row in rows[1:]] == ["[]", ""]
     assert rows[0]["sent"].startswith("2026-11-21 09:30")
     assert rows[2]["blob"] == "c3a9"
+
+
+def test_csv_runs_nothing_in_a_spreadsheet_and_reads_back(tmp_path: Path) -> None:
+    made, texts = Tables(tmp_path / "tables"), ["=cmd|' /C calc'!A0", "'=1", "-5", "- item", ""]
+    with made.writing("test", 5) as writing:
+        path = writing.new_part("bronze")
+        write(path, list("abcde"), texts, **{"=n": [-1, 2, 3, 4, 5]})
+        writing.adopt("bronze", path)
+        writing.commit({}, "")
+    assert export_table(made, "bronze", tmp_path / "b.csv") == 5
+    with (tmp_path / "b.csv").open(encoding="utf-8", newline="") as file:
+        cells = list(csv.DictReader(file))
+    assert [row["text"] for row in cells] == ["'=cmd|' /C calc'!A0", "''=1", "-5", "'- item", ""]
+    assert [row["'=n"] for row in cells][:2] == ["-1", "2"]
+    assert [csv_text(row["text"]) for row in cells] == texts
 
 
 def test_json_lines_hold_what_json_can(tables: Tables, tmp_path: Path) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from ...answer import avg_chunk_score
-from ...core import Answer, GoldSpan, MetaValue, Row
+from ...core import Answer, GoldSpan, MetaValue, Row, citation_marks
 from ...flow import Flow
 from ...measure import Measure, MeasureSetup
 from ._evaluate import answer_row
@@ -15,15 +14,6 @@ from ._results import Made, RowResult
 
 Asking = Callable[[str, str], Flow[Answer]]
 """Answers a question for a persona (its name, empty for the project's own)."""
-
-
-_MARKS = re.compile(r"[ \t]*\[(\d+(?:\s*,\s*\d+)*)\]")
-
-
-def _unmarked(found: re.Match[str], marks: Collection[int]) -> str:
-    """Nothing in place of a mark whose numbers are all of citations, else what stood there."""
-    known = all(int(number) in marks for number in found[1].split(","))
-    return "" if known else found[0]
 
 
 _OF_AN_ANSWER = frozenset({"abstained", "chunk_score", "model", "retrieved", "route"})
@@ -67,7 +57,7 @@ def answered_by(row: Row, made: Answer) -> Row:
         metadata["chunk_score"] = round(near, 6)
     return replace(
         row,
-        response=_MARKS.sub(lambda found: _unmarked(found, marks), made.text),
+        response=_unmarked(made.text, marks),
         retrieved_contexts=tuple(hit.text for hit in made.hits),
         retrieved_context_ids=tuple(hit.document_id for hit in made.hits),
         retrieved_spans=tuple(
@@ -75,6 +65,16 @@ def answered_by(row: Row, made: Answer) -> Row:
         ),
         metadata=metadata,
     )
+
+
+def _unmarked(text: str, cited: Collection[int]) -> str:
+    """A text without the marks all of whose numbers were resolved, nor the blanks before them."""
+    kept, at = [], 0
+    for mark in citation_marks(text):
+        if all(number in cited for number in mark.numbers):
+            kept.append(text[at : mark.start].rstrip(" \t"))
+            at = mark.end
+    return "".join((*kept, text[at:]))
 
 
 def asked_row(

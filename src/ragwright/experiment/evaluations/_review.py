@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +10,7 @@ from pathlib import Path
 from statistics import median_low
 from typing import Any
 
-from ...core import Row, TestsetError, text_hash, value_hash
+from ...core import Row, TestsetError, csv_lines, replace_text, text_hash, value_hash
 from ...measure import Measure, Rubric, on_rubric_scales, rubrics_of
 from ..rows import records_of
 
@@ -21,7 +19,6 @@ _LEVELS = "levels"
 _UNLIKE = frozenset({"JudgedPrecision"})
 """Measures whose rubric is about a passage, and not about what people score."""
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _HEADER = re.compile(r"(?P<name>.+?)(?: \((?P<low>-?\d+)-(?P<high>-?\d+)\))?")
 _TABLES = {".csv": ",", ".tsv": "\t"}
 
@@ -134,12 +131,9 @@ def write_sheet(sheet: Sheet, path: str | Path) -> None:
         return
     names = ["item", *_SHOWN, _LEVELS, *sheet.columns, "comment"]
     names = [name for name in names if any(name in item for item in sheet.items)]
-    out = io.StringIO()
-    writer = csv.writer(out, delimiter=_TABLES[target.suffix.lower()])
-    writer.writerow(names)
-    for item in sheet.items:
-        writer.writerow([_cell(item.get(name, "")) for name in names])
-    _write_new(target, out.getvalue(), "utf-8-sig")
+    rows = ([_listed(item.get(name, "")) for name in names] for item in sheet.items)
+    table = csv_lines([names, *rows], delimiter=_TABLES[target.suffix.lower()], end="\r\n")
+    _write_new(target, "".join(table), "utf-8-sig")
 
 
 def write_key(key: ReviewKey, path: str | Path) -> None:
@@ -258,8 +252,7 @@ def _levels(measure: Measure, own: Mapping[str, Rubric]) -> str:
 
 def _write_new(path: Path, text: str, encoding: str = "utf-8") -> None:
     try:
-        with path.open("x", encoding=encoding, newline="") as file:
-            file.write(text)
+        replace_text(path, text, fresh=True, encoding=encoding)
     except FileExistsError as error:
         raise TestsetError(
             "the file is there already; nothing was changed",
@@ -326,8 +319,8 @@ def _whole(cell: Any) -> int | None:
     return int(text) if re.fullmatch(r"-?[0-9]+", text) else None
 
 
-def _cell(value: Any) -> str:
+def _listed(value: Any) -> str:
+    """Passages as numbered paragraphs; anything else as text."""
     if isinstance(value, tuple | list):
-        value = "\n\n".join(f"[{n}] {text}" for n, text in enumerate(value, 1))
-    text = str(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+        return "\n\n".join(f"[{n}] {text}" for n, text in enumerate(value, 1))
+    return str(value)

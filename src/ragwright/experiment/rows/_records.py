@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ...core import TestsetError
+from ...core import TestsetError, csv_text
 from ._files import objects_of, opened
 
 Record: TypeAlias = tuple[str, dict[str, Any]]
@@ -203,7 +203,7 @@ def _table(path: Path, separator: str) -> Iterator[Record]:
             strict=True,
         )
         try:
-            names = [name.strip() for name in next(reader, [])]
+            names = [csv_text(name).strip() for name in next(reader, [])]
             twice = [name for name in names if names.count(name) > 1]
             if twice:
                 raise TestsetError(f"column {twice[0]!r} occurs twice", where=f"{path}:1")
@@ -215,7 +215,9 @@ def _table(path: Path, separator: str) -> Iterator[Record]:
                         where=where,
                         hint="put cells that hold the separator into quotes",
                     )
-                found = {n: c for n, c in zip(names, cells, strict=False) if n and c.strip()}
+                found = {
+                    n: csv_text(c) for n, c in zip(names, cells, strict=False) if n and c.strip()
+                }
                 if found:
                     yield where, _with_answer(found, names)
         except csv.Error as error:

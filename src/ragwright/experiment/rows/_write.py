@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from ...core import Row, TestsetError
+from ...core import Row, TestsetError, replace_text
 
 
 def row_record(row: Row) -> dict[str, Any]:
@@ -25,18 +25,16 @@ def row_record(row: Row) -> dict[str, Any]:
 
 
 def write_rows(rows: Iterable[Row], path: str | Path) -> None:
-    """Write rows as JSONL, whole or not at all: through a file beside it.
+    """Write rows as JSONL, whole or not at all.
 
     Raises:
         TestsetError: The file cannot be written; what was there is left as it was.
     """
     target = Path(path)
     lines = [json.dumps(row_record(row), ensure_ascii=False, default=list) for row in rows]
-    beside = target.with_name(f".{target.name}.new")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-        beside.replace(target)
+        replace_text(target, "".join(f"{line}\n" for line in lines))
     except OSError as error:
         raise TestsetError(
             f"the testset cannot be written: {error.strerror}", where=str(target)

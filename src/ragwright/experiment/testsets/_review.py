@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,14 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from ...core import MetaValue, Row, TestsetError, text_hash, value_hash
+from ...core import MetaValue, Row, TestsetError, csv_lines, replace_text, text_hash, value_hash
 from ..rows import read_rows, records_of, row_record, write_rows
 
 ReviewStatus: TypeAlias = Literal["accepted", "edited", "rejected"]
 
 _STATUSES = get_args(ReviewStatus)
 _MARKS = ("review", "reviewed_by", "reviewed_at")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _COLUMNS = (
     "id",
     "review",
@@ -204,9 +201,7 @@ def write_review_sheet(rows: Sequence[Row], path: str | Path) -> None:
     Raises:
         TestsetError: The file is there already, or cannot be written.
     """
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(_COLUMNS)
+    lines: list[Sequence[str]] = [_COLUMNS]
     for row in rows:
         cells = {
             "id": row.id,
@@ -217,12 +212,10 @@ def write_review_sheet(rows: Sequence[Row], path: str | Path) -> None:
             "persona_name": row.persona_name,
             "row": _state(row),
         }
-        writer.writerow(
-            [_cell(str(cells.get(name, row.metadata.get(name, "")))) for name in _COLUMNS]
-        )
+        lines.append([str(cells.get(name, row.metadata.get(name, ""))) for name in _COLUMNS])
+    text = "".join(csv_lines(lines, end="\r\n"))
     try:
-        with Path(path).open("x", encoding="utf-8-sig", newline="") as file:
-            file.write(out.getvalue())
+        replace_text(Path(path), text, fresh=True, encoding="utf-8-sig")
     except FileExistsError as error:
         raise TestsetError(
             "the sheet is there already; nothing was changed",
@@ -248,7 +241,7 @@ def read_review_sheet(path: str | Path, rows: Sequence[Row], by: str) -> SheetOu
     conflicts: list[str] = []
     seen: set[str] = set()
     for where, record in records_of(Path(path)):
-        cells = {name: _uncell(str(cell)) for name, cell in record.items()}
+        cells = {name: str(cell) for name, cell in record.items()}
         name = cells.get("id", "")
         status = _status(cells.get("review", ""), where)
         row = known.get(name)
@@ -327,17 +320,6 @@ def _state(row: Row) -> str:
 def _lines(text: str) -> str:
     """A text as spreadsheets hand it back: line ends and outer space may differ."""
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()
-
-
-def _cell(text: str) -> str:
-    guarded = text.startswith(_FORMULA) or (
-        text[:1] == "'" and text[1:].startswith(("'", *_FORMULA))
-    )
-    return f"'{text}" if guarded else text
-
-
-def _uncell(text: str) -> str:
-    return text[1:] if text[:1] == "'" and text[1:].startswith(("'", *_FORMULA)) else text
 
 
 def _content(path: Path) -> str:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
-from ...core import RecordsError, StoreError, require
+from ...core import RecordsError, StoreError, csv_cell, csv_formula, replacing, require
 from .._seams import ArrowTable, TableName
 from ._manifest import told
 from ._parts import as_text
@@ -98,16 +96,8 @@ def _whole(path: Path) -> Iterator[IO[bytes]]:
         raise StoreError(
             "no file can be written there", where=str(path), hint="name a file in a folder there is"
         )
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.draft")
-    with told(path.parent):
-        try:
-            with draft.open("xb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
+    with told(path.parent), replacing(path) as file:
+        yield file
 
 
 def _parquet(rows: Iterable[ArrowTable], file: IO[bytes]) -> int:
@@ -149,7 +139,7 @@ def _csv(rows: Iterable[ArrowTable], file: IO[bytes]) -> int:
 def _flat(rows: ArrowTable) -> ArrowTable:
     """Rows with columns that a CSV file can hold; what it cannot is text."""
     pa = require("pyarrow", "records", "exporting records")
-    rows = _readable(rows)
+    rows = _readable(_guarded(rows))
     for at, column in enumerate(rows.schema):
         kind = column.type
         plain = pa.types.is_primitive(kind) or pa.types.is_string(kind)
@@ -159,6 +149,23 @@ def _flat(rows: ArrowTable) -> ArrowTable:
         elif not plain and not pa.types.is_large_string(kind):
             rows = rows.set_column(at, column.name, as_text(rows.column(at)))
     return rows
+
+
+def _guarded(rows: ArrowTable) -> ArrowTable:
+    """Rows whose texts and names no spreadsheet runs as formulas."""
+    pa = require("pyarrow", "records", "exporting records")
+    compute = require("pyarrow.compute", "records", "exporting records")
+    for at, column in enumerate(rows.schema):
+        values = rows.column(at)
+        if pa.types.is_dictionary(column.type):
+            values = values.cast(column.type.value_type)
+        if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+            # Few columns hold such a text: those that do pass through Python.
+            found = compute.index(compute.match_substring_regex(values, csv_formula()), True)
+            if found.as_py() >= 0:
+                texts = [None if text is None else csv_cell(text) for text in values.to_pylist()]
+                rows = rows.set_column(at, column.name, pa.array(texts, values.type))
+    return rows.rename_columns([csv_cell(name) for name in rows.column_names])
 
 
 def _nested(value: Any) -> str | None:

@@ -47,7 +47,7 @@ class SourceState:
         path = _path(tables)
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = {"version": tables.version, "stamp": self._stamp, "watermark": self.watermark}
-        replace_text(path, json.dumps(kept))
+        replace_text(path, json.dumps(kept), private=True)
 
 
 def hold(tables: Tables) -> None:

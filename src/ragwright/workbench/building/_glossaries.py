@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...core import text_hash
+from ...core import replace_text, text_hash
 from ...retrieve import Glossary, load_glossary, mine_glossary
 
 if TYPE_CHECKING:
@@ -44,9 +44,7 @@ def project_glossary(setting: str, root: Path, cache: Path, store: Store, pair: 
         return _loaded(file, mined=True)
     found = mine_glossary(store.documents(pair))
     file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(".part")
-    part.write_text(found.to_json(), "utf-8")
-    part.replace(file)
+    replace_text(file, found.to_json())
     for other in file.parent.glob("*.json"):
         if other != file:
             other.unlink(missing_ok=True)

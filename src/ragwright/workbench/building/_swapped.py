@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...core import RetrieveError
+from ...core import RetrieveError, replace_text
 
 if TYPE_CHECKING:
     from ...index import Pair
@@ -31,9 +31,7 @@ def remember_embedder(folder: Path, identity: str, name: str) -> None:
     path = folder / _FILE
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".tmp")
-        draft.write_text(json.dumps({**known, identity: name}, indent=1), "utf-8")
-        draft.replace(path)
+        replace_text(path, json.dumps({**known, identity: name}, indent=1))
     except OSError:
         pass
 

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ...core import TestsetError, value_hash
+from ...core import TestsetError, replace_text, value_hash
 from ...experiment import Evaluation, differing, judge_identity
 from ...measure import Calibration, Estimate, JudgeCheck, judge_check
 from ..project import ProjectFolder
@@ -54,9 +54,7 @@ def record_calibration(
     outcome = {"date": time.strftime("%Y-%m-%d"), **outcome}
     body["outcomes"] = [*kept, outcome]
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps(body, ensure_ascii=False, indent=1) + "\n", "utf-8")
-    draft.replace(path)
+    replace_text(path, json.dumps(body, ensure_ascii=False, indent=1) + "\n")
     return path
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ...core import ConfigError, StoreError, require
+from ...core import ConfigError, StoreError, csv_lines, replacing, require
 from ...experiment import row_record
 from ._records import asked, turns_of
 from ._sampling import output_row
@@ -64,7 +61,7 @@ def export_outputs(outputs: Outputs, query: OutputQuery, path: Path) -> int:
         ConfigError: No such suffix.
         StoreError: The file cannot be written; one that was there is as it was.
     """
-    forms: dict[str, Callable[[Outputs, OutputQuery, Path], int]] = {
+    forms: dict[str, Callable[[Outputs, OutputQuery, BinaryIO], int]] = {
         ".chat.jsonl": _chats,
         ".jsonl": _rows,
         ".csv": _csv,
@@ -77,20 +74,15 @@ def export_outputs(outputs: Outputs, query: OutputQuery, path: Path) -> int:
             where=str(path),
             hint=f"end it in one of: {', '.join(forms)}",
         )
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.draft")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # What was drafted for one tenant is not for everybody's eyes.
-        os.close(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600))
-        count = write(outputs, query, draft)
-        draft.replace(path)
+        with replacing(path, private=True) as file:
+            return write(outputs, query, file)
     except OSError as error:
         raise StoreError(
             f"the file cannot be written: {error.strerror or error}", where=str(path)
         ) from error
-    finally:
-        draft.unlink(missing_ok=True)
-    return count
 
 
 def chat_lines(outputs: Outputs, query: OutputQuery) -> Iterator[str]:
@@ -111,42 +103,40 @@ def chat_lines(outputs: Outputs, query: OutputQuery) -> Iterator[str]:
         yield json.dumps({"messages": turns}, ensure_ascii=False)
 
 
-def _chats(outputs: Outputs, query: OutputQuery, path: Path) -> int:
-    return _lines(chat_lines(outputs, query), path)
+def _chats(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
+    return _lines(chat_lines(outputs, query), file)
 
 
-def _rows(outputs: Outputs, query: OutputQuery, path: Path) -> int:
+def _rows(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
     found = outputs.find(replace(query, kind="text"))
     records = (row_record(output_row(outputs, output)) for output in found)
-    return _lines((json.dumps(one, ensure_ascii=False, default=list) for one in records), path)
+    return _lines((json.dumps(one, ensure_ascii=False, default=list) for one in records), file)
 
 
-def _lines(lines: Iterable[str], path: Path) -> int:
+def _lines(lines: Iterable[str], file: BinaryIO) -> int:
     count = 0
-    with path.open("w", encoding="utf-8") as file:
-        for line in lines:
-            file.write(f"{line}\n")
-            count += 1
+    for line in lines:
+        file.write(f"{line}\n".encode())
+        count += 1
     return count
 
 
-def _csv(outputs: Outputs, query: OutputQuery, path: Path) -> int:
-    count = 0
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(_COLUMNS))
-        writer.writeheader()
-        for output in outputs.find(query):
-            writer.writerow(_cells(output))
-            count += 1
+def _csv(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
+    rows = (_cells(output) for output in outputs.find(query))
+    lines = ([row.get(name) for name in _COLUMNS] for row in rows)
+    count = -1  # the header
+    for line in csv_lines(chain([list(_COLUMNS)], lines), end="\r\n"):
+        file.write(line.encode())
+        count += 1
     return count
 
 
-def _parquet(outputs: Outputs, query: OutputQuery, path: Path) -> int:
+def _parquet(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
     arrow = require("pyarrow", "records", "exporting to Parquet")
     parquet = require("pyarrow.parquet", "records", "exporting to Parquet")
     schema = arrow.schema([(name, getattr(arrow, kind)()) for name, kind in _COLUMNS.items()])
     found, count = outputs.find(query), 0
-    with parquet.ParquetWriter(path, schema) as writer:
+    with parquet.ParquetWriter(file, schema) as writer:
         while group := [_cells(output) for output in islice(found, _GROUP)]:
             writer.write_table(arrow.Table.from_pylist(group, schema=schema))
             count += len(group)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ...answer import load_persona, shipped_personas
-from ...core import Persona, PromptError
+from ...core import Persona, PromptError, replace_text
 from ._folder import ProjectFolder
 
 _MODEL = re.compile(
@@ -77,11 +77,9 @@ def write_persona(change: PersonaChange) -> Path | None:
     kept: Path | None = None
     if change.before:
         kept = _free(change.path)
-        kept.write_text(change.before, "utf-8")
+        replace_text(kept, change.before, fresh=True)
     change.path.parent.mkdir(parents=True, exist_ok=True)
-    new = change.path.with_name(f".{change.path.name}.new")
-    new.write_text(change.after, "utf-8")
-    new.replace(change.path)
+    replace_text(change.path, change.after)
     return kept
 
 

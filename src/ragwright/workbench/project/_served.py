@@ -25,6 +25,7 @@ from ...core import (
     changed_options,
     current_user,
     read_yaml,
+    replace_text,
     text_hash,
     value_hash,
 )
@@ -351,7 +352,8 @@ class Changing:
         if wrong:
             shutil.rmtree(draft, ignore_errors=True)
             raise not_reproducible(change.run, wrong)
-        _write(draft / _SETTINGS, _yaml(configuration))
+        draft.mkdir(parents=True, exist_ok=True)
+        replace_text(draft / _SETTINGS, _yaml(configuration), private=True)
         draft.replace(target)
         replaced = before[-1].number if before else None
         made = replace(
@@ -403,14 +405,12 @@ class Changing:
             return b""  # told by its hash
 
     def _append(self, before: Sequence[Change], change: Change) -> None:
-        """The whole history anew, by way of a second file: a crash leaves the old one."""
+        """The whole history anew; a crash leaves the old one."""
         lines = [
             json.dumps({"version": _VERSION, **asdict(one)}, ensure_ascii=False)
             for one in (*before, change)
         ]
-        draft = self.served.file.with_suffix(".new")
-        _write(draft, "".join(f"{line}\n" for line in lines))
-        draft.replace(self.served.file)
+        replace_text(self.served.file, "".join(f"{line}\n" for line in lines), private=True)
 
 
 def not_reproducible(run: str, wrong: Sequence[str]) -> ConfigError:
@@ -540,13 +540,3 @@ def _yaml(configuration: Configuration) -> str:
         configuration.body(), sort_keys=True, allow_unicode=True, default_flow_style=False
     )
     return f"{_HEAD}{text}"
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file, for the eyes of its owner, and wait for the disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())

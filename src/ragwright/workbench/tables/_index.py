@@ -147,7 +147,8 @@ class _Marker:
 
     def save(self, folder: Path, pair: Pair) -> None:
         file = _marker_file(folder, pair)
-        replace_text(file, json.dumps({"version": self.version, "snapshot": self.snapshot}))
+        marker = {"version": self.version, "snapshot": self.snapshot}
+        replace_text(file, json.dumps(marker), private=True)
 
 
 def _marker_file(folder: Path, pair: Pair) -> Path:

@@ -1,0 +1,105 @@
+"""Files that are replaced whole: whoever reads one sees the old content or the new one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+_NAME_SHOWN = 40
+
+
+@contextmanager
+def replacing(path: Path, *, private: bool = False, fresh: bool = False) -> Iterator[BinaryIO]:
+    """A binary file to write, which takes the place of ``path`` when the block ends well.
+
+    It is written beside ``path``, flushed to the disk, then renamed. Where the block or the disk
+    fails, ``path`` is as it was and nothing is left beside it. A link keeps pointing to its file,
+    whose content is replaced. A device or a pipe (``/dev/stdout``) is written as it is.
+
+    Args:
+        path: The file; its folder must exist. Where it exists, its mode is kept.
+        private: Mode 0600: only the owner may read it.
+        fresh: The file must not exist yet.
+
+    Raises:
+        FileExistsError: ``fresh``, and there is such a file.
+        OSError: It cannot be written; ``filename`` is ``path``.
+    """
+    found = _found(path)
+    if found is not None and fresh:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    if found is not None and stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if found is not None and not stat.S_ISREG(found.st_mode):
+        with path.open("wb") as file:
+            yield file
+        return
+    target = Path(os.path.realpath(path))
+    beside = target.with_name(f".{target.name[:_NAME_SHOWN]}.{secrets.token_hex(8)}.tmp")
+    kept = None if private or found is None else stat.S_IMODE(found.st_mode)
+    try:
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+        with os.fdopen(handle, "wb") as file:
+            if kept is not None:
+                beside.chmod(kept)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        (_link if fresh else Path.replace)(beside, target)
+        _sync_folder(target.parent)
+    except OSError as error:
+        if error.filename in (None, str(beside)):
+            error.filename, error.filename2 = str(path), None
+        raise
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def replace_text(
+    path: Path, text: str, *, private: bool = False, fresh: bool = False, encoding: str = "utf-8"
+) -> None:
+    """Put a text in the place of a file's, whole or not at all; see :func:`replacing`.
+
+    Raises:
+        FileExistsError: ``fresh``, and there is such a file.
+        OSError: It cannot be written; what was there is as it was.
+        UnicodeEncodeError: The text holds what the encoding cannot; nothing is written.
+    """
+    data = text.encode(encoding)
+    with replacing(path, private=private, fresh=fresh) as file:
+        file.write(data)
+
+
+def _found(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _link(beside: Path, target: Path) -> None:
+    """Give a file its name unless the name is taken; a file system without links renames it."""
+    try:
+        target.hardlink_to(beside)
+    except FileExistsError:
+        raise
+    except OSError:
+        if target.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+        beside.replace(target)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until the new name is on the disk; the file is whole in any case."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,74 @@
+"""Measures of a response against the passages it was written from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import TypeAlias, TypeVar
+
+from ..core import Row
+from ._measure import Measure
+from ._rouge import f1
+from ._words import answer_words, content_words, plain_words
+
+Found: TypeAlias = float | str
+"""A value, or the reason why there is none."""
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+_WITH_BIGRAMS = "content+bigrams"
+
+_NOTHING_KNOWN = "the retrieved contexts hold no words"
+_NOTHING_SAID = "the response holds no words"
+
+
+def knowledge_value(row: Row, measure: Measure, language: str) -> Found:
+    """`KPrecision` or `KF1` of a row, 0 to 1, or the reason why it has none."""
+    contexts = row.retrieved_contexts
+    if measure.parameter == _WITH_BIGRAMS:
+        return _content_and_bigrams(row.said, contexts, language)
+
+    def cut(text: str) -> list[str]:
+        return (content_words if measure.parameter == "content" else answer_words)(text, language)
+
+    given, known = Counter(cut(row.said)), _counted(contexts, cut)
+    if not known:
+        return _NOTHING_KNOWN
+    if measure.name == "KPrecision":
+        return _share(given, known) if given else _NOTHING_SAID
+    return f1((given & known).total(), given.total(), known.total())
+
+
+def _content_and_bigrams(response: str, contexts: Sequence[str], language: str) -> Found:
+    """Mean of the shares of content words and of bigrams that the passages hold too, 0 to 1.
+
+    Bigrams are of all words, so that function words and word order count. A response without
+    content words (`Me too.`) is scored by all of its words in their place; one of a single word
+    has no bigram, and is scored by the word alone.
+    """
+    words, known = plain_words(response), [plain_words(text) for text in contexts]
+    if not any(known):
+        return _NOTHING_KNOWN
+    content = Counter(content_words(response, language))
+    if content:
+        found = _share(content, _counted(contexts, lambda t: content_words(t, language)))
+    elif words:
+        found = _share(Counter(words), _counted(known, list))
+    else:
+        return _NOTHING_SAID
+    if len(words) < 2:
+        return found
+    pairs = _counted(known, pairwise)
+    return (found + _share(Counter(pairwise(words)), pairs)) / 2
+
+
+def _share(given: Counter[T], known: Counter[T]) -> float:
+    """Share of what is given that is known, each counted at most as often as it is known."""
+    return (given & known).total() / given.total()
+
+
+def _counted(texts: Iterable[S], cut: Callable[[S], Iterable[T]]) -> Counter[T]:
+    """How often each piece occurs in several texts; no piece reaches from one text to another."""
+    return Counter(piece for text in texts for piece in cut(text))
