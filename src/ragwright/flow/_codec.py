@@ -103,7 +103,8 @@ def decode(kind: type[Request], data: bytes) -> Reply:
     fields["cached"] = True
     fields["usage"] = Usage(**fields["usage"])
     if kind is Chat:
-        return ChatReply(**(fields | {"dropped": tuple(fields["dropped"])}))
+        lists = {name: tuple(fields.get(name, ())) for name in ("dropped", "notes")}
+        return ChatReply(**(fields | lists))
     if kind is Complete:
         tokens = tuple((token, value) for token, value in fields["tokens"])
         return CompleteReply(**(fields | {"dropped": tuple(fields["dropped"]), "tokens": tokens}))
