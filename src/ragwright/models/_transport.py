@@ -284,7 +284,7 @@ class OpenAIServer:
         if isinstance(error, openai.APIError) and error.body is not None:
             return self.upstream({"error": error.body}, {})
         cause = error.__cause__ or error
-        if isinstance(cause, httpx2.DecodingError):
+        if isinstance(error, httpx2.DecodingError) or isinstance(cause, httpx2.DecodingError):
             return self.bad_reply(f"sent what cannot be decompressed: {cause}")
         if isinstance(error, openai.APIConnectionError | httpx2.RequestError):
             return self._unreached(error, cause)
