@@ -58,7 +58,8 @@ def payload(request: Request) -> list[Any]:
     if isinstance(request, Complete):
         return [request.model, request.prompt, request.params, request.logprobs, request.sample]
     if isinstance(request, Embed):
-        return [request.model, request.texts, request.role]
+        # "checked" leaves out replies of a time when vectors were kept as any server sent them.
+        return [request.model, request.texts, request.role, "checked"]
     if isinstance(request, Rerank):
         return [request.model, request.query, request.passages]
     if isinstance(request, Fetch):

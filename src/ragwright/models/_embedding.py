@@ -167,19 +167,35 @@ def vector_fault(vectors: NDArray[np.floating[Any]]) -> str:
     Args:
         vectors: Shape (texts, dimensions), before they are brought to float32.
     """
-    if not np.isfinite(vectors).all():
+    norms = _norms(vectors)
+    wrong = norms[~_usable(norms)]
+    if not len(wrong):
+        return ""
+    if np.isnan(wrong).any():
         return "a vector that holds NaN or infinity"
-    wide = np.abs(vectors.astype(np.float64))
+    if (wrong == 0).any():
+        return "a vector of zeros"
+    return f"a vector of length {wrong[0]:.3g}, which float32 cannot search with"
+
+
+def usable_vectors(vectors: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+    """For each row whether it can be searched with (see :func:`vector_fault`)."""
+    return _usable(_norms(vectors))
+
+
+def _usable(norms: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return (norms >= SHORTEST) & (norms <= LONGEST)
+
+
+def _norms(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """Euclidean length of each row; NaN where a number of it is not finite."""
+    finite = np.isfinite(vectors).all(axis=1)
+    wide = np.abs(np.where(finite[:, None], vectors, 0.0).astype(np.float64))
     largest = wide.max(axis=1, initial=0.0)
     # Divided first: the square of a huge number overflows, that of a tiny one is 0.
     scaled = wide / np.where(largest > 0, largest, 1.0)[:, None]
     norms = largest * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
-    if (norms == 0).any():
-        return "a vector of zeros"
-    if (norms < SHORTEST).any() or (norms > LONGEST).any():
-        worst = norms[np.argmax(np.abs(np.log10(norms)))]
-        return f"a vector of length {worst:.3g}, which float32 cannot search with"
-    return ""
+    return np.where(finite, norms, np.nan)
 
 
 def unit(vectors: Matrix) -> Matrix:
