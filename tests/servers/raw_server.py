@@ -81,8 +81,13 @@ def raw_server(script: Script | Raw) -> Iterator[RawServer]:
         def log_message(self, *_: Any) -> None:
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: Any) -> None:
+            """Say nothing of clients that hang up."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
         made = RawServer(f"http://127.0.0.1:{server.server_port}/v1", play)
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
