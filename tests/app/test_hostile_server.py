@@ -81,9 +81,14 @@ def test_negative_usage_does_not_lift_the_budget(
     usage = {"prompt_tokens": -1_000_000, "completion_tokens": -5_000_000}
     with raw_server(Raw(chat_reply("every two years [1]", usage=usage))) as server:
         folder = project(tmp_path, server.url)
-        found = evaluated(folder)
+        rows = [{**ROWS[0], "user_input": f"When is fluid {n} changed?"} for n in range(40)]
+        (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
         asked = called(folder, "ask", "How often is the oil changed?").stdout
-    assert found["cost"]["money"] > 0 if "cost" in found else True
+        yaml = folder / "ragwright.yaml"
+        yaml.write_text(yaml.read_text("utf-8").replace("price_in: 1,", "price_in: 10000,"))
+        found = evaluated(folder, "--max-cost", "10", "-j", "1", code=101)
+    states = found["measures"]["Contains"]["states"]
+    assert 0 < states.get("scored", 0) < 40
     assert "cannot be right: estimated" in asked
 
 
