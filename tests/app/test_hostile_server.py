@@ -17,9 +17,7 @@ ROWS = [{"user_input": "When is the brake fluid changed?", "reference": "every t
 
 def project(folder: Path, url: str) -> Path:
     settings = f"{{key_env: THE_KEY, price_in: 1, price_out: 1}}\n  x: {{base: {url}}}"
-    made = MakeProject(folder)(
-        f"answer: {{model: '{url}#m'}}\nmodels:\n  '{url}#m': {settings}\n"
-    )
+    made = MakeProject(folder)(f"answer: {{model: '{url}#m'}}\nmodels:\n  '{url}#m': {settings}\n")
     (made / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), "utf-8")
     called(made, "ingest")
     return made

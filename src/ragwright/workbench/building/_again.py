@@ -39,6 +39,7 @@ def vectors_again(bench: Opened, *, everything: bool) -> Again:
         names = listed(sorted(doubtful), 3)
         notes = (f"embedded again, for their stored vectors cannot be searched with: {names}",)
     before = bench.pair
+    bench.store.replace_vectors(before, {})  # a store that cannot says so before anything is paid
     if not bench.models.is_local(model) and bench.measured_pair() != before:
         for pair in bench.store.pairs():
             if pair.embedder == before.embedder:
