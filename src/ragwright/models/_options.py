@@ -42,6 +42,9 @@ class ModelSettings:
         None, "Seconds without a piece after which a reply is given up.", gt=0
     )
     timeout: float | None = option(None, "Most seconds for one attempt as a whole.", gt=0)
+    max_reply_bytes: int | None = option(
+        None, "Most bytes of one reply, decompressed; 64 MiB where not set.", ge=1
+    )
     params: Mapping[str, Any] = option(dict, "Parameters sent unless the request names them.")
     query_prefix: str | None = option(None, "Text put before queries.", when="index")
     passage_prefix: str | None = option(None, "Text put before passages.", when="index")
