@@ -70,7 +70,7 @@ def test_a_refusal_is_not_tried_again(server: ScriptedServer) -> None:
 
 
 def test_many_flows_share_connections_limits_and_calls(server: ScriptedServer) -> None:
-    server.play(lambda request: Reply(f"re: {request.prompt}", delay=0.02))
+    server.play(lambda request: Reply(f"re: {request.prompt}", delay=0.1))
     with Runner(model_handlers(Models()), RunnerOptions(concurrency=10)) as runner:
         found = list(runner.map((ask(server, str(i // 2)) for i in range(200)), limit=40))
     assert found == [f"re: {i // 2}" for i in range(200)]
