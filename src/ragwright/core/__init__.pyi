@@ -87,6 +87,14 @@ from ._records import (
     ranked,
 )
 from ._templates import guarded, neutral, passage_values, render, without_control
+from ._workers import (
+    PatternToken,
+    WorkerEndedError,
+    ask_worker,
+    run_pattern,
+    serve_requests,
+    workers,
+)
 from ._yaml import Placed, parse_yaml, read_yaml, scalar
 
 __all__ = [
@@ -130,6 +138,7 @@ __all__ = [
     "NoticeError",
     "Page",
     "PatternError",
+    "PatternToken",
     "Persona",
     "Placed",
     "PluginError",
@@ -161,6 +170,8 @@ __all__ = [
     "UnhandledRequestError",
     "UnsupportedSourceError",
     "Usage",
+    "WorkerEndedError",
+    "ask_worker",
     "build_options",
     "canonical_json",
     "changed_options",
@@ -187,7 +198,9 @@ __all__ = [
     "replace_text",
     "require",
     "retry_after",
+    "run_pattern",
     "scalar",
+    "serve_requests",
     "shipped_mapping",
     "text_hash",
     "unknown_key",
@@ -195,5 +208,6 @@ __all__ = [
     "values_hash",
     "without_control",
     "without_secret",
+    "workers",
     "writable",
 ]
