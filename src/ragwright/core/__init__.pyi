@@ -87,6 +87,7 @@ from ._records import (
     ranked,
 )
 from ._templates import guarded, neutral, passage_values, render, without_control
+from ._unicode import well_formed
 from ._workers import (
     PatternToken,
     WorkerEndedError,
@@ -206,6 +207,7 @@ __all__ = [
     "unknown_key",
     "value_hash",
     "values_hash",
+    "well_formed",
     "without_control",
     "without_secret",
     "workers",
