@@ -8,6 +8,7 @@ from typing import Any
 from ..core import EmptySourceError, require
 from ._extract import Extract, TextBuilder, markdown_table
 from ._grid import Grid
+from ._html_shape import check_shape
 from ._language import guess_language
 from ._main_part import keep_main_part
 from ._normalise import clean_metadata, decode, iso_date
@@ -58,9 +59,9 @@ def readable(html: str, where: str, *, main_only: bool) -> Extract:
     Raises:
         EmptySourceError: The page shows no text.
     """
-    extract = parse_html(html, main_only=main_only)
+    extract = parse_html(html, main_only=main_only, where=where)
     if main_only and not extract.text.strip():
-        extract = parse_html(html, main_only=False)
+        extract = parse_html(html, main_only=False, where=where)
     if not extract.text.strip():
         raise EmptySourceError(
             "the page shows no text",
@@ -85,8 +86,9 @@ def decode_html(data: bytes, where: str, encoding: str = "") -> str:
     return decode(data, where, encoding)[0]
 
 
-def parse_html(html: str, *, main_only: bool) -> Extract:
+def parse_html(html: str, *, main_only: bool, where: str = "") -> Extract:
     """As :func:`html_to_text`, with title, language, dates, sections and metadata."""
+    check_shape(html, where)
     parser = require("selectolax.lexbor", "docs", "reading HTML")
     tree = parser.LexborHTMLParser(html)
     title, head = _head(tree)

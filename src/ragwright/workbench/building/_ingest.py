@@ -24,6 +24,7 @@ from ...core import (
     SourceError,
     changed_options,
     value_hash,
+    workers,
 )
 from ...flow import embed, gather, settled
 from ...index import IndexedDocument, WriteCounts, chunk_key, embedded_text
@@ -64,18 +65,23 @@ _HARMLESS = "Is this model there?"
 KEPT = "ragwright:ingest"
 """Name under which paid vectors stay in the reply store until the index has them."""
 
-_READING = 1
+_READING = 2
 """Raised when readers change what they make of a file, so that files are read anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """What an ingest did; ``failures`` lists every source that could not be read, and why."""
+    """What an ingest did.
+
+    ``failures`` lists every source that could not be read, and why; ``skipped`` what was left out
+    on purpose, such as a link that leads out of its source.
+    """
 
     counts: WriteCounts
     failures: tuple[Failure, ...] = ()
     embedded: int = 0
     notes: tuple[str, ...] = ()
+    skipped: tuple[Failure, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
         """The shape that ``ragwright ingest --json`` prints."""
@@ -93,15 +99,8 @@ class IngestReport:
                 "removed": counts.chunks_removed,
                 "embedded": self.embedded,
             },
-            "failures": [
-                {
-                    "source": failure.source,
-                    "reason": failure.error.what,
-                    "where": failure.error.where,
-                    "do": failure.error.hint,
-                }
-                for failure in self.failures
-            ],
+            "failures": [_described(failure) for failure in self.failures],
+            "skipped": [_described(failure) for failure in self.skipped],
             "notes": list(self.notes),
         }
 
@@ -119,6 +118,7 @@ class IngestForecast:
     texts: int
     calls: Forecast | None = None
     failures: tuple[Failure, ...] = ()
+    skipped: tuple[Failure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +229,7 @@ class Ingest:
         self._ended: _Files = []
         self._flying: set[str] = set()
         self._failures: list[Failure] = []
+        self._skipped: list[Failure] = []
         self._unchanged = 0
         self._embedded = 0
 
@@ -242,8 +243,9 @@ class Ingest:
         counts = WriteCounts()
         flows = (self._embedding(batch) for batch in self._batches(feeds, fetch))
         ahead = 2 if self._model else 1
-        for batch in self._runner.map(flows, limit=ahead):
-            counts += self._write(batch)
+        with workers():
+            for batch in self._runner.map(flows, limit=ahead):
+                counts += self._write(batch)
         gone = self._gone(feeds)
         notes: tuple[str, ...] = ()
         if gone and prune:
@@ -255,7 +257,8 @@ class Ingest:
             self._stamps.commit()
         if self._runner.replies is not None and self._model and not self._local:
             self._runner.replies.drop(KEPT)
-        return IngestReport(counts, tuple(self._failures), self._embedded, notes)
+        failures, skipped = tuple(self._failures), tuple(self._skipped)
+        return IngestReport(counts, failures, self._embedded, notes, skipped)
 
     def forecast(self, feeds: Sequence[Feed], fetch: FetchBytes) -> IngestForecast:
         """What :meth:`run` would write and embed; reads and cuts, writes and embeds nothing."""
@@ -269,8 +272,9 @@ class Ingest:
         if self._model and not self._local:
             texts = _Batch("", missing=missing)
             calls = self._runner.forecast([lambda: self._embedding(texts)])
+        failures, skipped = tuple(self._failures), tuple(self._skipped)
         return IngestForecast(
-            documents, chunks, self._unchanged, len(missing), calls, tuple(self._failures)
+            documents, chunks, self._unchanged, len(missing), calls, failures, skipped
         )
 
     def rehearse(
@@ -429,6 +433,9 @@ class Ingest:
         return None
 
     def _fail(self, failure: Failure) -> None:
+        if failure.skipped:
+            self._skipped.append(failure)
+            return
         self._failures.append(failure)
         self.progress.failed += 1
 
@@ -586,6 +593,16 @@ def _bytes(feed: Feed) -> int:
         return sum(p.stat().st_size for p in files or () if isinstance(p, Path))
     except (OSError, SourceError):  # whatever is wrong is said when the source is read
         return 0
+
+
+def _described(failure: Failure) -> dict[str, object]:
+    error = failure.error
+    return {
+        "source": failure.source,
+        "reason": error.what,
+        "where": error.where,
+        "do": error.hint,
+    }
 
 
 def _refuses_one_of(group: _Texts, outcome: Matrix | Exception) -> bool:
