@@ -394,12 +394,6 @@ def test_markdown_front_matter_and_sections() -> None:
     assert extract.text.startswith("# Error\ntext\n```\n# not")
 
 
-def test_broken_front_matter_is_named_and_the_text_read() -> None:
-    extract = read("a.md", b"---\ntitle: a: b\n---\n# H\ntext\n")
-    assert extract.faults[0].where == "a.md:2"
-    assert extract.text.startswith("# H")
-
-
 def test_source_code_keeps_its_form_and_names_its_language() -> None:
     code = "def f(x):\n\treturn x  # ok\n"
     extract = read("a.py", code.encode())

@@ -28,9 +28,6 @@ from ._options import ChunkOptions
 from ._seams import Chunker
 from ._token_map import TokenMap, Window
 
-_SECONDS = 10.0
-"""Processor time that `chunk.pattern` may take on one document."""
-
 
 class TokenChunker(Chunker):
     """Cuts into windows of tokens; the base of the other chunkers of this file.
@@ -185,19 +182,21 @@ class EntryChunker(PartChunker):
         """Starts of the matches.
 
         Raises:
-            ChunkError: The pattern took longer than ten seconds on this document.
+            ChunkError: The pattern took longer than `chunk.pattern_seconds` on this document.
         """
         found, flags = self._pattern.pattern, self._pattern.flags
+        seconds = self.options.pattern_seconds
         try:
             # in a worker process: a pattern that backtracks cannot be stopped in this one
-            [starts] = run_pattern(found, "starts", [document.text], _SECONDS, flags)
+            [starts] = run_pattern(found, "starts", [document.text], seconds, flags)
         except WorkerEndedError as error:
             raise ChunkError(
-                f"chunk.pattern {found!r} took longer than {_SECONDS:g} s: it backtracks"
+                f"chunk.pattern {found!r} took longer than {seconds:g} s: it backtracks"
                 if not error.how
                 else f"chunk.pattern {found!r} failed: {error.how}",
                 where=document.id,
-                hint="avoid a loop within a loop, such as (a+)+",
+                hint="avoid a loop within a loop, such as (a+)+; "
+                "chunk.pattern_seconds allows more time",
             ) from error
         return list(starts)
 

@@ -105,6 +105,9 @@ class ChunkOptions:
     pattern: str = option(
         "", "Regular expression that matches where an entry begins (`by: entries`).", when="index"
     )
+    pattern_seconds: float = option(
+        10.0, "Processor time that `pattern` may take on one document, in seconds.", gt=0
+    )
     slack: float = option(
         0.15,
         "Share of a window at its end in which a paragraph, sentence or word border is "

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from ..core import SourceError, UnsupportedSourceError
 from ._options import SourceOptions
@@ -44,25 +44,43 @@ def walk(root: Path, options: SourceOptions) -> Iterator[Path | Missed]:
     """
     home = _real(root)
     seen: set[Path] = set()
-    waiting = [root]
+    waiting = _entries(root, "")
     while waiting:  # a stack: folders may be nested deeper than Python's calls
-        path = waiting.pop()
-        if path != root:
-            relative = path.relative_to(root)
-            hidden = path.name.startswith(".")
-            if hidden or _matches(relative, options.exclude):
-                continue
-            wanted = not options.include or _matches(relative, options.include)
-            found = _looked_at(path, home, options, seen)
-            if found is None or (not wanted and _is_file(path)):
-                continue
-            if found is not path or not path.is_dir():
-                yield found
-                continue
-        try:
-            waiting += sorted(path.iterdir(), reverse=True)
-        except OSError as error:
-            yield Missed(path, error)
+        path, relative = waiting.pop()
+        if isinstance(path, Missed):
+            yield path
+            continue
+        if path.name.startswith(".") or _matches(relative, path.name, options.exclude):
+            continue
+        found = _looked_at(path, home, options)
+        if found is path and path.is_dir():
+            if not path.is_symlink() or _is_new(_real(path), home, seen):
+                waiting += _entries(path, f"{relative}/")
+        elif _wanted(relative, path, options):
+            yield found
+
+
+def _wanted(relative: str, path: Path, options: SourceOptions) -> bool:
+    """Whether ``include`` takes a file; a folder that is not entered is named in any case."""
+    if not options.include or _matches(relative, path.name, options.include):
+        return True
+    return path.is_symlink() and path.is_dir()
+
+
+def _entries(folder: Path, relative: str) -> list[tuple[Path | Missed, str]]:
+    """What a folder holds, last first, each with its path below the root of the walk."""
+    try:
+        return [(path, relative + path.name) for path in sorted(folder.iterdir(), reverse=True)]
+    except OSError as error:
+        return [(Missed(folder, error), relative)]
+
+
+def _is_new(real: Path, home: Path, seen: set[Path]) -> bool:
+    """True for a linked folder whose files are met nowhere else; noted for the next one."""
+    if real.is_relative_to(home) or home.is_relative_to(real) or real in seen:
+        return False
+    seen.add(real)
+    return True
 
 
 def expand(pattern: Path, options: SourceOptions) -> Iterator[Path | Missed]:
@@ -75,14 +93,14 @@ def expand(pattern: Path, options: SourceOptions) -> Iterator[Path | Missed]:
     first = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts))
     folder = Path(*parts[:first])
     if "**" in parts:
-        matches: Iterator[Path | Missed] = _recursive(folder, parts[first:], options)
-    else:
-        matches = map(Path, sorted(glob.glob(str(pattern))))  # noqa: PTH207 - absolute patterns
+        yield from _recursive(folder, parts[first:], options)
+        return
     home = _real(folder)
-    for match in matches:
-        found = match if isinstance(match, Missed) else _looked_at(match, home, options, None)
-        if found is not None:
-            yield found
+    for match in map(Path, sorted(glob.glob(str(pattern)))):  # noqa: PTH207 - absolute patterns
+        if not options.follow_links and not _real(match).is_relative_to(home):
+            yield Missed(match, _LEAVES, _ALLOW)
+        else:
+            yield _looked_at(match, home, options)
 
 
 def _recursive(
@@ -104,40 +122,21 @@ def _step(part: str) -> str:
     return translated.removesuffix(r"\Z").replace(".*", "[^/]*")
 
 
-def _looked_at(
-    path: Path, home: Path, options: SourceOptions, seen: set[Path] | None
-) -> Path | Missed | None:
-    """The path itself where it is to be read or entered; None for a folder met already."""
+def _looked_at(path: Path, home: Path, options: SourceOptions) -> Path | Missed:
+    """The path itself where it is to be read or entered."""
     try:
         status = path.stat()
     except OSError as error:
         return Missed(path, error)
-    real = _real(path)
-    folder = stat.S_ISDIR(status.st_mode)
-    linked = path.is_symlink()
-    if not real.is_relative_to(home):
-        if not options.follow_links:
-            return Missed(path, _LEAVES, _ALLOW)
-    elif folder and linked and seen is not None:
-        return None
-    if folder and linked and seen is not None:
-        if home.is_relative_to(real) or real in seen:
-            return None
-        seen.add(real)
-    if folder:
+    if path.is_symlink() and not options.follow_links and not _real(path).is_relative_to(home):
+        return Missed(path, _LEAVES, _ALLOW)
+    if stat.S_ISDIR(status.st_mode):
         return path
     if not stat.S_ISREG(status.st_mode):
         return Missed(path, _SPECIAL, _LEAVE_OUT)
     if status.st_dev in _system():
         return Missed(path, "a file of the running system, not of a disk", _LEAVE_OUT)
     return path
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return not stat.S_ISDIR(path.stat().st_mode)
-    except OSError:
-        return True
 
 
 @cache
@@ -156,12 +155,11 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))  # resolve() fails on a link to itself
 
 
-def _matches(relative: PurePath, patterns: tuple[str, ...]) -> bool:
-    texts = (relative.as_posix(), relative.name)
+def _matches(relative: str, name: str, patterns: tuple[str, ...]) -> bool:
     for pattern in patterns:
         bare = pattern.removesuffix("/")
         flat = bare.removeprefix("**/")
-        if any(fnmatch.fnmatchcase(text, p) for text in texts for p in (bare, flat)):
+        if any(fnmatch.fnmatchcase(text, p) for text in (relative, name) for p in (bare, flat)):
             return True
     return False
 
