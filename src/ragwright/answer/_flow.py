@@ -178,7 +178,7 @@ def _reply_notes(reply: ChatReply, options: AnswerOptions) -> list[str]:
         notes.append("the server's content filter cut the reply")
     if reply.dropped:
         notes.append(f"the server does not know {', '.join(reply.dropped)}; left out")
-    return notes
+    return [*notes, *reply.notes]
 
 
 def abstains(text: str, cue: str) -> bool:

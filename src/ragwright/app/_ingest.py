@@ -44,6 +44,10 @@ def command(
     prune: Annotated[
         bool, typer.Option("--prune", help="Remove documents that are no longer there.")
     ] = False,
+    embed_again: Annotated[
+        bool,
+        typer.Option("--embed-again", help="Embed every text anew, also where a vector is stored."),
+    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 1 where a source could not be read.")
     ] = False,
@@ -77,7 +81,9 @@ def command(
             else:
                 console.result(ingest_forecast_text(planned))
             return 0
-        report = bench.ingest(*(sources or ()), prune=prune, on_start=shown.append)
+        report = bench.ingest(
+            *(sources or ()), prune=prune, embed_again=embed_again, on_start=shown.append
+        )
     if as_json:
         console.json(report.as_dict())
     else:

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from ..core import (
@@ -344,7 +344,13 @@ class Caller:
     def _priced(
         self, handler: SendHandler[Any, Any], request: Request, reply: Reply, seconds: float
     ) -> Reply:
-        usage = usage_of(reply)
+        found = usage_of(reply)
+        # Less than nothing, which a back end of one's own may count, would feed the budget.
+        usage = replace(
+            found,
+            prompt_tokens=max(0, found.prompt_tokens),
+            completion_tokens=max(0, found.completion_tokens),
+        )
         self.progress.prompt_tokens += usage.prompt_tokens
         self.progress.completion_tokens += usage.completion_tokens
         if not isinstance(request, Chat | Complete | Embed | Rerank):

@@ -58,7 +58,8 @@ def payload(request: Request) -> list[Any]:
     if isinstance(request, Complete):
         return [request.model, request.prompt, request.params, request.logprobs, request.sample]
     if isinstance(request, Embed):
-        return [request.model, request.texts, request.role]
+        # "checked" leaves out replies of a time when vectors were kept as any server sent them.
+        return [request.model, request.texts, request.role, "checked"]
     if isinstance(request, Rerank):
         return [request.model, request.query, request.passages]
     if isinstance(request, Fetch):
@@ -103,7 +104,8 @@ def decode(kind: type[Request], data: bytes) -> Reply:
     fields["cached"] = True
     fields["usage"] = Usage(**fields["usage"])
     if kind is Chat:
-        return ChatReply(**(fields | {"dropped": tuple(fields["dropped"])}))
+        lists = {name: tuple(fields.get(name, ())) for name in ("dropped", "notes")}
+        return ChatReply(**(fields | lists))
     if kind is Complete:
         tokens = tuple((token, value) for token, value in fields["tokens"])
         return CompleteReply(**(fields | {"dropped": tuple(fields["dropped"]), "tokens": tokens}))

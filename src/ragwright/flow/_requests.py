@@ -186,6 +186,7 @@ class ChatReply:
         model: Model the server says it used.
         dropped: Parameters the server rejected and that were left out.
         cached: True where the reply came from the reply store.
+        notes: What of the reply was not taken as the server sent it.
     """
 
     text: str
@@ -194,6 +195,7 @@ class ChatReply:
     model: str = ""
     dropped: tuple[str, ...] = ()
     cached: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,12 @@ class Catalog:
             _unlink(self._view_path(pair, snapshot))
             self._distrusted.update(path.name for path in self._home(pair).glob("*.seg"))
 
+    def outdate(self, pair: Pair) -> None:
+        """Lend none of the pair's saved segments to a state that is built from now on."""
+        with self._lock:
+            for path in self._views(pair):
+                _unlink(path)
+
     def build(self, pair: Pair, snapshot: str, live: Stamps, read: Read) -> State:
         """The state whose documents have the stamps ``live``, from old segments and new ones.
 

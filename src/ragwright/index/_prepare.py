@@ -143,6 +143,18 @@ def _checked_vectors(pair: Pair, item: IndexedDocument) -> Matrix | None:
     return vectors
 
 
+def as_bytes(pair: Pair, vector: Matrix) -> bytes:
+    """A vector as it is stored.
+
+    Raises:
+        StoreError: Not of the pair's length, or not finite.
+    """
+    row = np.ascontiguousarray(vector, dtype=np.float32)
+    if row.shape != (pair.dimensions,) or not np.isfinite(row).all():
+        raise StoreError(f"a vector of shape {row.shape} does not fit {pair.dimensions} dimensions")
+    return row.tobytes()
+
+
 def entry_digest(name: str, hash_: str, source: str) -> int:
     """What one document adds to its pair's digest (a sum modulo :data:`DIGEST_MODULUS`)."""
     raw = "\0".join((name, hash_, source)).encode("utf-8", "surrogatepass")

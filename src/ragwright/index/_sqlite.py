@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 
-from ..core import Document, SnapshotGoneError, StoreBusyError
+from ..core import Document, SnapshotGoneError, StoreBusyError, StoreError
 from . import _sqlite_rows as rows
 from ._catalog import Catalog
 from ._connections import Connections
 from ._options import StoreOptions
-from ._prepare import COLUMNS, as_text, as_value, check_batch, document_from, ready
+from ._prepare import (
+    COLUMNS,
+    as_bytes,
+    as_text,
+    as_value,
+    check_batch,
+    document_from,
+    ready,
+)
 from ._store import IndexedDocument, Matrix, Pair, Store, View, WriteCounts
 from ._stored import Reading
 from ._tokens import AnalyzerFactory, Analyzers
@@ -129,6 +137,31 @@ class SqliteStore(Store):
                     [prepared[name]] = ready(pair, [(item, hash_)], analyzer)
                 writer.put(prepared[name], entry, root)
             return writer.finish()
+
+    def doubtful_documents(self, pair: Pair) -> frozenset[str]:
+        """Documents of the pair with a stored vector that cannot be searched with.
+
+        Each vector is looked at once: up to which all are sound is kept in the file.
+        """
+        with self._connections.reading() as db:
+            checked, last = rows.checked(db, pair.embedder)
+            bad = list(rows.unusable(db, pair, checked))
+            found = rows.with_vectors(db, pair, bad)
+        if not bad and last > checked:
+            with suppress(StoreError), self._connections.writing() as db:
+                rows.set_checked(db, pair.embedder, last)
+        return found
+
+    def replace_vectors(self, pair: Pair, vectors: Mapping[str, Matrix]) -> None:
+        """Put other vectors in the place of stored ones; documents and texts stay."""
+        data = {bytes.fromhex(key): as_bytes(pair, row) for key, row in vectors.items()}
+        with self._connections.writing() as db:
+            pairs = [p for p in self._stored_pairs(db) if p.embedder == pair.embedder]
+            if not rows.replace_vectors(db, pair.embedder, data, [p.key for p in pairs]):
+                return
+        # The new snapshots must not be made of segments with the old vectors.
+        for one in pairs:
+            self._catalog.outdate(one)
 
     def remove(
         self, document_ids: Sequence[str], pair: Pair | None = None, *, purge: bool = False

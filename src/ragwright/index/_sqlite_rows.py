@@ -7,6 +7,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from hashlib import blake2b
 from itertools import count, islice
 from typing import Any, TypeAlias
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Document
+from ..models import usable_vectors
 from ._prepare import (
     DIGEST_MODULUS,
     ReadyDocument,
@@ -107,6 +109,83 @@ def vectors(
         )
 
 
+def checked(db: sqlite3.Connection, embedder: str) -> tuple[int, int]:
+    """Up to which number an embedder's vectors are known to be sound, and its highest number."""
+    row = db.execute(
+        "SELECT (SELECT value FROM facts WHERE name = 'checked vectors ' || e.id), max(v.id) "
+        "FROM embedders e JOIN vectors v ON v.embedder = e.id WHERE e.identity = ?",
+        (as_value(embedder),),
+    ).fetchone()
+    return int(row[0] or 0), int(row[1] or 0)
+
+
+def set_checked(db: sqlite3.Connection, embedder: str, last: int) -> None:
+    """Remember up to which number an embedder's vectors are sound."""
+    name = f"checked vectors {embedder_id(db, embedder)}"
+    db.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, str(last)))
+
+
+def unusable(db: sqlite3.Connection, pair: Pair, above: int) -> Iterator[int]:
+    """Numbers of vectors of the pair's embedder that cannot be searched with."""
+    found = db.execute(
+        "SELECT id, data FROM vectors "
+        "WHERE embedder = (SELECT id FROM embedders WHERE identity = ?) AND id > ?",
+        (as_value(pair.embedder), above),
+    )
+    while block := found.fetchmany(1000):
+        size = 4 * pair.dimensions
+        yield from (number for number, data in block if len(data) != size)
+        whole = [(number, data) for number, data in block if len(data) == size]
+        if whole and size:
+            raw = b"".join(data for _, data in whole)
+            good = usable_vectors(np.frombuffer(raw, np.float32).reshape(len(whole), -1))
+            yield from (whole[i][0] for i in np.flatnonzero(~good))
+
+
+def with_vectors(db: sqlite3.Connection, pair: Pair, numbers: Sequence[int]) -> frozenset[str]:
+    """Documents of the pair with a chunk that has one of these vectors."""
+    found: set[str] = set()
+    for block in _blocks(numbers):
+        found.update(
+            as_text(name)
+            for (name,) in db.execute(
+                "SELECT DISTINCT e.name FROM chunks c JOIN entries e ON e.id = c.entry "  # noqa: S608
+                "WHERE e.pair = (SELECT id FROM pairs WHERE key = ?) "
+                f"AND c.vector IN ({_marks(block)})",
+                (pair.key, *block),
+            )
+        )
+    return frozenset(found)
+
+
+def replace_vectors(
+    db: sqlite3.Connection, embedder: str, data: Mapping[bytes, bytes], pairs: Sequence[str]
+) -> bool:
+    """Write other vectors over stored ones; the pairs with these keys get another digest.
+
+    Returns:
+        Whether any vector differed.
+    """
+    stored = vectors(db, embedder, list(data))
+    differ = [(data[key], embedder, key) for key, old in stored if old != data[key]]
+    if not differ:
+        return False
+    db.executemany(
+        "UPDATE vectors SET data = ? "
+        "WHERE embedder = (SELECT id FROM embedders WHERE identity = ?) AND hash = ?",
+        ((new, as_value(name), key) for new, name, key in differ),
+    )
+    # A digest is of names and texts: what the vectors add to it is never taken away again.
+    added = entry_digest("vectors", blake2b(b"".join(new for new, *_ in differ)).hexdigest(), "")
+    for key in pairs:
+        (old,) = db.execute("SELECT digest FROM pairs WHERE key = ?", (key,)).fetchone()
+        db.execute(
+            "UPDATE pairs SET digest = ? WHERE key = ?",
+            (total_digest((int(old, 16), added)), key),
+        )
+    return True
+
+
 def documents_with_chunks(
     db: sqlite3.Connection, pair: Pair, wanted: NDArray[np.int64]
 ) -> Iterator[StoredDocument]:
@@ -178,6 +257,12 @@ class Writer:
             )
             row = (made.lastrowid, total_digest(()))
         self._pair, self._digest = int(row[0]), int(row[1], 16)
+        # An empty pair takes the length that the model's vectors have now.
+        db.execute(
+            "UPDATE pairs SET settings = ? WHERE id = ? "
+            "AND NOT EXISTS (SELECT 1 FROM entries WHERE pair = pairs.id)",
+            (json.dumps(asdict(pair)), self._pair),
+        )
         self._embedder = embedder_id(db, pair.embedder) if pair.dimensions else 0
         self._orphans: set[int] = set()
         self._waiting: list[tuple[ReadyDocument, str]] = []

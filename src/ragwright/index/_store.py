@@ -10,7 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Chunk, Document, Filter, Hit, Relaxation, text_hash, value_hash
+from ..core import (
+    Chunk,
+    Document,
+    Filter,
+    Hit,
+    Relaxation,
+    StoreError,
+    text_hash,
+    value_hash,
+)
 from ..flow import SearchReply
 from ._stored import Reading
 
@@ -272,6 +281,29 @@ class Store(ABC):
 
         Corpus vectors live once: two pairs that share an embedder share equal texts' vectors.
         """
+
+    def doubtful_documents(self, pair: Pair) -> frozenset[str]:
+        """Documents of the pair with a stored vector that cannot be searched with.
+
+        Such vectors (of zeros, of another length than the pair's, beyond what float32 can
+        square) were stored by earlier versions. A store that never held any need not override it.
+        """
+        return frozenset()
+
+    def replace_vectors(self, pair: Pair, vectors: Mapping[str, Matrix]) -> None:
+        """Put other vectors in the place of stored ones; documents and texts stay.
+
+        Args:
+            pair: Whose embedder made them; all pairs with it get a new snapshot.
+            vectors: By :func:`chunk_key`; a key that is not stored is left out.
+
+        Raises:
+            StoreError: This kind of store cannot do it.
+        """
+        raise StoreError(
+            "this kind of store cannot replace vectors",
+            hint="delete the store's folder, then run: ragwright ingest",
+        )
 
     @abstractmethod
     def upsert(self, pair: Pair, batch: Sequence[IndexedDocument], root: str = "") -> WriteCounts:

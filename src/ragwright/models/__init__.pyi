@@ -9,7 +9,7 @@ from ._analysis import (
 )
 from ._carriers import model_handlers
 from ._check import Finding, check_model
-from ._embedding import Prefixes, VectorRule, embed_texts, family_prefixes
+from ._embedding import Prefixes, VectorRule, embed_texts, family_prefixes, usable_vectors
 from ._extractive import ExtractiveReranker, pack_sentence
 from ._hf_tokenizer import HFTokenizer
 from ._names import Directory, ModelName, Provider, Target
@@ -62,5 +62,6 @@ __all__ = [
     "no_progress_bars",
     "pack_sentence",
     "sentence_spans",
+    "usable_vectors",
     "words",
 ]

@@ -210,6 +210,13 @@ class RemoteEmbedHandler(_ReadsOnly, _Remote, SendHandler[Embed, EmbedReply]):
             planned.pieces, request.timeout, lambda: self.pace(name)
         )
         vectors = rule.shaped(found)
+        known = self.models.known_dimensions.get(name, vectors.shape[1])
+        if vectors.shape[1] != known:
+            raise ModelRefusedError(
+                f"{name} sent vectors of length {vectors.shape[1]}; the index holds vectors of "
+                f"length {known} from it",
+                hint="where another model answers to this name now: ragwright ingest --embed-again",
+            )
         (reply,) = planned.pooled(vectors, vectors.shape[1], rule.similarity == "cosine")
         if isinstance(reply, RagwrightError):
             raise reply

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core import ModelRefusedError, RagwrightError, Span, value_hash
 from ._options import EmbedOptions, ModelSettings, Pooling, Similarity
@@ -154,6 +155,47 @@ def settle_rule(
 
 def _first(*values: str | None) -> str:
     return next((v for v in values if v is not None), "")
+
+
+SHORTEST, LONGEST = 1e-6, 1e6
+"""Norms of vectors that a model gives; beyond them float32 loses or overflows in a product."""
+
+
+def vector_fault(vectors: NDArray[np.floating[Any]]) -> str:
+    """What makes vectors useless for search; empty where nothing does.
+
+    Args:
+        vectors: Shape (texts, dimensions), before they are brought to float32.
+    """
+    norms = _norms(vectors)
+    wrong = norms[~_usable(norms)]
+    if not len(wrong):
+        return ""
+    if np.isnan(wrong).any():
+        return "a vector that holds NaN or infinity"
+    if (wrong == 0).any():
+        return "a vector of zeros"
+    return f"a vector of length {wrong[0]:.3g}, which float32 cannot search with"
+
+
+def usable_vectors(vectors: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+    """For each row whether it can be searched with (see :func:`vector_fault`)."""
+    return _usable(_norms(vectors))
+
+
+def _usable(norms: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return (norms >= SHORTEST) & (norms <= LONGEST)
+
+
+def _norms(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """Euclidean length of each row; NaN where a number of it is not finite."""
+    finite = np.isfinite(vectors).all(axis=1)
+    wide = np.abs(np.where(finite[:, None], vectors, 0.0).astype(np.float64))
+    largest = wide.max(axis=1, initial=0.0)
+    # Divided first: the square of a huge number overflows, that of a tiny one is 0.
+    scaled = wide / np.where(largest > 0, largest, 1.0)[:, None]
+    norms = largest * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+    return np.where(finite, norms, np.nan)
 
 
 def unit(vectors: Matrix) -> Matrix:

@@ -21,6 +21,7 @@ from ..core import (
     RateLimitedError,
     retry_after,
 )
+from ._door import read_json
 
 _LONGEST = 400
 
@@ -51,7 +52,7 @@ class Complaint:
     def read(cls, raw: bytes) -> Complaint:
         """Read an error body: OpenAI's, FastAPI's, Google's list, Cohere's, or plain text."""
         try:
-            data = json.loads(raw)
+            data = read_json(raw)
         except ValueError:
             text = raw.decode("utf-8", "replace").strip()
             return cls("" if text.lower().startswith(("<html", "<!doc")) else text[:_LONGEST])
@@ -63,21 +64,24 @@ class Complaint:
         if isinstance(data, list) and data:
             data = data[0]
         if not isinstance(data, dict):
-            return cls(str(data)[:_LONGEST])
+            return cls(_shown(data))
         error = data.get("error", data)
         if not isinstance(error, dict):
             error = {**data, "message": error}
         message = error.get("message") or error.get("detail") or data.get("detail") or ""
         detail = message.get("detail") if isinstance(message, dict) else message
-        param = str(error.get("param") or "")
+        param = _shown(error.get("param") or "")
         if isinstance(detail, list) and detail and isinstance(detail[0], dict):
             first = detail[0]
-            places = [str(p) for p in first.get("loc", ()) if str(p) != "body"]
+            found = first.get("loc")
+            found = found if isinstance(found, list) else []
+            places = [str(p) for p in found if isinstance(p, str | int) and p != "body"]
             param = param or (places[0] if places else "")
-            message = f"{first.get('type', '')}: {first.get('msg', '')} ({'.'.join(places)})"
+            said = f"{_shown(first.get('type', ''))}: {_shown(first.get('msg', ''))}"
+            message = f"{said} ({'.'.join(places)})"
         code = error.get("code") or data.get("error_code") or error.get("type") or ""
-        text = message if isinstance(message, str) else json.dumps(message)
-        return cls(text[:_LONGEST], str(code), param)
+        text = message if isinstance(message, str) else _shown(message)
+        return cls(text[:_LONGEST], _shown(code), param)
 
     def rejects(self, sent: Collection[str]) -> str | None:
         """Which of the parameters sent the server does not know, None where it is none."""
@@ -93,6 +97,16 @@ class Complaint:
         if "response_format" in sent and re.search(r"json[_ ]schema|structured", self.message):
             return "response_format"
         return None
+
+
+def _shown(value: Any) -> str:
+    """A value of an error body as text: what is no text as JSON, as far as it can be written."""
+    if isinstance(value, str):
+        return value[:_LONGEST]
+    try:
+        return json.dumps(value, ensure_ascii=False)[:_LONGEST]
+    except (ValueError, RecursionError):  # a number of thousands of digits, or a deep nest
+        return ""
 
 
 def _mention(name: str, message: str) -> re.Match[str] | None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..core import ModelError, ModelRefusedError, Usage
+from ..core import ModelRefusedError, ModelReplyError, Usage
 from ..flow import Chat, ChatReply, Complete, CompleteReply, OnDelta
-from ._failures import bad_reply
+from ._door import CleanStream, clean_text, token_usage
+from ._embedding import vector_fault
 from ._names import Target
 from ._seams import ChatModel, Matrix
 from ._transport import Connections, OpenAIServer
@@ -79,17 +83,18 @@ class OpenAIChat(ChatModel):
         else:
             data, changed = await self._stream(body, request.timeout, on_delta)
         choice = self._choice(data)
-        message = choice.get("message")
-        if not isinstance(message, dict):
-            raise bad_reply(self._server.model, self.target.base, "sent a choice without a message")
+        message = self._message(choice)
         text = _text(message.get("content"))
         refused = not text and message.get("refusal")
+        asked = sum(len(m.content) for m in request.messages)
+        usage, note = token_usage(data.get("usage"), asked, len(text))
         return ChatReply(
             text,
-            usage=_usage(data, sum(len(m.content) for m in request.messages), len(text)),
+            usage=usage,
             finish="content_filter" if refused else _finish(choice),
-            model=str(data.get("model") or self.target.name.name),
+            model=self._model(data),
             dropped=tuple(name for name in changed if name not in _OWN),
+            notes=(note,) if note else (),
         )
 
     async def complete(self, request: Complete) -> CompleteReply:
@@ -105,13 +110,17 @@ class OpenAIChat(ChatModel):
         data, changed = await self._server.send("/completions", body, request.timeout)
         choice = self._choice(data)
         text = _text(choice.get("text"))
+        try:
+            tokens = _token_logprobs(choice)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise self._server.bad_reply(f"sent log-probabilities that are none: {error}") from None
         return CompleteReply(
             text,
-            usage=_usage(data, len(request.prompt), len(text)),
+            usage=token_usage(data.get("usage"), len(request.prompt), len(text))[0],
             finish=_finish(choice),
-            model=str(data.get("model") or self.target.name.name),
+            model=self._model(data),
             dropped=tuple(name for name in changed if name not in _OWN),
-            tokens=_token_logprobs(choice),
+            tokens=tokens,
         )
 
     async def aclose(self) -> None:
@@ -123,10 +132,21 @@ class OpenAIChat(ChatModel):
         return {"model": self.target.name.name, **self.target.settings.params, **dict(params)}
 
     def _choice(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        choices = data.get("choices")
-        if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-            raise bad_reply(self._server.model, self.target.base, "sent a reply without choices")
-        return choices[0]
+        choice = _first(data.get("choices"))
+        if choice is None:
+            raise self._server.bad_reply("sent a reply without choices")
+        return choice
+
+    def _message(self, choice: Mapping[str, Any]) -> Mapping[str, Any]:
+        message = choice.get("message")
+        if not isinstance(message, dict):
+            raise self._server.bad_reply("sent a choice without a message")
+        return message
+
+    def _model(self, data: Mapping[str, Any]) -> str:
+        """The model the server says it used; the one asked for where that is no name."""
+        found = data.get("model")
+        return found if isinstance(found, str) and found else self.target.name.name
 
     async def _stream(
         self, body: dict[str, Any], timeout: float | None, on_delta: OnDelta
@@ -150,7 +170,7 @@ class OpenAIChat(ChatModel):
                 if "json" in response.headers.get("content-type", ""):
                     # The server does not stream: take its reply as one piece.
                     data = self._server.parse(await response.aread(), response.headers)
-                    on_delta(_text(self._choice(data).get("message", {}).get("content")))
+                    on_delta(_text(self._message(self._choice(data)).get("content")))
                     return data
                 return await self._gathered(stream, on_delta)
             finally:
@@ -160,23 +180,42 @@ class OpenAIChat(ChatModel):
 
     async def _gathered(self, stream: Any, on_delta: OnDelta) -> dict[str, Any]:
         pieces: list[str] = []
-        finish = ""
+        finish: Any = None
         whole: dict[str, Any] = {}
+        clean = CleanStream(self.target.key())
+
+        def hand_on(text: str) -> None:
+            if text:
+                pieces.append(text)
+                on_delta(text)
+
         async for chunk in stream:
             if not isinstance(chunk, dict):
-                raise bad_reply(self._server.model, self.target.base, "streamed a non-object")
+                raise self._server.bad_reply("streamed a non-object")
             whole["model"] = chunk.get("model") or whole.get("model")
             whole["usage"] = chunk.get("usage") or whole.get("usage")
-            for choice in (chunk.get("choices") or [])[:1]:
-                piece = _text((choice.get("delta") or {}).get("content"))
-                if piece:
-                    pieces.append(piece)
-                    on_delta(piece)
+            choice = self._streamed(chunk.get("choices"))
+            if choice is not None:
+                delta = choice.get("delta") or {}
+                if not isinstance(delta, dict):
+                    raise self._server.bad_reply("streamed a delta that is not an object")
+                hand_on(clean.feed(_text(delta.get("content"))))
                 finish = choice.get("finish_reason") or finish
         if not finish:
-            raise bad_reply(self._server.model, self.target.base, "cut its stream off")
+            raise self._server.bad_reply("cut its stream off")
+        hand_on(clean.feed("", last=True))
+        if isinstance(whole.get("model"), str):
+            whole["model"] = clean_text(whole["model"], self.target.key())
         message = {"content": "".join(pieces)}
         return {**whole, "choices": [{"message": message, "finish_reason": finish}]}
+
+    def _streamed(self, choices: Any) -> Mapping[str, Any] | None:
+        """The choice of an event, None where it has none (one that counts tokens alone)."""
+        if not choices:
+            return None
+        if not isinstance(choices, list) or not all(isinstance(one, dict) for one in choices):
+            raise self._server.bad_reply("streamed choices that are not objects")
+        return _first(choices)
 
 
 class OpenAIEmbeddings:
@@ -205,7 +244,8 @@ class OpenAIEmbeddings:
         the rest alone, and its usage counts everything.
 
         Raises:
-            ModelReplyError: Vectors missing, of unequal length, or not finite.
+            ModelReplyError: Vectors missing, of unequal length, not finite, of a length that no
+                model gives (see :func:`vector_fault`), or one for all texts.
             ModelRefusedError: Vectors of another length than ``dimensions`` asks for.
             ModelError: Whatever else the server does.
         """
@@ -244,7 +284,7 @@ class OpenAIEmbeddings:
         if settings.dimensions:
             body["dimensions"] = settings.dimensions
         data, _ = await self._server.send("/embeddings", body, timeout)
-        vectors = self._vectors(data.get("data"), len(texts))
+        vectors = self._vectors(data.get("data"), texts)
         if settings.dimensions and vectors.shape[1] != settings.dimensions:
             raise ModelRefusedError(
                 f"{self._server.model} sent vectors of length {vectors.shape[1]} "
@@ -252,31 +292,68 @@ class OpenAIEmbeddings:
                 where=self.target.base,
                 hint="leave dimensions unset: this model cannot shorten its vectors",
             )
-        return vectors, _usage(data, sum(map(len, texts)), 0)
+        return vectors, token_usage(data.get("usage"), sum(map(len, texts)), 0)[0]
 
-    def _vectors(self, entries: Any, count: int) -> Matrix:
-        if not isinstance(entries, list) or len(entries) != count:
-            found = len(entries) if isinstance(entries, list) else 0
-            raise self._bad(f"sent {found} vectors for {count} texts")
-        rows: list[Any] = [None] * count
+    def _vectors(self, entries: Any, texts: Sequence[str]) -> Matrix:
+        found = entries if isinstance(entries, list) else []
+        if len(found) != len(texts):
+            raise self._bad(f"sent {len(found)} vectors for {len(texts)} texts")
         try:
-            for place, entry in enumerate(entries):
-                value = entry["embedding"]
-                row = (
-                    np.frombuffer(base64.b64decode(value), "<f4")
-                    if isinstance(value, str)
-                    else np.asarray(value, np.float32)
-                )
-                rows[entry.get("index", place)] = row
-            vectors = np.stack(rows).astype(np.float32, copy=False)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            raise self._bad(f"sent vectors that cannot be read: {error}") from error
-        if vectors.ndim != 2 or not vectors.shape[1] or not np.isfinite(vectors).all():
-            raise self._bad("sent vectors that are empty or not finite")
-        return vectors
+            rows = in_order(found, len(texts))
+            vectors = np.stack([_row(entry["embedding"]) for entry in rows])
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._bad(f"sent vectors that cannot be read: {error}") from None
+        fault = vector_fault(vectors) or _one_for_all(vectors, texts)
+        if fault:
+            raise self._bad(f"sent {fault}")
+        return vectors.astype(np.float32)
 
-    def _bad(self, problem: str) -> ModelError:
-        return bad_reply(self._server.model, self.target.base, problem)
+    def _bad(self, problem: str) -> ModelReplyError:
+        return self._server.bad_reply(problem)
+
+
+def in_order(entries: Sequence[Any], count: int) -> list[Mapping[str, Any]]:
+    """Entries of a reply by their ``index``, each from 0 to count - 1 once.
+
+    Where none of them has an index, the order they came in is theirs.
+
+    Raises:
+        ValueError: An entry is not an object, or the indices are not these.
+    """
+    if not all(isinstance(entry, dict) for entry in entries):
+        raise ValueError("an entry is not an object")
+    if not any("index" in entry for entry in entries):
+        indices: list[Any] = list(range(len(entries)))
+    else:
+        indices = [entry.get("index") for entry in entries]
+    if any(type(index) is not int for index in indices) or sorted(indices) != list(range(count)):
+        raise ValueError("their indices are not each of the inputs once")
+    return [entry for _, entry in sorted(zip(indices, entries, strict=True), key=itemgetter(0))]
+
+
+def _row(value: Any) -> NDArray[np.float64]:
+    """One vector of a reply: base 64 of float32, or a list of numbers.
+
+    Raises:
+        ValueError: Neither; or no numbers at all.
+    """
+    if isinstance(value, str):
+        row = np.frombuffer(base64.b64decode(value, validate=True), "<f4")
+    elif isinstance(value, list):
+        row = np.asarray(value)
+    else:
+        raise ValueError("a vector is not a list")
+    if row.dtype.kind not in "fi" or row.ndim != 1 or not len(row):
+        raise ValueError("a vector is not a list of numbers")
+    return row.astype(np.float64)
+
+
+def _one_for_all(vectors: NDArray[np.float64], texts: Sequence[str]) -> str:
+    """What is wrong where different texts all got the same vector; empty where they did not."""
+    if len(texts) < 2 or (vectors != vectors[0]).any():
+        return ""
+    different = {"".join(c for c in text.casefold() if c.isalnum()) for text in texts}
+    return f"one vector for {len(different)} different texts" if len(different) > 1 else ""
 
 
 @lru_cache(maxsize=64)
@@ -307,6 +384,12 @@ def _closed(schema: Any) -> bool:
     return all(_closed(part) for part in schema.values())
 
 
+def _first(choices: Any) -> Mapping[str, Any] | None:
+    """The choice with the index 0, which servers may leave out; None where there is none."""
+    found = choices if isinstance(choices, list) else []
+    return next((c for c in found if isinstance(c, dict) and not c.get("index")), None)
+
+
 def _text(content: Any) -> str:
     """Text of a content: a string, null, or parts of which the text ones count."""
     if isinstance(content, list):
@@ -316,21 +399,9 @@ def _text(content: Any) -> str:
 
 
 def _finish(choice: Mapping[str, Any]) -> str:
-    reason = str(choice.get("finish_reason") or "stop").lower()
+    found = choice.get("finish_reason")
+    reason = found.lower() if isinstance(found, str) and found else "stop"
     return _FINISH.get(reason, reason)
-
-
-def _usage(data: Mapping[str, Any], prompt_characters: int, reply_characters: int) -> Usage:
-    """The server's count; where it sends none, four characters a token."""
-    found = data.get("usage")
-    usage = found if isinstance(found, dict) else {}
-    prompt = usage.get("prompt_tokens")
-    completion = usage.get("completion_tokens")
-    if not isinstance(prompt, int):
-        prompt = (prompt_characters + 3) // 4
-    if not isinstance(completion, int):
-        completion = (reply_characters + 3) // 4
-    return Usage(1, prompt, completion)
 
 
 def _token_logprobs(choice: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
@@ -338,4 +409,7 @@ def _token_logprobs(choice: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
     if not isinstance(found, dict):
         return ()
     pairs = zip(found.get("tokens") or (), found.get("token_logprobs") or (), strict=False)
-    return tuple((str(token), float(score)) for token, score in pairs if score is not None)
+    tokens = tuple((str(token), float(score)) for token, score in pairs if score is not None)
+    if any(math.isnan(score) for _, score in tokens):
+        raise ValueError("NaN")
+    return tokens

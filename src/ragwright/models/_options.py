@@ -35,6 +35,9 @@ class ModelSettings:
     concurrency: int | None = option(None, "Most requests in flight.", ge=1)
     requests_per_minute: int | None = option(None, "Most requests a minute.", ge=1)
     timeout: float | None = option(None, "Seconds for one attempt.", gt=0)
+    max_reply_bytes: int | None = option(
+        None, "Most bytes of one reply, decompressed; 64 MiB where not set.", ge=1
+    )
     params: Mapping[str, Any] = option(dict, "Parameters sent unless the request names them.")
     query_prefix: str | None = option(None, "Text put before queries.", when="index")
     passage_prefix: str | None = option(None, "Text put before passages.", when="index")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..core import ConfigError, ModelRefusedError, Usage, require, text_hash
+from ._door import token_usage
 from ._embedding import plan_windows
-from ._failures import bad_reply
 from ._hf_tokenizer import HFTokenizer
 from ._names import Target
+from ._openai import in_order
 from ._options import EmbedOptions
 from ._seams import Reranker
 from ._st import folder_hash, model_hash, open_quietly
@@ -170,20 +172,34 @@ class ServerReranker:
             "top_n": len(passages),
         }
         data, _ = await self._server.send("/rerank", body, timeout)
-        scores: list[float | None] = [None] * len(passages)
         try:
-            for entry in data["results"]:
-                scores[entry["index"]] = float(entry["relevance_score"])
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise bad_reply(
-                self._server.model, self.target.base, f"sent scores that cannot be read: {error}"
-            ) from error
-        whole = tuple(s for s in scores if s is not None and s == s)
-        if len(whole) != len(passages):
-            problem = f"sent {len(whole)} scores for {len(passages)} passages"
-            raise bad_reply(self._server.model, self.target.base, problem)
+            scores = _scores(data.get("results"), passages)
+        except ValueError as error:
+            raise self._server.bad_reply(f"sent scores that cannot be read: {error}") from None
         usage = data.get("usage")
         counted = usage.get("total_tokens") if isinstance(usage, dict) else None
         characters = len(query) * len(passages) + sum(map(len, passages))
-        tokens = counted if isinstance(counted, int) else (characters + 3) // 4
-        return whole, Usage(1, tokens, 0)
+        return scores, token_usage({"prompt_tokens": counted}, characters, 0)[0]
+
+
+def _scores(results: Any, passages: Sequence[str]) -> tuple[float, ...]:
+    """One score a passage, from the entries of a reply.
+
+    Raises:
+        ValueError: Entries missing or doubled, a score that is no number, or a passage that
+            the server hands back under the index of another one.
+    """
+    found = results if isinstance(results, list) else []
+    if len(found) != len(passages):
+        raise ValueError(f"{len(found)} scores for {len(passages)} passages")
+    scores = []
+    for entry, passage in zip(in_order(found, len(passages)), passages, strict=True):
+        score: Any = entry.get("relevance_score")
+        if type(score) not in (int, float) or not abs(score) <= sys.float_info.max:
+            raise ValueError("a score is not a finite number")
+        back = entry.get("document")
+        text = back.get("text") if isinstance(back, dict) else back
+        if text != passage and text in passages:
+            raise ValueError("an index is not that of the passage beside it")
+        scores.append(float(score))
+    return tuple(scores)

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies
 
 from ..core import (
     ModelError,
     ModelRefusedError,
+    ModelReplyError,
     ModelTimeoutError,
     ModelUnavailableError,
     canonical_json,
 )
+from ._door import LARGEST_REPLY, TooLargeError, bounded, masked, read_json
 from ._failures import Complaint, bad_reply, failure
 from ._names import Target
 
@@ -46,10 +48,13 @@ _RENAMES = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max
 
 
 class Connections:
-    """One SDK client per (base address, key), opened on first use on the runner's loop."""
+    """One SDK client per base address, key and size of replies, opened on first use.
+
+    It lives on the runner's loop.
+    """
 
     def __init__(self) -> None:
-        self._clients: dict[tuple[str, str], AsyncOpenAI] = {}
+        self._clients: dict[tuple[str, str, int], AsyncOpenAI] = {}
         self._opening = asyncio.Lock()
 
     async def client(self, target: Target) -> AsyncOpenAI:
@@ -62,14 +67,15 @@ class Connections:
             MissingKeyError: The server needs a key and its variable is not set.
         """
         key = target.key()
-        found = self._clients.get((target.base, key))
+        limit = target.settings.max_reply_bytes or LARGEST_REPLY
+        found = self._clients.get((target.base, key, limit))
         if found is not None:
             return found
         async with self._opening:
-            found = self._clients.get((target.base, key))
+            found = self._clients.get((target.base, key, limit))
             if found is None:
-                found = await asyncio.to_thread(_open, target, key)
-                self._clients[(target.base, key)] = found
+                found = await asyncio.to_thread(_open, target, key, limit)
+                self._clients[(target.base, key, limit)] = found
         return found
 
     async def aclose(self) -> None:
@@ -79,19 +85,22 @@ class Connections:
             await client.close()
 
 
-def _open(target: Target, key: str) -> AsyncOpenAI:
+def _open(target: Target, key: str, limit: int) -> AsyncOpenAI:
     import httpx2
     from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
     limits = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
     timeout = httpx2.Timeout(None, connect=15.0)
     # A proxy for the outside world has no business between us and a server on this machine.
-    if target.local or not getproxies().keys() & {"http", "https", "all"}:
-        http = DefaultAsyncHttpxClient(
-            transport=_spread(limits, target.base.startswith("https")), timeout=timeout
-        )
-    else:
-        http = DefaultAsyncHttpxClient(limits=limits, timeout=timeout)
+    direct = target.local or not getproxies().keys() & {"http", "https", "all"}
+    http = DefaultAsyncHttpxClient(
+        transport=_spread(limits, target.base.startswith("https")) if direct else None,
+        limits=limits,
+        timeout=timeout,
+        # A redirect would take the prompt, and perhaps the key, to an address nobody configured.
+        follow_redirects=False,
+        event_hooks={"response": [bounded(limit)]},
+    )
     # Organization and project are OpenAI's: the SDK would send them to every server.
     own = "api.openai.com" in target.base
     return AsyncOpenAI(
@@ -111,30 +120,21 @@ def _spread(limits: httpx2.Limits, secure: bool) -> httpx2.AsyncBaseTransport:
 
     A pool looks at every idle connection on every request, so the work grows with their
     square: with 256 in flight one pool costs 2.3 ms of CPU a call, eight cost 1.1. The
-    certificates take 25 ms to read: a server without TLS is not kept waiting for them, unless
-    it sends a request on to one with TLS.
+    certificates take 25 ms to read: a server without TLS does not wait for them.
     """
     import httpx2
 
-    def pools(context: ssl.SSLContext) -> itertools.cycle[httpx2.AsyncHTTPTransport]:
-        made = [httpx2.AsyncHTTPTransport(verify=context, limits=limits) for _ in range(POOLS)]
-        every.extend(made)
-        return itertools.cycle(made)
-
-    every: list[httpx2.AsyncHTTPTransport] = []
-    turns = {"http": pools(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))}  # trusts nobody
-    if secure:
-        turns["https"] = pools(httpx2.create_ssl_context())
+    trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without TLS nobody is
+    context = httpx2.create_ssl_context() if secure else trusted
+    pools = [httpx2.AsyncHTTPTransport(verify=context, limits=limits) for _ in range(POOLS)]
+    turns = itertools.cycle(pools)
 
     class _Spread(httpx2.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-            scheme = request.url.scheme
-            if scheme not in turns:
-                turns[scheme] = pools(httpx2.create_ssl_context())
-            return await next(turns[scheme]).handle_async_request(request)
+            return await next(turns).handle_async_request(request)
 
         async def aclose(self) -> None:
-            for pool in every:
+            for pool in pools:
                 await pool.aclose()
 
     return _Spread()
@@ -269,36 +269,73 @@ class OpenAIServer:
 
     def _typed(self, error: Exception, body: Mapping[str, Any]) -> Exception | None:
         """The tree's error for one of the SDK's; None where the body was adapted instead."""
+        import httpx2
         import openai
 
-        where = self.target.base
         if isinstance(error, openai.APIStatusError):
-            complaint = Complaint.read(error.response.content)
+            response = error.response
+            if response.has_redirect_location:
+                return self._redirected(response)
+            complaint = Complaint.read(response.content)
             status = error.status_code
             if status in {400, 404, 422, 501} and self._adapt(body, complaint):
                 return None
-            return self.refusal(status, complaint, error.response.headers)
-        if isinstance(error, openai.APIConnectionError):
-            cause = error.__cause__ or error
-            if isinstance(error, openai.APITimeoutError) and "Connect" not in type(cause).__name__:
-                return ModelTimeoutError(f"{self.model} did not reply in time", where=where)
-            if "incomplete" in str(cause) or "without sending complete" in str(cause):
-                return bad_reply(self.model, where, "broke off in the middle of its reply")
-            return ModelUnavailableError(
-                f"{self.model} cannot be reached: {type(cause).__name__}: {cause}".rstrip(": "),
-                where=where,
-                hint="is the server running, and the base address right?",
-            )
+            return self.refusal(status, complaint, response.headers)
         if isinstance(error, openai.APIError) and error.body is not None:
             return self.upstream({"error": error.body}, {})
-        if isinstance(error, openai.OpenAIError | json.JSONDecodeError):
-            return bad_reply(self.model, where, f"sent what cannot be read: {error}")
+        cause = error.__cause__ or error
+        if isinstance(error, httpx2.DecodingError) or isinstance(cause, httpx2.DecodingError):
+            return self.bad_reply(f"sent what cannot be decompressed: {cause}")
+        if isinstance(error, openai.APIConnectionError | httpx2.RequestError):
+            return self._unreached(error, cause)
         if isinstance(error, UnicodeEncodeError):
             return ModelRefusedError(
                 f"text for {self.model} holds half of a surrogate pair, which UTF-8 cannot carry",
                 hint="normalise the source: ingest does so by default",
             )
+        if isinstance(error, TooLargeError):
+            return self.bad_reply(
+                f"sent a reply of more than {error.args[0]:,} bytes; the rest was not read",
+                "raise max_reply_bytes under models: where such replies are expected",
+            )
+        if isinstance(error, openai.OpenAIError | ValueError | RecursionError):
+            return self.bad_reply(f"sent what cannot be read: {error}")
         return error
+
+    def _unreached(self, error: Exception, cause: BaseException) -> ModelError:
+        """The error for a connection that failed, before the reply or within it."""
+        import httpx2
+        import openai
+
+        late = isinstance(error, openai.APITimeoutError | httpx2.TimeoutException)
+        if late and "Connect" not in type(cause).__name__:
+            return ModelTimeoutError(f"{self.model} did not reply in time", where=self.target.base)
+        if "incomplete" in str(cause) or "without sending complete" in str(cause):
+            return self.bad_reply("broke off in the middle of its reply")
+        said = self.masked(f"{type(cause).__name__}: {cause}".rstrip(": "))
+        return ModelUnavailableError(
+            f"{self.model} cannot be reached: {said}",
+            where=self.target.base,
+            hint="is the server running, and the base address right?",
+        )
+
+    def _redirected(self, response: httpx2.Response) -> ModelRefusedError:
+        """The error for a redirect, none of which is followed: it names both hosts."""
+        asked = urlsplit(self.target.base).netloc
+        try:
+            parts = urlsplit(urljoin(self.target.base, response.headers["location"]))
+            port = f":{parts.port}" if parts.port else ""
+            place = f"{parts.scheme}://{parts.hostname or ''}{port}"[:200]
+        except ValueError:
+            place = "an address that is none"
+        return ModelRefusedError(
+            self.masked(
+                f"{self.model} redirects from {asked} to {place} ({response.status_code}); "
+                "redirects are not followed, for they would take the prompt elsewhere"
+            ),
+            where=self.target.base,
+            hint="where that server is yours, configure its address: base under models:",
+        )
 
     def _adapt(self, body: Mapping[str, Any], complaint: Complaint) -> bool:
         name = complaint.rejects([key for key in body if key not in _FIXED])
@@ -314,12 +351,10 @@ class OpenAIServer:
         return self.refusal(status, Complaint.of(data), headers)
 
     def refusal(self, status: int, complaint: Complaint, headers: Mapping[str, str]) -> ModelError:
-        """The typed error for a status from 400 up, the key blotted out."""
-        key = self.target.key()
-        if key and key in complaint.message:
-            complaint = Complaint(
-                complaint.message.replace(key, "***"), complaint.code, complaint.param
-            )
+        """The typed error for a status from 400 up, the key masked."""
+        complaint = Complaint(
+            self.masked(complaint.message), self.masked(complaint.code), complaint.param
+        )
         return failure(
             status,
             complaint,
@@ -329,6 +364,34 @@ class OpenAIServer:
             key_env=self.target.key_env,
         )
 
+    def masked(self, message: str) -> str:
+        """A message that may quote the server, without the key that was sent to it."""
+        return masked(message, self.target.key())
+
+    def bad_reply(self, problem: str, hint: str = "") -> ModelReplyError:
+        """The error for a reply that is not what the protocol promises."""
+        return bad_reply(self.model, self.target.base, self.masked(problem), hint)
+
+    def json(self, raw: bytes | str) -> dict[str, Any]:
+        """The object in a body or an event, its texts cleaned and the key masked.
+
+        Raises:
+            ModelReplyError: Not a JSON object.
+            ModelError: An error that a gateway sent under status 200, or in a stream.
+        """
+        try:
+            data = read_json(raw, self.target.key())
+        except ValueError:
+            text = raw if isinstance(raw, str) else raw[:4096].decode("utf-8", "replace")
+            shown = self.masked(text).strip()[:80]
+            raise self.bad_reply(
+                f"sent a reply that is not JSON: {shown!r}" if shown else "sent an empty reply",
+                "check the base address (most end in /v1)" if shown.startswith("<") else "",
+            ) from None
+        if not isinstance(data, dict):
+            raise self.bad_reply("sent JSON that is not an object")
+        return data
+
     def parse(self, raw: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
         """The object in a body.
 
@@ -336,18 +399,7 @@ class OpenAIServer:
             ModelReplyError: Not a JSON object.
             ModelError: An error that a gateway sent under status 200.
         """
-        try:
-            data = json.loads(raw)
-        except ValueError:
-            shown = raw[:80].decode("utf-8", "replace").strip()
-            raise bad_reply(
-                self.model,
-                self.target.base,
-                f"sent a reply that is not JSON: {shown!r}" if shown else "sent an empty reply",
-                "check the base address (most end in /v1)" if shown.startswith("<") else "",
-            ) from None
-        if not isinstance(data, dict):
-            raise bad_reply(self.model, self.target.base, "sent JSON that is not an object")
+        data = self.json(raw)
         error = data.get("error")
         if error and not data.get("choices") and not data.get("data"):
             raise self.upstream(data, headers)

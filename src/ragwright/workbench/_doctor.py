@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ..answer import compose
-from ..core import ConfigError, Persona, RagwrightError, writable
+from ..core import ConfigError, Persona, RagwrightError, listed, writable
 from ..models import ExtractiveReranker, check_model
 from ..records import spec_faults
+from .building import doubtful_documents
 from .jobs import CheckLine, job_findings
 from .tables import index_is_behind
 
@@ -225,6 +226,15 @@ def _index(bench: Workbench) -> Iterator[Check]:
         )
         if size.approximate:
             yield Check("index", "note", size.approximate)
+        doubtful = sorted(doubtful_documents(bench))
+        if doubtful:
+            yield Check(
+                "index",
+                "fault",
+                f"{len(doubtful)} documents have vectors that cannot be searched with: "
+                f"{listed(doubtful, 3)}",
+                "run: ragwright ingest",
+            )
     for note in bench.partial_note():
         yield Check("index", "note", note)
     for other in pairs:

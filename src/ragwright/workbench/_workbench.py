@@ -63,6 +63,7 @@ class Workbench(Opened):
         self,
         *sources: str | Path,
         prune: bool = False,
+        embed_again: bool = False,
         on_start: Callable[[IngestProgress], None] | None = None,
     ) -> IngestReport:
         """Read sources into the index; what is unchanged costs nothing.
@@ -70,6 +71,9 @@ class Workbench(Opened):
         Args:
             sources: Files, folders, addresses; those of the project file where none is given.
             prune: Remove documents of these sources that are no longer there.
+            embed_again: Have every text of these sources embedded, also where its vector is
+                stored. Where the server's vectors have another length than those stored, all
+                documents that it embedded leave the index first.
             on_start: Gets the counters, to draw a progress bar from.
 
         Raises:
@@ -81,14 +85,16 @@ class Workbench(Opened):
             building.remember_embedder(
                 self.folder.data, self.pair.embedder, self.settings.embed.model
             )
+        again, told = building.vectors_again(self, everything=embed_again)
         self._open_marker.parent.mkdir(parents=True, exist_ok=True)
         self._open_marker.touch()
-        with self._ingesting(how) as work:
+        with self._ingesting(how, again) as work:
             if on_start is not None:
                 on_start(work.progress)
             with building.FetchAhead(self._fetch, building.web_pages(feeds)) as fetch_page:
                 report = work.run(feeds, fetch_page, prune=prune)
         self._open_marker.unlink(missing_ok=True)
+        report = replace(report, notes=(*told, *report.notes))
         others = len(self.store.pairs()) - 1
         if report.counts.added and others > 0:
             note = f"{others} other combination(s) of settings stay built beside this one"
@@ -125,13 +131,13 @@ class Workbench(Opened):
         return [self._feed(entry, base) for entry in entries], building.reading(entries, base)
 
     @contextmanager
-    def _ingesting(self, how: str) -> Iterator[Ingest]:
+    def _ingesting(self, how: str, again: frozenset[str] | None = frozenset()) -> Iterator[Ingest]:
         stamps = building.Stamps(self.folder.cache / "files.sqlite", how)
         model = self.settings.embed.model
         embedding = (model, bool(model) and self.models.is_local(model))
         try:
             yield building.Ingest(
-                self.store, self.pair, self.chunker, embedding, self.runner, stamps
+                self.store, self.pair, self.chunker, embedding, self.runner, stamps, again
             )
         finally:
             stamps.close()

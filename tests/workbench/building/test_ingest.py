@@ -268,7 +268,7 @@ def test_paid_vectors_survive_an_ingest_that_fails(
 
     def script(request: ServerRequest) -> Reply:
         texts = request.body["input"]
-        if "Part 129" in str(texts) and len(embedded) < 130:
+        if "Part 129" in str(texts) and len(embedded) < 131:
             return Reply(status=401, error="key gone")
         embedded.extend(texts)
         return Reply()
@@ -282,8 +282,8 @@ def test_paid_vectors_survive_an_ingest_that_fails(
     before = len(server.requests)
     with opened(folder) as bench:
         assert bench.ingest().counts.added == 130
-        [row] = [r for r in bench.replies.statistics() if r[0] == "Embed"]
-        assert row[2] == 1  # the vectors are in the index now, only the probe is left here
+        # The vectors are in the index now.
+        assert not [r for r in bench.replies.statistics() if r[0] == "Embed" and r[2]]
     sent = [t for r in server.requests[before:] for t in r.body["input"]]
     assert not set(sent) & set(paid)
 

@@ -6,12 +6,11 @@ Unchanged files are not read, unchanged documents are not cut, known texts are n
 from __future__ import annotations
 
 import posixpath
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from ...core import (
     ChunkError,
     DuplicateIdError,
     ModelRefusedError,
+    ModelReplyError,
     RagwrightError,
     SourceError,
     changed_options,
@@ -35,6 +35,8 @@ from ...ingest import (
     guarded,
     pick_reader,
 )
+from ...models import usable_vectors
+from ._progress import IngestForecast, IngestProgress, IngestReport
 from ._stamps import Stamp
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
         Chunk,
         Document,
     )
-    from ...flow import Flow, Forecast, Runner
+    from ...flow import Flow, Runner
     from ...index import Pair, Store
     from ...ingest import (
         Chunker,
@@ -60,65 +62,17 @@ _BATCH_UNEMBEDDED = 2048
 _BATCH_CHARACTERS = 2_000_000
 _EMBED_TEXTS = 64
 
-_HARMLESS = "Is this model there?"
+_HARMLESS = (("", "Is this model there?"), (" ", "The whale swims in the sea."))
+"""Two texts that no model has a reason to refuse, or to give one and the same vector."""
+
+_Bad: TypeAlias = ModelRefusedError | ModelReplyError
+"""What may be wrong with one text: refused, or answered with what is no vector."""
 
 KEPT = "ragwright:ingest"
 """Name under which paid vectors stay in the reply store until the index has them."""
 
 _READING = 2
 """Raised when readers change what they make of a file, so that files are read anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class IngestReport:
-    """What an ingest did.
-
-    ``failures`` lists every source that could not be read, and why; ``skipped`` what was left out
-    on purpose, such as a link that leads out of its source.
-    """
-
-    counts: WriteCounts
-    failures: tuple[Failure, ...] = ()
-    embedded: int = 0
-    notes: tuple[str, ...] = ()
-    skipped: tuple[Failure, ...] = ()
-
-    def as_dict(self) -> dict[str, object]:
-        """The shape that ``ragwright ingest --json`` prints."""
-        counts = self.counts
-        return {
-            "documents": {
-                "added": counts.added,
-                "changed": counts.changed,
-                "unchanged": counts.unchanged,
-                "removed": counts.removed,
-                "failed": len(self.failures),
-            },
-            "chunks": {
-                "added": counts.chunks_added,
-                "removed": counts.chunks_removed,
-                "embedded": self.embedded,
-            },
-            "failures": [_described(failure) for failure in self.failures],
-            "skipped": [_described(failure) for failure in self.skipped],
-            "notes": list(self.notes),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class IngestForecast:
-    """What an ingest would do: documents and chunks to write, texts to embed, calls to pay for.
-
-    ``calls`` is None where no server embeds.
-    """
-
-    documents: int
-    chunks: int
-    unchanged: int
-    texts: int
-    calls: Forecast | None = None
-    failures: tuple[Failure, ...] = ()
-    skipped: tuple[Failure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,42 +112,16 @@ class _Batch:
     vectors: dict[str, Matrix] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
-    refused: dict[str, ModelRefusedError] = field(default_factory=dict)
+    refused: dict[str, _Bad] = field(default_factory=dict)
+    replaced: set[str] = field(default_factory=set)
 
     def take(self, group: _Texts, outcome: Matrix | Exception) -> None:
-        """Note the vectors of a group, or that its one text was refused."""
-        if isinstance(outcome, ModelRefusedError):
+        """Note the vectors of a group, or what was wrong with its one text."""
+        if isinstance(outcome, _Bad):
             self.refused[group[0][0]] = outcome
             return
         vectors = settled(outcome)
         self.vectors.update((key, row) for (key, _), row in zip(group, vectors, strict=True))
-
-
-@dataclass(slots=True)
-class IngestProgress:
-    """How far an ingest is; read it from any thread."""
-
-    documents: int = 0
-    chunks: int = 0
-    characters: int = 0
-    unchanged: int = 0
-    failed: int = 0
-    current: str = ""
-    bytes_done: int = 0
-    bytes_total: int = 0
-    started: float = field(default_factory=time.monotonic)
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the start."""
-        return time.monotonic() - self.started
-
-    @property
-    def eta(self) -> float | None:
-        """Seconds to the end by the bytes of local files, None where there are none."""
-        if not self.bytes_done or not self.bytes_total:
-            return None
-        return self.seconds * max(0, self.bytes_total - self.bytes_done) / self.bytes_done
 
 
 class Ingest:
@@ -206,6 +134,7 @@ class Ingest:
         embedding: Embedding model as configured (empty for none), and whether it is local.
         runner: Carries ``Embed`` requests.
         stamps: Remembers unchanged files; None reads every file.
+        again: Documents whose vectors are made again although they are stored; None for all.
     """
 
     def __init__(
@@ -216,6 +145,7 @@ class Ingest:
         embedding: tuple[str, bool],
         runner: Runner,
         stamps: Stamps | None,
+        again: frozenset[str] | None = frozenset(),
     ) -> None:
         self.progress = IngestProgress()
         self._store = store
@@ -224,10 +154,12 @@ class Ingest:
         self._model, self._local = embedding
         self._runner = runner
         self._stamps = stamps
+        self._again = again
         self._known: Mapping[str, str] = {}
         self._seen: dict[str, str] = {}
         self._ended: _Files = []
         self._flying: set[str] = set()
+        self._fresh: set[str] = set()
         self._failures: list[Failure] = []
         self._skipped: list[Failure] = []
         self._unchanged = 0
@@ -319,7 +251,9 @@ class Ingest:
 
     def _batches(self, feeds: Sequence[Feed], fetch: FetchBytes) -> Iterator[_Batch]:
         if not all(feed.changes for feed in feeds):
-            self._known = self._store.content_hashes(self._pair)
+            known = self._store.content_hashes(self._pair)
+            again = known.keys() if self._again is None else self._again
+            self._known = {n: h for n, h in known.items() if n not in again} if again else known
         most = _BATCH_CHUNKS if self._model else _BATCH_UNEMBEDDED
         for feed in feeds:
             batch = _Batch(feed.source)
@@ -450,7 +384,9 @@ class Ingest:
                 for document, chunks in batch.documents
                 for chunk in chunks
             }
-            batch.vectors = dict(self._store.stored_vectors(self._pair.embedder, list(texts)))
+            stored = self._store.stored_vectors(self._pair.embedder, list(texts))
+            batch.vectors = {key: row for key, row in stored.items() if self._sound(key, row)}
+            batch.replaced = stored.keys() - batch.vectors.keys()
             for key, text in texts.items():
                 if key in self._flying:  # the batch before is having it embedded
                     batch.waiting[key] = text
@@ -459,20 +395,28 @@ class Ingest:
             self._flying |= batch.missing.keys()
         return batch
 
+    def _sound(self, key: str, vector: Matrix) -> bool:
+        """True where a stored vector may be used for a text."""
+        if self._again is None:
+            return key in self._fresh
+        fits = vector.shape == (self._pair.dimensions,)
+        return fits and (self._local or bool(usable_vectors(vector[None])[0]))
+
     def _embedding(self, batch: _Batch) -> Flow[_Batch]:
         """A flow that fills in the missing vectors.
 
-        A server that refuses a group of texts is asked for each of them alone, so that one
-        bad text costs its own document only; any other error ends the ingest.
+        A server that refuses a group of texts, or answers it with what are no vectors, is asked
+        for each of them alone, so that one bad text costs its own document only; any other
+        error ends the ingest.
         """
         # like lengths together: a batch is padded to its longest text
         missing = sorted(batch.missing.items(), key=lambda item: len(item[1]))
         groups = [missing[i : i + _EMBED_TEXTS] for i in range(0, len(missing), _EMBED_TEXTS)]
         outcomes = yield from self._embed(groups)
         refused = [g for g, o in zip(groups, outcomes, strict=True) if _refuses_one_of(g, o)]
-        if groups and len(refused) == len(groups):
-            # is it a text, or the model? a harmless one tells
-            [outcome] = yield from self._embed([[("", _HARMLESS)]])
+        if groups and all(isinstance(o, _Bad) for o in outcomes):
+            # is it a text, or the model? harmless ones tell
+            [outcome] = yield from self._embed([list(_HARMLESS)])
             settled(outcome)
         for group, outcome in zip(groups, outcomes, strict=True):
             if group not in refused:
@@ -481,6 +425,7 @@ class Ingest:
         for group, outcome in zip(alone, (yield from self._embed(alone)), strict=True):
             batch.take(group, outcome)
         self._embedded += len(missing) - len(batch.refused)
+        self._fresh |= batch.missing.keys() - batch.refused.keys()
         return batch
 
     def _embed(self, groups: Sequence[_Texts]) -> Flow[list[Matrix | Exception]]:
@@ -504,6 +449,9 @@ class Ingest:
             self._leave_out(batch)
         if batch.documents:
             ready = [self._indexed(d, chunks, batch) for d, chunks in batch.documents]
+            new = {key: batch.vectors[key] for key in batch.replaced & batch.vectors.keys()}
+            if new:
+                self._store.replace_vectors(self._pair, new)
             counts = self._store.upsert(self._pair, ready, batch.root)
             self.progress.documents += len(ready)
             self.progress.chunks += counts.chunks_added
@@ -516,12 +464,14 @@ class Ingest:
 
     def _collect(self, batch: _Batch) -> None:
         """Take over vectors that an earlier batch had made; embed what it left out after all."""
-        batch.vectors.update(self._store.stored_vectors(self._pair.embedder, list(batch.waiting)))
+        stored = self._store.stored_vectors(self._pair.embedder, list(batch.waiting))
+        batch.vectors.update((key, row) for key, row in stored.items() if self._sound(key, row))
         lost = {k: t for k, t in batch.waiting.items() if k not in batch.vectors}
         if lost:
             late = self._runner.run(self._embedding(_Batch("", missing=lost)))
             batch.vectors.update(late.vectors)
             batch.refused.update(late.refused)
+            batch.replaced |= late.vectors.keys()
 
     def _leave_out(self, batch: _Batch) -> None:
         """Take documents out whose text the embedding model refuses; each is a failure."""
@@ -595,18 +545,8 @@ def _bytes(feed: Feed) -> int:
         return 0
 
 
-def _described(failure: Failure) -> dict[str, object]:
-    error = failure.error
-    return {
-        "source": failure.source,
-        "reason": error.what,
-        "where": error.where,
-        "do": error.hint,
-    }
-
-
 def _refuses_one_of(group: _Texts, outcome: Matrix | Exception) -> bool:
-    return isinstance(outcome, ModelRefusedError) and len(group) > 1
+    return isinstance(outcome, _Bad) and len(group) > 1
 
 
 def _hashed(item: Document | Failure) -> tuple[Document | Failure, str]:

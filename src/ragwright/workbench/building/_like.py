@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ...index import Pair, Store
     from ...ingest import Failure, FetchBytes, Fetched
     from ..project import Opened
-    from ._ingest import IngestReport
+    from ._progress import IngestReport
 
 
 class StoredDocuments(Reader):

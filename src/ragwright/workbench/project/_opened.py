@@ -262,10 +262,18 @@ class Opened:
         """The pair; a server is asked for the length of its vectors where nothing else says it."""
         pair = self.pair
         if pair.embedder and not pair.dimensions:
-            probe = flow.embed(self.settings.embed.model, ["How long is a vector?"])
-            length = int(self.runner.run(probe).shape[1])
-            self.models.known_dimensions[self.settings.embed.model] = length
-            pair = self.__dict__["pair"] = replace(pair, dimensions=length)
+            return self.measured_pair()
+        return pair
+
+    def measured_pair(self) -> Pair:
+        """The pair with the length that the server's vectors have now, whatever is stored."""
+        model = self.settings.embed.model
+        self.models.known_dimensions.pop(model, None)
+        # Passages, which are never answered from the cache; two, whose vectors must differ.
+        probe = flow.embed(model, ["How long is a vector?", "As long as it was."], "passage")
+        length = int(self.runner.run(probe).shape[1])
+        self.models.known_dimensions[model] = length
+        pair = self.__dict__["pair"] = replace(self.pair, dimensions=length)
         return pair
 
     @cached_property

@@ -1,0 +1,166 @@
+"""What is taken in from a model server: how much, as which text, and without the key.
+
+A server is a stranger. What it sends is counted while it is read, parsed without recursion
+that it could drive too deep, made into text that UTF-8 can carry, and rid of the key that was
+sent to it, before anything else in ragwright sees it.
+"""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+from ..core import Usage
+
+if TYPE_CHECKING:
+    import httpx2
+
+LARGEST_REPLY = 64 * 2**20
+"""Bytes of one reply, decompressed, where ``max_reply_bytes`` of the settings is not set."""
+
+MOST_TOKENS = 10**8
+"""Most tokens that one call can have used: ten times the longest context window there is."""
+
+_SHORTEST_KEY = 8
+"""Characters of a key that is masked in replies: a shorter one may be a common word."""
+
+_MASK = "***"
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+class TooLargeError(Exception):
+    """A reply is larger than the limit; the rest of it was not read."""
+
+
+def bounded(limit: int) -> Callable[[httpx2.Response], Awaitable[None]]:
+    """A hook of the HTTP client: reading a response raises :class:`TooLargeError` past the limit.
+
+    The bytes are counted as they are decompressed, a piece at a time.
+    """
+
+    async def hook(response: httpx2.Response) -> None:
+        response.aiter_bytes = partial(_counted, response.aiter_bytes, limit)  # type: ignore[method-assign, assignment]
+
+    return hook
+
+
+async def _counted(
+    read: Callable[[int | None], AsyncIterator[bytes]], limit: int, chunk_size: int | None = None
+) -> AsyncIterator[bytes]:
+    size = 0
+    async for piece in read(chunk_size):
+        size += len(piece)
+        if size > limit:
+            raise TooLargeError(limit)
+        yield piece
+
+
+def read_json(raw: bytes | str, key: str = "") -> Any:
+    """A JSON value whose texts hold no half of a surrogate pair, and not the key.
+
+    Raises:
+        ValueError: Not JSON, or nested too deep.
+    """
+    try:
+        data = json.loads(raw)
+        # Only these can bring in either; most replies have none and are not walked through.
+        escaped = "\\u" if isinstance(raw, str) else b"\\u"
+        sent = key if isinstance(raw, str) else key.encode()
+        if escaped in raw or (key and sent in raw):  # type: ignore[operator]
+            data = _cleaned(data, key)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    return data
+
+
+def _cleaned(value: Any, key: str) -> Any:
+    if isinstance(value, str):
+        return clean_text(value, key)
+    if isinstance(value, list):
+        return [_cleaned(item, key) for item in value]
+    if isinstance(value, dict):
+        return {clean_text(name, key): _cleaned(item, key) for name, item in value.items()}
+    return value
+
+
+def clean_text(text: str, key: str = "") -> str:
+    """A text of a reply: halves of surrogate pairs joined or replaced, the key masked."""
+    if _SURROGATE.search(text):
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text.replace(key, _MASK) if len(key) >= _SHORTEST_KEY else text
+
+
+class CleanStream:
+    """The same for a text that comes in pieces: what may be half of something waits for the next.
+
+    Args:
+        key: The key that was sent to the server, empty for none.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key if len(key) >= _SHORTEST_KEY else ""
+        self._decoder = codecs.getincrementaldecoder("utf-16-le")("replace")
+        self._held = ""
+
+    def feed(self, piece: str, *, last: bool = False) -> str:
+        """What can be shown by now; with ``last`` all that is left."""
+        raw = piece.encode("utf-16-le", "surrogatepass")
+        text = self._held + self._decoder.decode(raw, last)
+        if not self._key:
+            return text
+        text = text.replace(self._key, _MASK)
+        held = 0 if last else self._begun(text)
+        self._held = text[len(text) - held :]
+        return text[: len(text) - held]
+
+    def _begun(self, text: str) -> int:
+        """How many characters at the end may be the beginning of the key."""
+        longest = min(len(text), len(self._key) - 1)
+        return next((n for n in range(longest, 0, -1) if text.endswith(self._key[:n])), 0)
+
+
+def masked(message: str, key: str) -> str:
+    """A message of ours that may quote a server, without the key or most of it.
+
+    A key of less than eight characters is masked as a whole; of a longer one also its first
+    half and whatever follows, as it is or in base 64.
+    """
+    message = clean_text(message)
+    return _pattern(key).sub(_MASK, message) if key else message
+
+
+@lru_cache(maxsize=64)
+def _pattern(key: str) -> re.Pattern[str]:
+    if len(key) < _SHORTEST_KEY:
+        return re.compile(re.escape(key))
+    begun = [key[: max(_SHORTEST_KEY, len(key) // 2)]]
+    coded = base64.b64encode(key.encode()).decode()
+    begun.append(coded[: max(_SHORTEST_KEY, len(coded) // 2)])
+    return re.compile(rf"(?:{'|'.join(map(re.escape, begun))})[\w+/=.~-]*")
+
+
+def token_usage(found: Any, prompt_characters: int, reply_characters: int) -> tuple[Usage, str]:
+    """Tokens as a server counts them, and a note where it counts what cannot be.
+
+    A count that is not a whole number from 0 to :data:`MOST_TOKENS` is replaced by an estimate,
+    four characters a token; so is one that the server does not send, without a note.
+    """
+    usage = found if isinstance(found, dict) else {}
+    estimates = ((prompt_characters + 3) // 4, (reply_characters + 3) // 4)
+    counts: list[int] = []
+    wrong = []
+    for name, estimate in zip(("prompt_tokens", "completion_tokens"), estimates, strict=True):
+        value = usage.get(name)
+        if type(value) is int and 0 <= value <= MOST_TOKENS:
+            counts.append(value)
+            continue
+        counts.append(estimate)
+        if value is not None:
+            wrong.append(name)
+    note = f"the server's {' and '.join(wrong)} cannot be right: estimated" if wrong else ""
+    return Usage(1, counts[0], counts[1]), note

@@ -1,0 +1,102 @@
+"""How far an ingest is, what it did, and what it would do."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...index import WriteCounts
+from ...ingest import Failure
+
+if TYPE_CHECKING:
+    from ...flow import Forecast
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReport:
+    """What an ingest did.
+
+    ``failures`` lists every source that could not be read, and why; ``skipped`` what was left out
+    on purpose, such as a link that leads out of its source.
+    """
+
+    counts: WriteCounts
+    failures: tuple[Failure, ...] = ()
+    embedded: int = 0
+    notes: tuple[str, ...] = ()
+    skipped: tuple[Failure, ...] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        """The shape that ``ragwright ingest --json`` prints."""
+        counts = self.counts
+        return {
+            "documents": {
+                "added": counts.added,
+                "changed": counts.changed,
+                "unchanged": counts.unchanged,
+                "removed": counts.removed,
+                "failed": len(self.failures),
+            },
+            "chunks": {
+                "added": counts.chunks_added,
+                "removed": counts.chunks_removed,
+                "embedded": self.embedded,
+            },
+            "failures": [_described(failure) for failure in self.failures],
+            "skipped": [_described(failure) for failure in self.skipped],
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class IngestForecast:
+    """What an ingest would do: documents and chunks to write, texts to embed, calls to pay for.
+
+    ``calls`` is None where no server embeds.
+    """
+
+    documents: int
+    chunks: int
+    unchanged: int
+    texts: int
+    calls: Forecast | None = None
+    failures: tuple[Failure, ...] = ()
+    skipped: tuple[Failure, ...] = ()
+
+
+@dataclass(slots=True)
+class IngestProgress:
+    """How far an ingest is; read it from any thread."""
+
+    documents: int = 0
+    chunks: int = 0
+    characters: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    current: str = ""
+    bytes_done: int = 0
+    bytes_total: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.started
+
+    @property
+    def eta(self) -> float | None:
+        """Seconds to the end by the bytes of local files, None where there are none."""
+        if not self.bytes_done or not self.bytes_total:
+            return None
+        return self.seconds * max(0, self.bytes_total - self.bytes_done) / self.bytes_done
+
+
+def _described(failure: Failure) -> dict[str, object]:
+    error = failure.error
+    return {
+        "source": failure.source,
+        "reason": error.what,
+        "where": error.where,
+        "do": error.hint,
+    }
