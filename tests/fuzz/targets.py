@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import Target
+from .documents import TARGETS as DOCUMENTS
 from .replies import TARGETS as REPLIES
 
-TARGETS: tuple[Target, ...] = (*REPLIES,)
+TARGETS: tuple[Target, ...] = (*DOCUMENTS, *REPLIES)

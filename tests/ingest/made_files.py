@@ -33,10 +33,16 @@ def rc4(key: bytes, data: bytes) -> bytes:
     return bytes(out)
 
 
-def pdf(pages: Sequence[str], *, password: bytes = b"", info: str = "") -> bytes:
-    """A PDF whose pages have these content streams; with a password encrypted (RC4, 40 bit)."""
+def pdf(
+    pages: Sequence[str], *, password: bytes = b"", owner: bytes = b"", info: str = ""
+) -> bytes:
+    """A PDF whose pages have these content streams; with a password encrypted (RC4, 40 bit).
+
+    ``password`` is needed to open it, ``owner`` to change its rights.
+    """
+    locked = bool(password or owner)
     identity = b"0123456789abcdef"
-    owner = rc4(hashlib.md5(PAD).digest()[:5], (password + PAD)[:32])
+    owner = rc4(hashlib.md5((owner + PAD)[:32]).digest()[:5], (password + PAD)[:32])
     rights = (0xFFFFFFFC).to_bytes(4, "little")
     key = hashlib.md5((password + PAD)[:32] + owner + rights + identity).digest()[:5]
     kids = " ".join(f"{4 + 2 * n} 0 R" for n in range(len(pages)))
@@ -51,7 +57,7 @@ def pdf(pages: Sequence[str], *, password: bytes = b"", info: str = "") -> bytes
             b"/Contents %d 0 R>>" % (5 + 2 * n)
         )
         stream = content.encode("cp1252")
-        if password:
+        if locked:
             salt = (5 + 2 * n).to_bytes(3, "little") + b"\0\0"
             stream = rc4(hashlib.md5(key + salt).digest()[:10], stream)
         objects[5 + 2 * n] = b"<</Length %d>>stream\n" % len(stream) + stream + b"\nendstream"
@@ -59,7 +65,7 @@ def pdf(pages: Sequence[str], *, password: bytes = b"", info: str = "") -> bytes
     if info:
         objects[900] = info.encode()
         trailer += b"/Info 900 0 R"
-    if password:
+    if locked:
         user = rc4(key, PAD)
         objects[901] = (
             f"<</Filter/Standard/V 1/R 2/P -4/O<{owner.hex()}>/U<{user.hex()}>>>".encode()

@@ -13,6 +13,7 @@ from ..core import (
     ModelUnavailableError,
     Persona,
     RetrieveError,
+    well_formed,
 )
 from ..flow import Flow, Message, branch, gather, settled
 from ..models import ExtractiveReranker
@@ -65,12 +66,12 @@ def ask(
     Raises:
         RagwrightError: What the first persona that failed failed with, after all have ended.
     """
-    question = _sendable(question)
+    question = well_formed(question)
     notes = plan.notes
     standalone = question
     model = plan.setup.options.model
     if plan.history:
-        turns = [replace(turn, content=_sendable(turn.content)) for turn in plan.history]
+        turns = [replace(turn, content=well_formed(turn.content)) for turn in plan.history]
         condensed = yield from condense(question, turns, model, plan.setup.window(model))
         standalone = condensed.text
         notes += condensed.notes
@@ -95,10 +96,6 @@ def ask(
         )
         for one in made
     ]
-
-
-def _sendable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _routed(

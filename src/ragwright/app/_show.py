@@ -254,14 +254,16 @@ def ingest_text(report: IngestReport, seconds: float) -> str:
     counts = report.counts
     lines = [
         f"documents: {counts.added} added, {counts.changed} changed, {counts.unchanged} "
-        f"unchanged, {counts.removed} removed, {len(report.failures)} failed",
+        f"unchanged, {counts.removed} removed, {len(report.failures)} failed"
+        + (f", {len(report.skipped)} skipped" if report.skipped else ""),
         f"chunks: {counts.chunks_added} added, {counts.chunks_removed} removed"
         + (f", {report.embedded} embedded" if report.embedded else ""),
         f"time: {seconds:.1f} s",
     ]
     lines += [f"note: {note}" for note in report.notes]
-    for failure in report.failures:
-        lines.append(f"failed: {failure.source}\n{textwrap.indent(str(failure.error), '  ')}")
+    for failure in (*report.skipped, *report.failures):
+        word = "skipped" if failure.skipped else "failed"
+        lines.append(f"{word}: {failure.source}\n{textwrap.indent(str(failure.error), '  ')}")
     return "\n".join(lines)
 
 
@@ -280,6 +282,7 @@ def ingest_forecast_json(forecast: IngestForecast) -> dict[str, Any]:
         "chunks": forecast.chunks,
         "unchanged": forecast.unchanged,
         "failed": len(forecast.failures),
+        "skipped": len(forecast.skipped),
         "texts": forecast.texts,
         "calls": None if forecast.calls is None else asdict(forecast.calls),
     }
@@ -289,7 +292,8 @@ def ingest_forecast_text(forecast: IngestForecast) -> str:
     """A dry run of an ingest for a person."""
     lines = [
         f"documents to write: {forecast.documents} ({forecast.chunks} chunks), "
-        f"unchanged: {forecast.unchanged}, cannot be read: {len(forecast.failures)}",
+        f"unchanged: {forecast.unchanged}, cannot be read: {len(forecast.failures)}"
+        + (f", skipped: {len(forecast.skipped)}" if forecast.skipped else ""),
         f"texts to embed: {forecast.texts}",
     ]
     if forecast.calls is not None:

@@ -89,7 +89,16 @@ from ._records import (
     ranked,
 )
 from ._templates import guarded, neutral, passage_values, render, without_control
+from ._unicode import well_formed
 from ._whole_files import replace_text, replacing
+from ._workers import (
+    PatternToken,
+    WorkerEndedError,
+    ask_worker,
+    run_pattern,
+    serve_requests,
+    workers,
+)
 from ._yaml import Placed, parse_yaml, read_yaml, scalar
 
 __all__ = [
@@ -134,6 +143,7 @@ __all__ = [
     "NoticeError",
     "Page",
     "PatternError",
+    "PatternToken",
     "Persona",
     "Placed",
     "PluginError",
@@ -165,6 +175,8 @@ __all__ = [
     "UnhandledRequestError",
     "UnsupportedSourceError",
     "Usage",
+    "WorkerEndedError",
+    "ask_worker",
     "build_options",
     "canonical_json",
     "changed_options",
@@ -197,13 +209,17 @@ __all__ = [
     "replacing",
     "require",
     "retry_after",
+    "run_pattern",
     "scalar",
+    "serve_requests",
     "shipped_mapping",
     "text_hash",
     "unknown_key",
     "value_hash",
     "values_hash",
+    "well_formed",
     "without_control",
     "without_secret",
+    "workers",
     "writable",
 ]

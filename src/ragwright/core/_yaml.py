@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ._errors import ConfigError
+from ._unicode import well_formed
+
+_LEVELS = 100
+"""Deepest nesting that is read; the composer takes several Python frames for each level."""
+
+_REPEATED = 100_000
+"""Most values that aliases may add: nine aliases of nine aliases, nine times, are 387 million."""
+
+_DIGITS = 1_000
+"""Longest number that is read: Python refuses to print one of more than 4,300 digits."""
+
+_TAGS = "tag:yaml.org,2002:"
+_KINDS = ("bool", "float", "int", "null", "str", "timestamp")
+_SCALARS = frozenset(f"{_TAGS}{name}" for name in _KINDS)
+_FAULTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What PyYAML's constructors raise besides its own errors, where a value has a wrong form."""
 
 
 @dataclass(slots=True)
@@ -34,7 +51,8 @@ def read_yaml(path: Path, shown: str | None = None) -> Placed:
     """A YAML file as values with their lines.
 
     Raises:
-        ConfigError: Not there, not UTF-8, not YAML (a tab, a duplicate key), with file and line.
+        ConfigError: Not there, not UTF-8, not YAML (a tab, a duplicate key), or a value that is
+            none (an impossible date, an alias to itself, an unknown tag), with file and line.
     """
     try:
         text = path.read_text("utf-8-sig")
@@ -55,7 +73,7 @@ def parse_yaml(text: str, file: str) -> Placed:
     import yaml
 
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        return _placed(text, file)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = "" if mark is None else f":{mark.line + 1}"
@@ -66,25 +84,35 @@ def parse_yaml(text: str, file: str) -> Placed:
         elif "another document" in problem:
             problem, hint = "a second document begins here", "keep one, and no line --- behind it"
         raise ConfigError(problem, where=f"{file}{line}", hint=hint) from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"not valid YAML: {error}", where=file) from error
-    placed = Placed({}, file=file)
-    if node is not None:
-        placed.value = _value(node, (), placed)
-    return placed
+    except yaml.reader.ReaderError as error:
+        line = f":{text.count(chr(10), 0, error.position) + 1}"
+        raise ConfigError(
+            f"the character {error.character!r} cannot stand in YAML", where=f"{file}{line}"
+        ) from error
 
 
-def scalar(text: str) -> Any:
-    """One value as YAML reads it: ``3`` a number, ``[a, b]`` a list, anything else a text."""
+def scalar(text: str, where: str) -> Any:
+    """One value as YAML reads it: ``3`` a number, ``[a, b]`` a list, anything else a text.
+
+    Args:
+        text: The value; one that is not YAML at all is a text.
+        where: Where it was written, for errors.
+
+    Raises:
+        ConfigError: YAML, but a value that is none, as :func:`read_yaml` says.
+    """
     import yaml
 
     if not text:
         return ""
+    if well_formed(text) != text:
+        raise ConfigError("the value is not UTF-8", where=where)
     try:
-        found = yaml.safe_load(text)
+        return _placed(text, where).value
     except yaml.YAMLError:
         return text
-    return found.isoformat() if isinstance(found, date) else found
+    except ConfigError as error:
+        raise ConfigError(error.what, where=where, hint=error.hint) from error
 
 
 def _tab_at(text: str, line: int) -> bool:
@@ -92,39 +120,126 @@ def _tab_at(text: str, line: int) -> bool:
     return line < len(lines) and "\t" in lines[line]
 
 
-def _value(node: Any, path: tuple[str, ...], placed: Placed) -> Any:
+def _placed(text: str, file: str) -> Placed:
+    """Values with their lines; raises yaml.YAMLError as it is, ConfigError for all else."""
+    placed = Placed({}, file=file)
+    loader = _loader()(text)
+    loader.file = file
+    try:
+        node = loader.get_single_node()
+        if node is not None:
+            placed.value = _Values(placed, loader).of(node, ())
+    finally:
+        loader.dispose()
+    return placed
+
+
+@cache
+def _loader() -> Any:
+    """PyYAML's loader of plain values, with a bound on how deep they are nested."""
     import yaml
 
-    placed.lines.setdefault(path, node.start_mark.line + 1)
-    if isinstance(node, yaml.MappingNode):
+    class Loader(yaml.SafeLoader):
+        file = ""
+        level = 0
+        composed = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            self.level += 1
+            self.composed += 1
+            if self.level > _LEVELS:
+                line = self.peek_event().start_mark.line + 1
+                raise ConfigError(
+                    f"values are nested in more than {_LEVELS} levels",
+                    where=f"{self.file}:{line}",
+                    hint="close the brackets",
+                )
+            node = super().compose_node(parent, index)
+            self.level -= 1
+            return node
+
+    return Loader
+
+
+class _Values:
+    """Plain values of YAML nodes; their lines go to ``placed``."""
+
+    def __init__(self, placed: Placed, loader: Any) -> None:
+        self._placed = placed
+        self._loader = loader
+        self._open: set[int] = set()
+        self._left = loader.composed + _REPEATED
+
+    def of(self, node: Any, path: tuple[str, ...]) -> Any:
+        """The value of a node under a key path."""
+        import yaml
+
+        self._placed.lines.setdefault(path, node.start_mark.line + 1)
+        self._left -= 1
+        if self._left < 0:
+            raise self._fault(node, "aliases repeat this value too often", "write it out once")
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node)
+        if id(node) in self._open:
+            raise self._fault(node, "the value holds itself by an alias", "write the value out")
+        self._open.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            self._check_tag(node, f"{_TAGS}map")
+            value: Any = self._mapping(node, path)
+        else:
+            self._check_tag(node, f"{_TAGS}seq")
+            value = [self.of(item, (*path, str(at))) for at, item in enumerate(node.value)]
+        self._open.discard(id(node))
+        return value
+
+    def _mapping(self, node: Any, path: tuple[str, ...]) -> dict[str, Any]:
+        import yaml
+
         mapping: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            key = str(_plain(key_node, placed))
-            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise self._fault(key_node, "a key is a list or a mapping", "put it in quotes")
+            key = str(self._scalar(key_node))
             if key in mapping:
-                raise ConfigError(
-                    f"the key {key!r} is there twice",
-                    where=f"{placed.file}:{line}",
-                    hint="keep one of them",
-                )
-            placed.lines[(*path, key)] = line
-            mapping[key] = _value(value_node, (*path, key), placed)
+                raise self._fault(key_node, f"the key {key!r} is there twice", "keep one of them")
+            self._placed.lines[(*path, key)] = key_node.start_mark.line + 1
+            mapping[key] = self.of(value_node, (*path, key))
         return mapping
-    if isinstance(node, yaml.SequenceNode):
-        return [_value(item, (*path, str(i)), placed) for i, item in enumerate(node.value)]
-    return _plain(node, placed)
 
+    def _scalar(self, node: Any) -> Any:
+        import yaml
 
-def _plain(node: Any, placed: Placed) -> Any:
-    import yaml
-
-    try:
-        loader = yaml.SafeLoader("")
+        kind = node.tag.removeprefix(_TAGS)
+        if node.tag not in _SCALARS:
+            self._check_tag(node, "")
+        if kind in ("int", "float") and len(node.value) > _DIGITS:
+            length = f"{len(node.value):,}"
+            raise self._fault(
+                node, f"a number of {length} digits", "put it in quotes if it is text"
+            )
         try:
-            found = loader.construct_object(node, deep=True)
-        finally:
-            loader.dispose()
+            found = self._loader.construct_object(node, deep=True)
+        except (yaml.YAMLError, *_FAULTS) as error:
+            said = node.value if len(node.value) <= 60 else f"{node.value[:60]}…"
+            what = {"timestamp": "date", "bool": "true or false"}.get(kind, kind)
+            raise self._fault(
+                node, f"{said!r} cannot be read as {what}", "put it in quotes if it is text"
+            ) from error
+        if isinstance(found, str) and (whole := well_formed(found)) != found:
+            if "\ufffd" in whole and whole.count("\ufffd") > found.count("\ufffd"):
+                raise self._fault(
+                    node,
+                    "the text holds half a character (a lone surrogate)",
+                    r"write the emoji itself, or its number with a large U: \U0001F600",
+                )
+            return whole
         return found.isoformat() if isinstance(found, date) else found
-    except yaml.YAMLError as error:
-        line = node.start_mark.line + 1
-        raise ConfigError(f"not a plain value: {error}", where=f"{placed.file}:{line}") from error
+
+    def _check_tag(self, node: Any, expected: str) -> None:
+        if node.tag != expected:
+            tag = node.tag.replace(_TAGS, "!!") if node.tag.startswith(_TAGS) else node.tag
+            raise self._fault(node, f"the tag {tag} is not read here", "write a plain value")
+
+    def _fault(self, node: Any, what: str, hint: str) -> ConfigError:
+        where = f"{self._placed.file}:{node.start_mark.line + 1}"
+        return ConfigError(what, where=where, hint=hint)

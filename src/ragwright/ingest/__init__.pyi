@@ -1,10 +1,11 @@
+from ._apart import extract_bytes
 from ._arxiv import ArxivReader
 from ._beir import BeirReader
 from ._chunkers import make_chunker
 from ._chunks import check_spans
 from ._extract import Attachment, Extract
 from ._fetch import FetchHandler
-from ._files import FileReader, extract_bytes
+from ._files import FileReader
 from ._html import html_to_text, parse_html
 from ._language import guess_language
 from ._normalise import clean_metadata, iso_date, normalise

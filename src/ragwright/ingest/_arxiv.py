@@ -17,8 +17,8 @@ from ..core import (
     SourceError,
     StoppedError,
 )
+from ._apart import extract_bytes
 from ._archive import safe_xml
-from ._files import extract_bytes
 from ._options import SourceOptions
 from ._seams import Failure, FetchBytes, Reader
 from ._sniff import sniff

@@ -12,11 +12,14 @@ import numpy as np
 
 from ..core import (
     Chunk,
+    ChunkError,
     Document,
     PluginError,
     Span,
+    WorkerEndedError,
     canonical_json,
     load_object,
+    run_pattern,
 )
 from ..models import Tokenizer
 from ._borders import paragraph_borders, sentence_borders
@@ -176,8 +179,26 @@ class EntryChunker(PartChunker):
         self._pattern = options.entry_pattern()
 
     def parts(self, document: Document) -> list[int]:
-        """Starts of the matches."""
-        return [match.start() for match in self._pattern.finditer(document.text)]
+        """Starts of the matches.
+
+        Raises:
+            ChunkError: The pattern took longer than `chunk.pattern_seconds` on this document.
+        """
+        found, flags = self._pattern.pattern, self._pattern.flags
+        seconds = self.options.pattern_seconds
+        try:
+            # in a worker process: a pattern that backtracks cannot be stopped in this one
+            [starts] = run_pattern(found, "starts", [document.text], seconds, flags)
+        except WorkerEndedError as error:
+            raise ChunkError(
+                f"chunk.pattern {found!r} took longer than {seconds:g} s: it backtracks"
+                if not error.how
+                else f"chunk.pattern {found!r} failed: {error.how}",
+                where=document.id,
+                hint="avoid a loop within a loop, such as (a+)+; "
+                "chunk.pattern_seconds allows more time",
+            ) from error
+        return list(starts)
 
 
 class WholeChunker(TokenChunker):

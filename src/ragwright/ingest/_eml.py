@@ -31,7 +31,7 @@ def read_eml(data: bytes, where: str, options: SourceOptions) -> Extract:
     if not text.strip():
         page = message.get_body(("html",))
         if page is not None:
-            extract = parse_html(_text(page), main_only=False)
+            extract = parse_html(_text(page), main_only=False, where=where)
             text, sections = extract.text, extract.sections
     attachments = tuple(_attachments(message))
     if not text.strip() and not attachments:

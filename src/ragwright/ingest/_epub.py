@@ -40,7 +40,7 @@ def read_epub(data: bytes, where: str, options: SourceOptions) -> Extract:
     for path in _spine(package, opf):
         if path in archive:
             page = _CLOSED.sub(r"<\1\2></\1>", decode_html(archive.read(path), where))
-            chapter = parse_html(page, main_only=False)
+            chapter = parse_html(page, main_only=False, where=where)
             if chapter.text and not chapter.sections and chapter.title:
                 builder.heading(chapter.title, 2)
             builder.markdown(chapter.text)

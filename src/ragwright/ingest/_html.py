@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
-from ..core import EmptySourceError, require
+from ..core import EmptySourceError, MalformedSourceError, require
 from ._extract import Extract, TextBuilder, markdown_table
 from ._grid import Grid
 from ._language import guess_language
@@ -28,6 +29,17 @@ _PLAIN_TAGS = ["a", "abbr", "b", "cite", "del", "em", "i", "kbd", "mark", "q", "
                "span", "strong", "sub", "sup", "u", "var"]  # fmt: skip
 _HOLD = re.compile("\\s*\ue000(\\d+)\ue001\\s*")
 _SPAN_LIMIT = 1000
+
+_DEPTH = 10_000
+_ATTRIBUTES = 10_000
+_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
+_QUOTED = re.compile("\"[^\"]*\"|'[^']*'|[\"'].*", re.DOTALL)
+_EMPTY = frozenset(
+    {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track",
+     "wbr"}
+)  # fmt: skip
+_CLOSED_BY_OTHERS = frozenset({"p", "li", "dd", "dt", "option", "td", "th", "tr", "rt", "rp"})
+"""Elements whose end is often left out; within them no other of their kind opens."""
 
 
 def html_to_text(html: str, *, main_only: bool) -> str:
@@ -58,9 +70,9 @@ def readable(html: str, where: str, *, main_only: bool) -> Extract:
     Raises:
         EmptySourceError: The page shows no text.
     """
-    extract = parse_html(html, main_only=main_only)
+    extract = parse_html(html, main_only=main_only, where=where)
     if main_only and not extract.text.strip():
-        extract = parse_html(html, main_only=False)
+        extract = parse_html(html, main_only=False, where=where)
     if not extract.text.strip():
         raise EmptySourceError(
             "the page shows no text",
@@ -85,8 +97,9 @@ def decode_html(data: bytes, where: str, encoding: str = "") -> str:
     return decode(data, where, encoding)[0]
 
 
-def parse_html(html: str, *, main_only: bool) -> Extract:
+def parse_html(html: str, *, main_only: bool, where: str = "") -> Extract:
     """As :func:`html_to_text`, with title, language, dates, sections and metadata."""
+    _check_shape(html, where)
     parser = require("selectolax.lexbor", "docs", "reading HTML")
     tree = parser.LexborHTMLParser(html)
     title, head = _head(tree)
@@ -268,3 +281,46 @@ def _collect(node: Any, parts: list[str]) -> None:
         _collect(child, parts)
         if block:
             parts.append(" ")
+
+
+def _check_shape(html: str, where: str) -> None:
+    """Refuse a page that nests elements, or gives one of them attributes, beyond all reason.
+
+    A scan of the tags in linear time, before a parser sees them. Depth is counted by name, so
+    that the end of an element that was never opened hides nothing.
+
+    Raises:
+        MalformedSourceError: More than 10,000 elements in one another, or 10,000 attributes.
+    """
+    open_: Counter[str] = Counter()
+    depth = 0
+    for match in _TAG.finditer(html):
+        name = match[2].lower()
+        if name in _EMPTY:
+            continue
+        if match[1]:
+            if open_[name]:
+                open_[name] -= 1
+                depth -= 1
+            continue
+        if name not in _CLOSED_BY_OTHERS or not open_[name]:
+            open_[name] += 1
+            depth += 1
+        if depth > _DEPTH:
+            raise _refused(f"more than {_DEPTH:,} elements stand in one another", where)
+    _check_attributes(html, where)
+
+
+def _check_attributes(html: str, where: str) -> None:
+    for match in re.finditer(rf"<[A-Za-z][^<>]{{{2 * _ATTRIBUTES},}}", html):
+        names = _QUOTED.sub("", match[0]).split()
+        if len(names) > _ATTRIBUTES:
+            raise _refused(f"an element has more than {_ATTRIBUTES:,} attributes", where)
+
+
+def _refused(what: str, where: str) -> MalformedSourceError:
+    return MalformedSourceError(
+        f"the HTML is built to exhaust its parser: {what}",
+        where=where or None,
+        hint="leave the page out with `exclude`, or save it from a browser",
+    )

@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
-from ..core import EmptySourceError, MalformedSourceError, RagwrightError
+from ..core import (
+    ConfigError,
+    EmptySourceError,
+    MalformedSourceError,
+    MetaValue,
+    Placed,
+    parse_yaml,
+)
 from ._extract import Extract, markdown_headings, sections_of
 from ._language import guess_language
 from ._normalise import clean_metadata, decode, iso_date, normalise
 from ._options import SourceOptions
 
 _FRONT = re.compile(r"\A\s*---[ \t]*\n(.*?)(?<=\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_FRONT_LIMIT = 65_536
+_OPENED = re.compile(r"\A\s*---[ \t]*\n(?:[ \t]*(?:#[^\n]*)?\n)*[\w-]+:(?:\s|\Z)")
+_KEY = re.compile(r"""["']?([^\s"'#:-][^"':]*)["']?[ \t]*:(?:\s|\Z)""")
+_LIMIT = 65_536
+_LARGEST = 2**63
+_HOLDS = "a filter could not use it, and would pass what it is to exclude"
 _CREATED = ("created", "date", "published", "publish_date", "date_created")
 _MODIFIED = ("modified", "updated", "lastmod", "last_modified", "ms_date")
 
 
 def read_markdown(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """A Markdown file; broken front matter is a fault, the text after it is still read.
+    """A Markdown file; one whose front matter cannot be read whole is not read.
 
     Raises:
+        MalformedSourceError: The front matter cannot be read whole.
         EmptySourceError: Nothing but front matter and white space.
         UnsupportedSourceError: The bytes are no text.
     """
     raw, encoding = decode(data, where, options.encoding)
     text = normalise(raw)
-    front, text, faults = _front_matter(text, where)
+    front, text = _front_matter(text, where)
     if not text.strip():
         raise EmptySourceError(
             "the file holds no text below its front matter", where=where, hint="remove or fill it"
         )
-    metadata = clean_metadata({**front, "encoding": "" if encoding == "utf-8" else encoding})
+    metadata = clean_metadata({"encoding": "" if encoding == "utf-8" else encoding, **front})
     headings = markdown_headings(text)
     title = str(metadata.pop("title", ""))
     language = str(metadata.pop("lang", metadata.pop("language", "")))[:2].lower()
@@ -44,7 +57,6 @@ def read_markdown(data: bytes, where: str, options: SourceOptions) -> Extract:
         media_type="text/markdown",
         sections=sections_of(headings, len(text)),
         metadata=metadata,
-        faults=faults,
     )
 
 
@@ -52,22 +64,86 @@ def _date(metadata: dict[str, Any], names: tuple[str, ...]) -> str:
     return next((d for name in names if (d := iso_date(metadata.get(name)))), "")
 
 
-def _front_matter(text: str, where: str) -> tuple[dict[str, Any], str, tuple[RagwrightError, ...]]:
-    match = _FRONT.match(text[:_FRONT_LIMIT])
-    if not match:
-        return {}, text, ()
-    import yaml
+def _front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], str]:
+    """Fields of the front matter as metadata, and the text below it.
 
+    A hard filter may use any of them: a document whose fields were dropped would pass a filter
+    that excludes it, so front matter is read whole or not at all.
+
+    Two rules around something that is no mapping are text, not front matter.
+
+    Raises:
+        MalformedSourceError: The front matter is opened and not closed, is not YAML, or holds a
+            value that metadata cannot: a table, a list of lists, a number without end.
+    """
+    match = _FRONT.match(text[:_LIMIT])
+    if match is None:
+        if _OPENED.match(text):
+            raise MalformedSourceError(
+                f"the front matter is not closed within {_LIMIT:,} characters",
+                where=f"{where}:1",
+                hint="close it with a line ---, or put a blank line and text in front of it",
+            )
+        return {}, text
+    before = text.count("\n", 0, match.start(1))
     try:
-        front = yaml.safe_load(match[1])
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        line = getattr(getattr(error, "problem_mark", None), "line", 0) + 2
-        fault = MalformedSourceError(
-            f"the front matter is not YAML: {getattr(error, 'problem', None) or error}",
-            where=f"{where}:{line}",
-            hint="quote values that hold a colon; the text below was read without it",
-        )
-        return {}, text[match.end() :], (fault,)
-    if not isinstance(front, dict):  # two rules around a sentence are no front matter
-        return {}, text, ()
-    return front, text[match.end() :], ()
+        placed = parse_yaml(match[1], where)
+    except ConfigError as error:
+        raise _unreadable(error, match[1], where, before) from error
+    if not isinstance(placed.value, dict):
+        return {}, text
+    for key, value in placed.value.items():
+        fault = _fault(key, value)
+        if fault:
+            raise _refused(key, fault, placed, where, before)
+    _check_names(placed, where, before)
+    return clean_metadata(placed.value), text[match.end() :]
+
+
+def _fault(key: str, value: Any) -> str:
+    """What is wrong with a value; empty where metadata holds it as it is."""
+    if isinstance(value, dict):
+        return "holds a table"
+    items = value if isinstance(value, list) else [value]
+    if any(isinstance(item, dict | list) for item in items):
+        return "holds a list of lists or tables"
+    if any(isinstance(item, float) and not math.isfinite(item) for item in items):
+        return "is not a finite number"
+    if any(isinstance(item, int) and abs(item) >= _LARGEST for item in items):
+        return "is a number of more than 64 bits"
+    if key.lower() in ("title", "lang", "language") and isinstance(value, list):
+        return "holds a list"
+    return ""
+
+
+def _check_names(placed: Placed, where: str, before: int) -> None:
+    """Two keys that become one name would hide a value."""
+    names: dict[str, str] = {}
+    for key, value in placed.value.items():
+        for name in clean_metadata({key: value}):
+            other = names.setdefault(name, key)
+            if other != key:
+                raise _refused(key, f"is the same field as {other!r}", placed, where, before)
+
+
+def _refused(key: str, fault: str, placed: Placed, where: str, before: int) -> MalformedSourceError:
+    line = placed.lines.get((key,), 1) + before
+    return MalformedSourceError(
+        f"front matter: {key!r} {fault}: {_HOLDS}",
+        where=f"{where}:{line}",
+        hint="write a text, a number, a date, true or false, or a list of them",
+    )
+
+
+def _unreadable(error: ConfigError, front: str, where: str, before: int) -> MalformedSourceError:
+    number = (error.where or "").rpartition(":")[2]
+    line = int(number) if number.isdecimal() else 1
+    lines = front.split("\n")[:line]
+    keys = (match[1].strip() for text in reversed(lines) if (match := _KEY.match(text)))
+    key = next(keys, "")
+    named = f"front matter, key {key!r}: " if key else "front matter: "
+    return MalformedSourceError(
+        named + error.what,
+        where=f"{where}:{line + before}",
+        hint=error.hint or "quote values that hold a colon or begin with a sign",
+    )

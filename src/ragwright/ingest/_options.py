@@ -47,6 +47,23 @@ class SourceOptions:
         "saved web pages want it.",
         when="index",
     )
+    follow_links: bool = option(
+        False,
+        "Follow links that lead out of the source: a linked file or folder may lie anywhere.",
+        when="index",
+    )
+    max_memory: int = option(
+        1_000_000_000,
+        "Most memory that reading one file may take, in bytes, beside the file itself.",
+        when="index",
+        ge=100_000_000,
+    )
+    max_seconds: float = option(
+        300.0,
+        "Most processor time that reading one file may take, in seconds.",
+        when="index",
+        gt=0,
+    )
     encoding: str = option("", "Encoding of text files; empty: detected.", when="index")
 
 
@@ -87,6 +104,9 @@ class ChunkOptions:
     )
     pattern: str = option(
         "", "Regular expression that matches where an entry begins (`by: entries`).", when="index"
+    )
+    pattern_seconds: float = option(
+        10.0, "Processor time that `pattern` may take on one document, in seconds.", gt=0
     )
     slack: float = option(
         0.15,

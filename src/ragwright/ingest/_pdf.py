@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,9 +15,6 @@ from ._pdf_layout import Block, body_size, paragraphs, place, resolve_hyphens
 from ._pdf_tables import PageTable, PageTables
 from ._pdf_text import PageText
 
-_LOCK = threading.Lock()
-"""PDFium must not be entered by two threads at once."""
-
 _NO_TITLE = re.compile(
     r"(?i)^(untitled|microsoft word|powerpoint|slide 1$|.*\.(docx?|pdf|tex|indd|dvi)$)"
 )
@@ -27,26 +23,27 @@ _NO_TITLE = re.compile(
 def read_pdf(data: bytes, where: str, options: SourceOptions) -> Extract:
     """A PDF file with its pages; sections are lines set larger than the running text.
 
+    PDFium must not be entered by two threads at once: a worker process reads one file at a time.
+
     Raises:
         EmptySourceError: No text layer: a scan.
         EncryptedSourceError: A password is needed to open it.
         MalformedSourceError: Truncated or damaged.
     """
     pdfium = require("pypdfium2", "docs", "reading PDF files")
-    with _LOCK:
-        document = _open(pdfium, data, where)
+    document = _open(pdfium, data, where)
+    try:
+        tables = PageTables(pdfium, data) if options.tables else None
         try:
-            tables = PageTables(pdfium, data) if options.tables else None
-            try:
-                pages = [_page(pdfium, document, index, tables) for index in range(len(document))]
-            finally:
-                if tables is not None:
-                    tables.close()
-            meta = document.get_metadata_dict(skip_empty=True)
-            labels = [_label(document, index) for index in range(len(document))]
-            pictures = _empty_pages(pdfium, document, pages)
+            pages = [_page(pdfium, document, index, tables) for index in range(len(document))]
         finally:
-            document.close()
+            if tables is not None:
+                tables.close()
+        meta = document.get_metadata_dict(skip_empty=True)
+        labels = [_label(document, index) for index in range(len(document))]
+        pictures = _empty_pages(pdfium, document, pages)
+    finally:
+        document.close()
     builder = _build(pages, labels)
     text = builder.text()
     if not text:

@@ -7,6 +7,7 @@ import re
 from statistics import median
 from typing import Any
 
+from ..core import well_formed
 from ._pdf_layout import Line
 
 _LAM_ALEF = re.compile("(?=[اأإآ]ل)")
@@ -77,8 +78,7 @@ class PageText:
         text = self.text[start:end]
         if len(_UNMAPPED.findall(text)) > 0.3 * len(text):
             return ""
-        if any("\ud800" <= c <= "\udfff" for c in text):
-            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        text = well_formed(text)
         # Where runs of two directions meet, their space is often lost.
         return _LATIN_ARABIC.sub(" ", _STRAY_MARK.sub(r"\2\1", text))
 

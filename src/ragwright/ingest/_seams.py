@@ -13,10 +13,15 @@ from ._chunks import make_chunks
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A source, or a part of one, that could not be read, and why."""
+    """A source, or a part of one, that could not be read, and why.
+
+    ``skipped`` marks what is left out on purpose, such as a link that leads out of the source:
+    it is reported, counts as not there, and is no failure.
+    """
 
     source: str
     error: RagwrightError
+    skipped: bool = False
 
 
 FetchBytes = Callable[[str], "Fetched"]

@@ -9,9 +9,9 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from ..core import Document, RagwrightError, StoppedError
+from ._apart import extract_bytes, main_part
 from ._extract import Extract
-from ._files import extract_bytes
-from ._html import decode_html, readable
+from ._html import decode_html
 from ._options import SourceOptions
 from ._seams import Failure, FetchBytes, Fetched, Reader
 from ._sniff import sniff
@@ -86,7 +86,7 @@ def extract_page(fetched: Fetched, options: SourceOptions) -> Extract:
     kind, charset = content_type(fetched.content_type)
     if kind in _HTML or (kind in {"", "text/plain"} and sniff(fetched.body) == "html"):
         html = page_text(fetched.body, charset, fetched.url, options.encoding)
-        return readable(html, fetched.url, main_only=True)
+        return main_part(html, fetched.url, options)
     text = kind.startswith("text/") or kind == "application/json"
     chosen = options
     if text and charset and not options.encoding and _decodes(fetched.body, charset):

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias, cast
 
 import numpy as np
 
-from ..core import Relaxation, RetrieveError, Rung, Term
+from ..core import Relaxation, RetrieveError, Rung, Term, well_formed
 from ..flow import Flow, Lookup, LookupReply, Search, SearchReply, Vector, embed, gather, send
 from ..index import rungs_of
 from ..models import is_code
@@ -328,7 +328,7 @@ def prepared(query: str, limit: int) -> tuple[str, list[str]]:
         text = text[: text.rfind(" ")] if " " in text else text
     if not text.isascii():
         # A lone surrogate has no UTF-8 form: no store, model or socket could take it.
-        text = unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode("utf-8"))
+        text = unicodedata.normalize("NFC", well_formed(text))
     text = text.strip()
     if not text:
         raise RetrieveError("the query is empty", hint="ask something in words")

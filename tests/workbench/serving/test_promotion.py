@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -220,6 +222,23 @@ def test_rollups_that_are_at_fault_are_told_by_those_who_draft(make: Make) -> No
             assert "people/bios.csv" not in configuration_of(bench.folder, bench.settings).files
             with pytest.raises(RecordsError, match="declared/rollups"):
                 draft_plan(bench)
+
+
+def test_deeply_nested_rollups_do_not_end_the_process(make: Make) -> None:
+    """In a process of its own: an overflow of the C stack is nothing that Python can catch."""
+    folder = make("records: {folder: declared, format: plain}\n")
+    declare(folder, {**RECORDS, "rollups.yaml": f"biographies: {'[' * 200_000}"})
+    script = (
+        "from ragwright import Workbench\n"
+        "from ragwright.workbench.project import configuration_of\n"
+        f"with Workbench.open({str(folder)!r}) as bench:\n"
+        "    print(len(configuration_of(bench.folder, bench.settings).files))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) > 0
 
 
 def test_files_are_known_however_the_project_is_reached(

@@ -12,10 +12,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import PatternError, require
+from ...core import PatternError, PatternToken, require
 from .._seams import KEY, TEXT, ArrowTable
 from ..declared import Cleaning, CleaningStep, MaxRepeat, Tags
-from ..patterns import Pattern, Replace, Token, found_in, matches, plan_of, refusal, tokens_of
+from ..patterns import Pattern, Replace, found_in, matches, plan_of, refusal, tokens_of
 from ..stages import clean_texts, repeated_at_most
 from ._report import Fault, PatternFacts, PatternUse
 
@@ -200,7 +200,7 @@ def _facts(
     return PatternFacts(use, name, pattern.find, pattern.where, rows, micro, python=why)
 
 
-def why_python(find: str, tokens: tuple[Token, ...] | None = None) -> str:
+def why_python(find: str, tokens: tuple[PatternToken, ...] | None = None) -> str:
     """Why Python runs a pattern rather than Rust; empty where Rust does.
 
     Args:

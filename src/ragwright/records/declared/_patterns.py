@@ -41,20 +41,11 @@ def read_replacement(
 
 
 def _whole(declared: Declared, text: str, *path: str) -> bool:
-    r"""Whether a text has no half characters, which YAML's ``\ud83d`` makes of an emoji, and no
-    control characters, which it makes of ``\b`` in double quotes.
-    """
+    r"""Whether a text has no control characters, which YAML makes of ``\b`` in double quotes."""
     control = next((c for c in text if unicodedata.category(c) == "Cc" and c not in "\t\n\r"), "")
     if control:
         declared.fault(
             f"{patterns.quoted(text)} holds a control character", *path, hint=SINGLE_QUOTES
         )
         return False
-    if not any("\ud800" <= character <= "\udfff" for character in text):
-        return True
-    declared.fault(
-        f"{patterns.quoted(text)} holds half a character",
-        *path,
-        hint=r"write the emoji itself, or its number with a large U: \U0001F600",
-    )
-    return False
+    return True

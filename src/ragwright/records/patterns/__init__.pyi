@@ -1,13 +1,11 @@
 from ._kernels import as_texts, found_in, refusal, whole
 from ._matching import matches, replaced
 from ._plan import Pattern, Replace, Replacement, compiled, plan_of, quoted, tokens_of
-from ._python import Token, workers
 
 __all__ = [
     "Pattern",
     "Replace",
     "Replacement",
-    "Token",
     "as_texts",
     "compiled",
     "found_in",
@@ -18,5 +16,4 @@ __all__ = [
     "replaced",
     "tokens_of",
     "whole",
-    "workers",
 ]

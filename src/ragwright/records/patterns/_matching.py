@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import PatternError, require
+from ...core import PatternError, PatternToken, WorkerEndedError, require, run_pattern
 from .._seams import ArrowTable
 from ._kernels import disputed_words, found_in, rewritten, tells_apart, undisputed
 from ._plan import Pattern, Plan, Replace, plan_of, quoted, tokens_of
-from ._python import RowTooLongError, Token, run_python
 from ._rust import Odd
 
 _Rows = NDArray[np.bool_]
@@ -163,7 +162,7 @@ def _odd_rows(texts: ArrowTable, kind: Odd) -> _Rows:
 
 def _run(
     pattern: Pattern,
-    tokens: tuple[Token, ...] | None,
+    tokens: tuple[PatternToken, ...] | None,
     texts: ArrowTable,
     keys: ArrowTable,
     which: tuple[NDArray[Any], float],
@@ -171,9 +170,9 @@ def _run(
     rows, seconds = which
     given = texts.take(rows).to_pylist()
     try:
-        return run_python(pattern.find, tokens, given, seconds)
-    except RowTooLongError as error:
-        key = keys[int(rows[error.row])].as_py()
+        return run_pattern(pattern.find, tokens, given, seconds)
+    except WorkerEndedError as error:
+        key = keys[int(rows[error.step])].as_py()
         if error.how:
             raise PatternError(
                 f"the pattern {quoted(pattern.find)} failed on the row {key!r}: {error.how}",
@@ -188,7 +187,7 @@ def _run(
         ) from error
 
 
-def _tokens(step: Replace) -> tuple[Token, ...]:
+def _tokens(step: Replace) -> tuple[PatternToken, ...]:
     return tokens_of(step.replacement.text, step.pattern.find)
 
 

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Literal, TypeAlias
 
-from ...core import PatternError
+from ...core import PatternError, PatternToken
 from ._kernels import refusal
-from ._python import Token
 from ._rust import Odd, Ranges, translate
 
 PatternEngine: TypeAlias = Literal["rust", "python"]
@@ -82,7 +81,7 @@ class Plan:
     looped: frozenset[int]
     classes: frozenset[Ranges] = frozenset()
 
-    def replaces_in_rust(self, tokens: tuple[Token, ...]) -> bool:
+    def replaces_in_rust(self, tokens: tuple[PatternToken, ...]) -> bool:
         """Whether a replacement is the same there."""
         # Daft takes \\1 for a group too, and has no way to write it as a text
         slashed = any(isinstance(token, str) and "\\" in token for token in tokens)
@@ -139,14 +138,14 @@ def _groups(find: str) -> tuple[int, Mapping[str, int]]:
 
 
 @cache
-def tokens_of(text: str, find: str) -> tuple[Token, ...]:
+def tokens_of(text: str, find: str) -> tuple[PatternToken, ...]:
     """A replacement as literals and numbers of groups.
 
     Raises:
         PatternError: It names a group that the pattern does not have.
     """
     groups, names = _groups(find)
-    tokens: list[Token] = []
+    tokens: list[PatternToken] = []
     literal, at = "", 0
     for mark in _GROUP.finditer(text):
         literal += text[at : mark.start()]

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import RecordsError, near, require
+from ...core import RecordsError, near, require, workers
 from .._seams import HASH, KEY, REASON, TAG_KINDS, TAGS, TEXT, ArrowTable, Step
 from ..declared import Condition, Rollups, Rules, Tags, TextFormat
-from ..patterns import as_texts, matches, whole, workers
+from ..patterns import as_texts, matches, whole
 from ._hashes import row_hashes
 from ._silver import joined, tag_lists, tag_matrix
 

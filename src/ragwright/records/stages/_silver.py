@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import RecordsError, near, require
+from ...core import RecordsError, near, require, workers
 from .._seams import HASH, KEY, REASON, TAGS, TEXT, TEXT_HASH, ArrowTable, Step
 from ..declared import Cleaning, Tag, Tags
-from ..patterns import as_texts, matches, workers
+from ..patterns import as_texts, matches
 from ._clean_texts import clean_texts
 from ._hashes import row_hashes
 

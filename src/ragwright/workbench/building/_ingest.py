@@ -24,6 +24,7 @@ from ...core import (
     SourceError,
     changed_options,
     value_hash,
+    workers,
 )
 from ...flow import embed, gather, settled
 from ...index import IndexedDocument, WriteCounts, chunk_key, embedded_text
@@ -70,7 +71,7 @@ _Bad: TypeAlias = ModelRefusedError | ModelReplyError
 KEPT = "ragwright:ingest"
 """Name under which paid vectors stay in the reply store until the index has them."""
 
-_READING = 1
+_READING = 2
 """Raised when readers change what they make of a file, so that files are read anew."""
 
 
@@ -160,6 +161,7 @@ class Ingest:
         self._flying: set[str] = set()
         self._fresh: set[str] = set()
         self._failures: list[Failure] = []
+        self._skipped: list[Failure] = []
         self._unchanged = 0
         self._embedded = 0
 
@@ -173,8 +175,9 @@ class Ingest:
         counts = WriteCounts()
         flows = (self._embedding(batch) for batch in self._batches(feeds, fetch))
         ahead = 2 if self._model else 1
-        for batch in self._runner.map(flows, limit=ahead):
-            counts += self._write(batch)
+        with workers():
+            for batch in self._runner.map(flows, limit=ahead):
+                counts += self._write(batch)
         gone = self._gone(feeds)
         notes: tuple[str, ...] = ()
         if gone and prune:
@@ -186,7 +189,8 @@ class Ingest:
             self._stamps.commit()
         if self._runner.replies is not None and self._model and not self._local:
             self._runner.replies.drop(KEPT)
-        return IngestReport(counts, tuple(self._failures), self._embedded, notes)
+        failures, skipped = tuple(self._failures), tuple(self._skipped)
+        return IngestReport(counts, failures, self._embedded, notes, skipped)
 
     def forecast(self, feeds: Sequence[Feed], fetch: FetchBytes) -> IngestForecast:
         """What :meth:`run` would write and embed; reads and cuts, writes and embeds nothing."""
@@ -200,8 +204,9 @@ class Ingest:
         if self._model and not self._local:
             texts = _Batch("", missing=missing)
             calls = self._runner.forecast([lambda: self._embedding(texts)])
+        failures, skipped = tuple(self._failures), tuple(self._skipped)
         return IngestForecast(
-            documents, chunks, self._unchanged, len(missing), calls, tuple(self._failures)
+            documents, chunks, self._unchanged, len(missing), calls, failures, skipped
         )
 
     def rehearse(
@@ -362,6 +367,9 @@ class Ingest:
         return None
 
     def _fail(self, failure: Failure) -> None:
+        if failure.skipped:
+            self._skipped.append(failure)
+            return
         self._failures.append(failure)
         self.progress.failed += 1
 

@@ -15,12 +15,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """What an ingest did; ``failures`` lists every source that could not be read, and why."""
+    """What an ingest did.
+
+    ``failures`` lists every source that could not be read, and why; ``skipped`` what was left out
+    on purpose, such as a link that leads out of its source.
+    """
 
     counts: WriteCounts
     failures: tuple[Failure, ...] = ()
     embedded: int = 0
     notes: tuple[str, ...] = ()
+    skipped: tuple[Failure, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
         """The shape that ``ragwright ingest --json`` prints."""
@@ -38,15 +43,8 @@ class IngestReport:
                 "removed": counts.chunks_removed,
                 "embedded": self.embedded,
             },
-            "failures": [
-                {
-                    "source": failure.source,
-                    "reason": failure.error.what,
-                    "where": failure.error.where,
-                    "do": failure.error.hint,
-                }
-                for failure in self.failures
-            ],
+            "failures": [_described(failure) for failure in self.failures],
+            "skipped": [_described(failure) for failure in self.skipped],
             "notes": list(self.notes),
         }
 
@@ -64,6 +62,7 @@ class IngestForecast:
     texts: int
     calls: Forecast | None = None
     failures: tuple[Failure, ...] = ()
+    skipped: tuple[Failure, ...] = ()
 
 
 @dataclass(slots=True)
@@ -91,3 +90,13 @@ class IngestProgress:
         if not self.bytes_done or not self.bytes_total:
             return None
         return self.seconds * max(0, self.bytes_total - self.bytes_done) / self.bytes_done
+
+
+def _described(failure: Failure) -> dict[str, object]:
+    error = failure.error
+    return {
+        "source": failure.source,
+        "reason": error.what,
+        "where": error.where,
+        "do": error.hint,
+    }

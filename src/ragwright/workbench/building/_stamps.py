@@ -17,7 +17,7 @@ from ...core import file_error, writable
 
 _SCHEMA = """CREATE TABLE IF NOT EXISTS stamps (
     reading TEXT NOT NULL,
-    path TEXT NOT NULL,
+    path BLOB NOT NULL,
     size INTEGER NOT NULL,
     modified INTEGER NOT NULL,
     changed INTEGER NOT NULL,
@@ -75,7 +75,7 @@ class Stamps:
         row = self._connection.execute(
             "SELECT size, modified, changed, taken, documents FROM stamps "
             "WHERE reading = ? AND path = ?",
-            (self._reading, str(path.resolve())),
+            (self._reading, _key(path)),
         ).fetchone()
         if row is None:
             return None
@@ -95,7 +95,7 @@ class Stamps:
             "INSERT OR REPLACE INTO stamps VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 self._reading,
-                str(path.resolve()),
+                _key(path),
                 stamp.size,
                 stamp.modified,
                 stamp.changed,
@@ -115,6 +115,11 @@ class Stamps:
         """Commit and close."""
         self.commit()
         self._connection.close()
+
+
+def _key(path: Path) -> bytes:
+    """A file's real path as bytes: its name need not be UTF-8; a link to itself has one too."""
+    return os.fsencode(os.path.realpath(path))
 
 
 def _open(path: Path) -> sqlite3.Connection:

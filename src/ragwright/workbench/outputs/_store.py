@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...core import ConfigError, StoreError, Usage, canonical_json, file_error
+from ...core import ConfigError, StoreError, Usage, canonical_json, file_error, well_formed
 from ...flow import Database, scrub
 from ._records import (
     Feedback,
@@ -253,7 +253,7 @@ class Outputs:
             db.execute(
                 'INSERT INTO feedback (batch, kind, position, at, "by", verdict, score, note) '
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (*key, at, _storable(by), verdict, score, _storable(note)),
+                (*key, at, well_formed(by), verdict, score, well_formed(note)),
             )
         return Feedback(output, at, by, verdict, score, note)
 
@@ -453,7 +453,7 @@ def _insert_batch(db: sqlite3.Connection, batch: NewBatch, made: Origin, at: str
         (
             at,
             batch.kind,
-            _storable(batch.client),
+            well_formed(batch.client),
             _json(batch.request),
             request_hash(batch.request),
             made.snapshot,
@@ -478,7 +478,7 @@ def _insert_output(
         (
             *key,
             output.model,
-            _storable(output.text),
+            well_formed(output.text),
             None if output.prompt is None else output.prompt + 1,
             _json(output.marks),
             _json(_details(output)),
@@ -506,12 +506,7 @@ _SHARE = "share"
 
 def _json(value: Any) -> str:
     """JSON in the order of its keys, for people who read the table."""
-    return _storable(json.dumps(value, ensure_ascii=False))
-
-
-def _storable(text: str) -> str:
-    """A text with U+FFFD for lone surrogates, which JSON of a server can spell and SQLite not."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return well_formed(json.dumps(value, ensure_ascii=False))
 
 
 def _counts(usage: Usage) -> tuple[Any, ...]:
@@ -524,7 +519,7 @@ def _hit_values(batch: int, hit: Any) -> tuple[Any, ...]:
     met, missed = (conditions(rung.met), conditions(rung.missed)) if rung else ([], [])
     facts = (batch, hit.rank, hit.document_id, hit.chunk_id, hit.score)
     weight = rung.weight if rung else None
-    return (*facts, weight, _json(met), _json(missed), _storable(hit.text))
+    return (*facts, weight, _json(met), _json(missed), well_formed(hit.text))
 
 
 def _hit(row: Sequence[Any]) -> OutputHit:

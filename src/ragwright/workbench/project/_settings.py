@@ -161,7 +161,7 @@ def parse_override(text: str) -> tuple[tuple[str, ...], Any]:
     """``retrieve.top_k=3`` as a key path and a value.
 
     Raises:
-        ConfigError: There is no ``=`` or no key.
+        ConfigError: There is no ``=`` or no key, or the value cannot be read.
     """
     key, sign, value = text.partition("=")
     path = tuple(part.strip() for part in key.split("."))
@@ -169,7 +169,7 @@ def parse_override(text: str) -> tuple[tuple[str, ...], Any]:
         raise ConfigError(
             f"{text!r} sets nothing", where="--set", hint="write --set retrieve.top_k=3"
         )
-    return path, scalar(value)
+    return path, scalar(value, f"--set {text}")
 
 
 def settings_from(placed: Placed) -> Settings:

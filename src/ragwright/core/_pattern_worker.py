@@ -19,24 +19,30 @@ from typing import BinaryIO
 def serve(source: BinaryIO, answers: BinaryIO, row: mmap.mmap) -> None:
     """Answer requests until there are no more.
 
-    A request is (pattern, tokens, seconds, texts). Tokens are None to search, which answers with
-    a bool per text; or literals (str) and numbers of groups (int) to replace every match by,
-    which answers with a text per text. A row that takes more than so many seconds of processor
-    time ends the process by SIGPROF, also in the midst of a match.
+    A request is (pattern, flags, tokens, seconds, texts). Tokens are None to search, which answers
+    with a bool per text; ``starts``, which answers with the positions of the matches per text; or
+    literals (str) and numbers of groups (int) to replace every match by, which answers with a text
+    per text. A row that takes more than so many seconds of processor time ends the process by
+    SIGPROF, also in the midst of a match.
     """
     while head := source.read(8):
         told = source.read(int.from_bytes(head, "big"))
-        find, tokens, seconds, texts = pickle.loads(told)  # noqa: S301 - of whoever started it
-        found = re.compile(find)
+        find, flags, tokens, seconds, texts = pickle.loads(told)  # noqa: S301 - of our starter
+        found = re.compile(find, flags)
 
         def replaced(match: re.Match[str], tokens: tuple[str | int, ...] = tokens) -> str:
             return "".join(t if isinstance(t, str) else match[t] or "" for t in tokens)
 
-        made: list[bool | str] = []
+        made: list[bool | str | list[int]] = []
         for at, text in enumerate(texts):
             row[:8] = at.to_bytes(8, "big")
             signal.setitimer(signal.ITIMER_PROF, seconds)
-            made.append(bool(found.search(text)) if tokens is None else found.sub(replaced, text))
+            if tokens is None:
+                made.append(bool(found.search(text)))
+            elif tokens == "starts":
+                made.append([match.start() for match in found.finditer(text)])
+            else:
+                made.append(found.sub(replaced, text))
         signal.setitimer(signal.ITIMER_PROF, 0)
         answer = pickle.dumps(made)
         answers.write(len(answer).to_bytes(8, "big") + answer)

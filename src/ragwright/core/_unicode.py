@@ -1,0 +1,16 @@
+"""Texts that UTF-8 can spell."""
+
+from __future__ import annotations
+
+
+def well_formed(text: str) -> str:
+    r"""The text with U+FFFD for every half of a surrogate pair; two halves become one character.
+
+    JSON can spell such a half (``"\ud83d"``), and so can a command line that is not UTF-8. No
+    file, database or socket can take it.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -1,0 +1,249 @@
+"""Worker processes: work that may hang or exhaust memory, killed when it does."""
+
+from __future__ import annotations
+
+import atexit
+import mmap
+import os
+import pickle
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, BinaryIO, Literal, TypeAlias
+
+PatternToken: TypeAlias = str | int
+"""A literal, or the number of a group."""
+
+_PATTERN_WORKER = (
+    # isolated, without site-packages: quick, and a user's __main__ does not run again
+    *("-I", "-S"),
+    str(Path(__file__).with_name("_pattern_worker.py")),
+)
+_PATIENCE = 60.0
+"""Seconds of no progress at all, limit aside, after which a worker counts as hung: a worker's own
+limit counts processor time, which a machine that swaps does not give it."""
+
+
+class WorkerEndedError(Exception):
+    """A worker ended before it answered.
+
+    Attributes:
+        step: Where it was: the position of a text; 0 where the work has no steps.
+        how: What ended it, in words; empty where it was the time limit.
+    """
+
+    def __init__(self, step: int, how: str = "") -> None:
+        super().__init__(step, how)
+        self.step = step
+        self.how = how
+
+
+def run_pattern(
+    find: str,
+    tokens: tuple[PatternToken, ...] | Literal["starts"] | None,
+    texts: Sequence[str],
+    seconds: float,
+    flags: int = 0,
+) -> list[Any]:
+    """A pattern over texts in a worker process.
+
+    Args:
+        find: The pattern.
+        tokens: What to replace matches by; ``starts`` for where matches begin; None to search.
+        texts: What to search, each on its own.
+        seconds: Processor time that one text may take.
+        flags: Of `re.compile`.
+
+    Returns:
+        Per text a bool, or a list of positions, or the new text.
+
+    Raises:
+        WorkerEndedError: A text took too long, or the worker was killed; it is replaced.
+    """
+    if not texts:
+        return []
+    request = (find, flags, tokens, seconds, list(texts))
+    found: list[Any] = ask_worker(_PATTERN_WORKER, request, seconds)
+    return found
+
+
+def ask_worker(
+    command: tuple[str, ...],
+    request: object,
+    seconds: float,
+    done: Callable[[Any], bool] = lambda _: False,
+) -> Any:
+    """The answer of a worker process to a request; workers are started as needed and reused.
+
+    Args:
+        command: Arguments of the Python interpreter; the process must answer requests as
+            :func:`serve_requests` does.
+        request: Anything that can be pickled.
+        seconds: Processor time after which the worker ends itself.
+        done: Whether the worker is to be ended after this answer.
+
+    Raises:
+        WorkerEndedError: It ended without an answer; it is replaced.
+    """
+    worker = _POOL.take(command)
+    try:
+        answer = worker.ask(request, seconds)
+    except BaseException:
+        worker.close()
+        raise
+    if done(answer):
+        worker.close()
+    else:
+        _POOL.give(command, worker)
+    return answer
+
+
+@contextmanager
+def workers() -> Iterator[None]:
+    """Keep worker processes while a step runs, and end them after it."""
+    _POOL.open()
+    try:
+        yield
+    finally:
+        _POOL.close()
+
+
+def serve_requests(answer: Callable[[Any], object]) -> None:
+    """Be a worker: answer requests from standard input until there are no more.
+
+    A request is eight bytes of length and a pickle, an answer likewise on standard output; what
+    else the process prints goes nowhere.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started it
+    answers = os.fdopen(os.dup(1), "wb")
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device
+        os.dup2(nowhere.fileno(), 1)
+    requests: BinaryIO = sys.stdin.buffer
+    while head := requests.read(8):
+        told = requests.read(int.from_bytes(head, "big"))
+        made = pickle.dumps(answer(pickle.loads(told)))  # noqa: S301 - of whoever started it
+        answers.write(len(made).to_bytes(8, "big") + made)
+        answers.flush()
+
+
+@dataclass(slots=True)
+class _Worker:
+    """One process; ``step`` is a file of eight bytes in which it notes where it is."""
+
+    process: subprocess.Popen[bytes]
+    step: mmap.mmap
+
+    @classmethod
+    def started(cls, command: tuple[str, ...]) -> _Worker:
+        with tempfile.TemporaryFile() as file:
+            file.write(bytes(8))
+            file.flush()
+            process = subprocess.Popen(
+                [sys.executable, *command, str(file.fileno())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(file.fileno(),),
+            )
+            return cls(process, mmap.mmap(file.fileno(), 8))
+
+    def ask(self, request: object, seconds: float) -> Any:
+        asked, answers = self.process.stdin, self.process.stdout
+        assert asked is not None
+        assert answers is not None
+        told = pickle.dumps(request)
+        self.step[:8] = bytes(8)
+        try:
+            asked.write(len(told).to_bytes(8, "big"))
+            asked.write(told)
+            asked.flush()
+        except BrokenPipeError:
+            raise self._ended() from None
+        del told
+        self._await(answers, seconds)
+        head = answers.read(8)
+        if len(head) < 8:
+            raise self._ended()
+        answer = answers.read(int.from_bytes(head, "big"))
+        return pickle.loads(answer)  # noqa: S301 - of a process of our own
+
+    def _await(self, answers: IO[bytes], seconds: float) -> None:
+        """Wait for an answer, or an end, as long as steps go by."""
+        with selectors.DefaultSelector() as ready:
+            ready.register(answers, selectors.EVENT_READ)
+            before = -1
+            while not ready.select(_PATIENCE + 20 * seconds):
+                step = self._step()
+                if step == before:
+                    raise WorkerEndedError(step)
+                before = step
+
+    def _step(self) -> int:
+        return int.from_bytes(self.step[:8], "big")
+
+    def _ended(self) -> WorkerEndedError:
+        code = self.process.wait()
+        how = "" if code == -signal.SIGPROF else f"its process ended with status {code}"
+        return WorkerEndedError(self._step(), how)
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+        self.step.close()
+
+
+@dataclass(slots=True)
+class _Pool:
+    """Idle workers by command: as many as were ever asked at once."""
+
+    idle: list[tuple[tuple[str, ...], _Worker]] = field(default_factory=list)
+    users: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, command: tuple[str, ...]) -> _Worker:
+        while True:
+            with self.lock:
+                at = next((i for i, (c, _) in enumerate(self.idle) if c == command), None)
+                worker = None if at is None else self.idle.pop(at)[1]
+            if worker is None:
+                return _Worker.started(command)
+            if worker.process.poll() is None:
+                return worker
+            worker.close()
+
+    def give(self, command: tuple[str, ...], worker: _Worker) -> None:
+        with self.lock:
+            self.idle.append((command, worker))
+
+    def open(self) -> None:
+        with self.lock:
+            self.users += 1
+
+    def close(self) -> None:
+        with self.lock:
+            self.users -= 1
+            if self.users > 0:
+                return
+        self.clear()
+
+    def clear(self) -> None:
+        with self.lock:
+            idle, self.idle = self.idle, []
+        for _, worker in idle:
+            worker.close()
+
+
+_POOL = _Pool()
+atexit.register(_POOL.clear)

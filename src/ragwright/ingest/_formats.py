@@ -1,0 +1,136 @@
+"""Formats: which reader a file goes to, by its content, and what it makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from ..core import (
+    EncryptedSourceError,
+    MalformedSourceError,
+    RagwrightError,
+    UnsupportedSourceError,
+)
+from ._docx import read_docx
+from ._eml import read_eml
+from ._epub import read_epub
+from ._extract import Extract
+from ._html import read_html
+from ._markdown import read_markdown
+from ._odt import read_odt
+from ._options import SourceOptions
+from ._pdf import read_pdf
+from ._plain import CODE, read_plain
+from ._pptx import read_pptx
+from ._sheet import read_sheet
+from ._sniff import BINARY, NAMES, SUFFIXES, sniff
+from ._tabular import read_csv
+from ._xml import read_xml
+
+_PARSERS: dict[str, Callable[[bytes, str, SourceOptions], Extract]] = {
+    "pdf": read_pdf,
+    "docx": read_docx,
+    "pptx": read_pptx,
+    "odt": read_odt,
+    "epub": read_epub,
+    "html": read_html,
+    "xml": read_xml,
+    "markdown": read_markdown,
+    "eml": read_eml,
+}
+
+
+def parse_file(name: str, kind: str, data: bytes, options: SourceOptions) -> Extract:
+    """Read a file's bytes with the reader of its kind; an empty kind is chosen here.
+
+    Raises:
+        MalformedSourceError: Damaged, or not what the name says and not readable as it is.
+        SourceError: Any other reason, as the format's reader says.
+    """
+    suffix = suffix_of(name)
+    kind = kind or choose(name, data, options)
+    try:
+        if kind == "csv":
+            extract = read_csv(data, name, suffix, options)
+        elif kind == "sheet":
+            extract = read_sheet(data, name, suffix, options)
+        elif kind == "text":
+            extract = read_plain(data, name, suffix, options)
+        else:
+            extract = _PARSERS[kind](data, name, options)
+    except (RagwrightError, MemoryError):
+        raise
+    except Exception as error:  # a parser of ours or others' met bytes nobody foresaw
+        raise MalformedSourceError(
+            f"{NAMES[kind]} that cannot be parsed ({type(error).__name__}: {error})",
+            where=name,
+            hint="open it in its own program and save it again",
+        ) from error
+    said = SUFFIXES.get(suffix, "")
+    if said and said != kind:
+        return replace(extract, metadata={**extract.metadata, "detected_format": kind})
+    return extract
+
+
+def suffix_of(name: str) -> str:
+    """Suffix of a file, or of an attachment, in lower case."""
+    return Path(name.rpartition("#")[2] or name).suffix.lower()
+
+
+def choose(name: str, data: bytes, options: SourceOptions) -> str:
+    """Which reader a file goes to, by content first.
+
+    Raises:
+        EncryptedSourceError: An Office file locked by a password.
+        MalformedSourceError: Content and name disagree and no reader knows the content.
+        UnsupportedSourceError: No reader knows the content, and the name promises none.
+    """
+    suffix = suffix_of(name)
+    said = SUFFIXES.get(suffix, "")
+    if not data:
+        return "text"  # whose reader says that the file is empty
+    found = sniff(data)
+    if found == "locked":
+        raise EncryptedSourceError(
+            "the Office file is protected by a password",
+            where=name,
+            hint="save a copy without the password",
+        )
+    if found == "text":
+        if said in BINARY:
+            raise _disagree(name, said, NAMES["text"])
+        return said or "text"
+    if found == "html":
+        return said if said in ("markdown", "csv", "eml") else _page_or_source(suffix)
+    if found == "xml":
+        return said if said in ("html", "markdown", "csv", "eml") else _xml_or_source(suffix)
+    if found in NAMES:
+        return found
+    if found == "" and options.encoding and said not in BINARY:
+        return said or "text"  # the user knows better what the bytes are
+    if said and (found or said != "text"):
+        raise _disagree(name, said, found or "binary data of no known kind")
+    raise UnsupportedSourceError(
+        f"no reader knows this file: it is {found or 'binary data of no known kind'}",
+        where=name,
+        hint="leave it out with `exclude`, or convert it to a format with text",
+    )
+
+
+def _page_or_source(suffix: str) -> str:
+    """HTML content under another name: source code stays source, the rest is a page."""
+    return "text" if suffix in CODE and suffix != ".xml" else "html"
+
+
+def _xml_or_source(suffix: str) -> str:
+    """XML under another name, likewise."""
+    return "text" if suffix in CODE and suffix != ".xml" else "xml"
+
+
+def _disagree(name: str, said: str, found: str) -> MalformedSourceError:
+    return MalformedSourceError(
+        f"the name says {NAMES[said]}, but the content is {found}",
+        where=name,
+        hint="the file is damaged or has the wrong ending: download it again or rename it",
+    )

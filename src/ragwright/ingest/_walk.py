@@ -1,0 +1,223 @@
+"""Finding files: folders, patterns and links, and the bytes of what is a file."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ..core import SourceError, UnsupportedSourceError
+from ._options import SourceOptions
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SYSTEM = ("/proc", "/sys")
+"""Where the system shows itself as files: they have no end, or wait when they are read."""
+
+_PIECE = 1_000_000
+
+_LEAVES = "the link leads out of the source"
+_ALLOW = "set `follow_links: true` for the source if it is to be followed"
+_SPECIAL = "not a regular file (a pipe, socket or device)"
+_LEAVE_OUT = "leave it out with `exclude`"
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """A path that is not read: an error of the system, or why it is skipped and what to do."""
+
+    path: Path
+    reason: str | OSError
+    hint: str = ""
+
+
+def walk(root: Path, options: SourceOptions) -> Iterator[Path | Missed]:
+    """Files below a folder in sorted order, hidden ones left out.
+
+    A link to a folder within ``root`` is not followed: its files are there already. A link that
+    leads out of ``root`` is followed where ``follow_links`` says so, each folder once.
+    """
+    home = _real(root)
+    seen: set[Path] = set()
+    waiting = _entries(root, "")
+    while waiting:  # a stack: folders may be nested deeper than Python's calls
+        path, relative = waiting.pop()
+        if isinstance(path, Missed):
+            yield path
+            continue
+        if path.name.startswith(".") or _matches(relative, path.name, options.exclude):
+            continue
+        found = _looked_at(path, home, options)
+        if found is path and path.is_dir():
+            if not path.is_symlink() or _is_new(_real(path), home, seen):
+                waiting += _entries(path, f"{relative}/")
+        elif _wanted(relative, path, options):
+            yield found
+
+
+def _wanted(relative: str, path: Path, options: SourceOptions) -> bool:
+    """Whether ``include`` takes a file; a folder that is not entered is named in any case."""
+    if not options.include or _matches(relative, path.name, options.include):
+        return True
+    return path.is_symlink() and path.is_dir()
+
+
+def _entries(folder: Path, relative: str) -> list[tuple[Path | Missed, str]]:
+    """What a folder holds, last first, each with its path below the root of the walk."""
+    try:
+        return [(path, relative + path.name) for path in sorted(folder.iterdir(), reverse=True)]
+    except OSError as error:
+        return [(Missed(folder, error), relative)]
+
+
+def _is_new(real: Path, home: Path, seen: set[Path]) -> bool:
+    """True for a linked folder whose files are met nowhere else; noted for the next one."""
+    if real.is_relative_to(home) or home.is_relative_to(real) or real in seen:
+        return False
+    seen.add(real)
+    return True
+
+
+def expand(pattern: Path, options: SourceOptions) -> Iterator[Path | Missed]:
+    """What a glob pattern matches, in sorted order.
+
+    The source is the folder in front of the first wildcard: links that lead out of it are
+    followed where ``follow_links`` says so.
+    """
+    parts = pattern.parts
+    first = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts))
+    folder = Path(*parts[:first])
+    if "**" in parts:
+        yield from _recursive(folder, parts[first:], options)
+        return
+    home = _real(folder)
+    for match in map(Path, sorted(glob.glob(str(pattern)))):  # noqa: PTH207 - absolute patterns
+        if not options.follow_links and not _real(match).is_relative_to(home):
+            yield Missed(match, _LEAVES, _ALLOW)
+        else:
+            yield _looked_at(match, home, options)
+
+
+def _recursive(
+    folder: Path, parts: Sequence[str], options: SourceOptions
+) -> Iterator[Path | Missed]:
+    """Files that a pattern with ``**`` matches, or whose folder it matches."""
+    # not glob's: it follows every link, so two links to their own folder never end
+    steps = ["(?:[^/]+/)*" if part == "**" else _step(part) + "/" for part in parts]
+    matching = re.compile("".join(steps) + ("" if parts[-1] == "**" else "(?:.+/)?"), re.DOTALL)
+    bare = SourceOptions(exclude=options.exclude, follow_links=options.follow_links)
+    for item in walk(folder, bare):
+        path = item.path if isinstance(item, Missed) else item
+        if matching.fullmatch(f"{path.relative_to(folder).as_posix()}/"):
+            yield item
+
+
+def _step(part: str) -> str:
+    translated = fnmatch.translate(part)  # (?s:…)\Z
+    return translated.removesuffix(r"\Z").replace(".*", "[^/]*")
+
+
+def _looked_at(path: Path, home: Path, options: SourceOptions) -> Path | Missed:
+    """The path itself where it is to be read or entered."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        return Missed(path, error)
+    if path.is_symlink() and not options.follow_links and not _real(path).is_relative_to(home):
+        return Missed(path, _LEAVES, _ALLOW)
+    if stat.S_ISDIR(status.st_mode):
+        return path
+    if not stat.S_ISREG(status.st_mode):
+        return Missed(path, _SPECIAL, _LEAVE_OUT)
+    if status.st_dev in _system():
+        return Missed(path, "a file of the running system, not of a disk", _LEAVE_OUT)
+    return path
+
+
+@cache
+def _system() -> frozenset[int]:
+    """Devices of the file systems in which the system shows itself."""
+    found = set()
+    for name in _SYSTEM:
+        try:
+            found.add(Path(name).stat().st_dev)
+        except OSError:
+            continue
+    return frozenset(found)
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))  # resolve() fails on a link to itself
+
+
+def _matches(relative: str, name: str, patterns: tuple[str, ...]) -> bool:
+    for pattern in patterns:
+        bare = pattern.removesuffix("/")
+        flat = bare.removeprefix("**/")
+        if any(fnmatch.fnmatchcase(text, p) for text in (relative, name) for p in (bare, flat)):
+            return True
+    return False
+
+
+def read_bytes(path: Path, where: str, options: SourceOptions) -> bytes:
+    """Bytes of a regular file within the size limit.
+
+    Raises:
+        UnsupportedSourceError: A pipe, a device, or larger than ``max_bytes``.
+        OSError: As the system reports it.
+    """
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode) or status.st_dev in _system():
+        raise UnsupportedSourceError(_SPECIAL, where=where, hint=_LEAVE_OUT)
+    if status.st_size > options.max_bytes:
+        raise _too_large(f"{status.st_size:,} bytes", where, options)
+    # without blocking, and bounded: it may be another file by now, or grow
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise UnsupportedSourceError(_SPECIAL, where=where, hint=_LEAVE_OUT)
+        pieces = [file.read(status.st_size + 1)]
+        read = len(pieces[0])
+        while read > status.st_size and pieces[-1]:
+            if read > options.max_bytes:
+                raise _too_large("more bytes", where, options)
+            pieces.append(file.read(_PIECE))
+            read += len(pieces[-1])
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _too_large(size: str, where: str, options: SourceOptions) -> UnsupportedSourceError:
+    return UnsupportedSourceError(
+        f"the file has {size}, more than `max_bytes` ({options.max_bytes:,})",
+        where=where,
+        hint="split it, or raise `max_bytes`",
+    )
+
+
+def printable(name: str) -> str:
+    r"""A file name whose bytes that are not UTF-8 are written ``\xff``."""
+
+    def written(match: re.Match[str]) -> str:
+        code = ord(match[0])
+        return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
+
+    return _SURROGATE.sub(written, name)
+
+
+def unreadable(error: OSError, where: str) -> SourceError:
+    """What the system says about a file or folder, and what to do."""
+    reason = error.strerror or str(error)
+    hints = {
+        PermissionError: "give yourself the right to read it",
+        FileNotFoundError: "it is a link to nothing, or was removed meanwhile",
+    }
+    return SourceError(
+        f"cannot be opened: {reason}",
+        where=where,
+        hint=hints.get(type(error), "check the file and the disk it is on"),
+    )
