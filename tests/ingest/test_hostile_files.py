@@ -56,9 +56,6 @@ def folder(
         ("visibility: private\nscore: 1.0e+999", 3, "score", "finite"),
         ("visibility: private\nscores: [1, .inf]", 3, "scores", "finite"),
         ("visibility: private\nnumber: 18446744073709551616", 3, "number", "64 bits"),
-        ("visibility:\n  level: private", 2, "visibility", "table"),
-        ("visibility: [[private]]", 2, "visibility", "list of lists"),
-        ("visibility: [{level: private}]", 2, "visibility", "list of lists or tables"),
         ("visibility: private\ntitle: [a, b]", 3, "title", "list"),
         ("visibility: private\nVisibility: public", 3, "Visibility", "same field"),
         ("visibility: private\ntitle: a: b", 3, "title", "mapping values"),
@@ -78,6 +75,19 @@ def test_front_matter_is_read_whole_or_the_document_is_not(
     assert f"{key!r}" in failure.error.what
     assert why in failure.error.what
     assert failure.error.hint
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "visibility:\n  level: private\n  by: owner",
+        "visibility: [[private], owner]",
+        "visibility: [{level: private}, {by: [owner]}]",
+    ],
+)
+def test_a_filter_meets_every_value_of_a_nested_field(front: str) -> None:
+    found = extract_bytes("a.md", f"---\n{front}\n---\n\nText.\n".encode(), SMALL)
+    assert found.metadata["visibility"] == ("private", "owner")
 
 
 def test_aliases_of_aliases_are_not_written_out(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def _front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], str]:
 
     Raises:
         MalformedSourceError: The front matter is opened and not closed, is not YAML, or holds a
-            value that metadata cannot: a table, a list of lists, a number without end.
+            value that metadata cannot, such as a number without end.
     """
     match = _FRONT.match(text[:_LIMIT])
     if match is None:
@@ -92,21 +92,35 @@ def _front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], str]:
         raise _unreadable(error, match[1], where, before) from error
     if not isinstance(placed.value, dict):
         return {}, text
-    for key, value in placed.value.items():
+    fields = {key: _flat(value) for key, value in placed.value.items()}
+    for key, value in fields.items():
         fault = _fault(key, value)
         if fault:
             raise _refused(key, fault, placed, where, before)
-    _check_names(placed, where, before)
-    return clean_metadata(placed.value), text[match.end() :]
+    _check_names(fields, placed, where, before)
+    return clean_metadata(fields), text[match.end() :]
+
+
+def _flat(value: Any) -> Any:
+    """A nested table or list as the list of all its values, so that a filter meets each of them."""
+    if isinstance(value, dict):
+        return _leaves(value)
+    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        return _leaves(value)
+    return value
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return [leaf for item in value for leaf in _leaves(item)]
+    return [] if value is None else [value]
 
 
 def _fault(key: str, value: Any) -> str:
     """What is wrong with a value; empty where metadata holds it as it is."""
-    if isinstance(value, dict):
-        return "holds a table"
     items = value if isinstance(value, list) else [value]
-    if any(isinstance(item, dict | list) for item in items):
-        return "holds a list of lists or tables"
     if any(isinstance(item, float) and not math.isfinite(item) for item in items):
         return "is not a finite number"
     if any(isinstance(item, int) and abs(item) >= _LARGEST for item in items):
@@ -116,10 +130,10 @@ def _fault(key: str, value: Any) -> str:
     return ""
 
 
-def _check_names(placed: Placed, where: str, before: int) -> None:
+def _check_names(fields: dict[str, Any], placed: Placed, where: str, before: int) -> None:
     """Two keys that become one name would hide a value."""
     names: dict[str, str] = {}
-    for key, value in placed.value.items():
+    for key, value in fields.items():
         for name in clean_metadata({key: value}):
             other = names.setdefault(name, key)
             if other != key:
