@@ -4,6 +4,7 @@ from ._catalogue import definitions
 from ._compare import Comparison, Comparisons, compare_rows, holm
 from ._defaults import ChosenMeasures, default_measures, ranking_measures
 from ._definition import Definition, MeasureScale
+from ._edit import edit_distance
 from ._embedded import QADistances, qa_distances
 from ._equivalence import most_lost
 from ._gate import (
@@ -71,6 +72,7 @@ __all__ = [
     "content_words",
     "default_measures",
     "definitions",
+    "edit_distance",
     "flip_rate",
     "gate",
     "holm",
