@@ -68,7 +68,7 @@ def test_squads_rule_on_its_own_answers(name: str) -> None:
     path = Path(__file__).resolve().parents[2].parent / "shared" / "data" / name
     if not path.is_file():
         pytest.skip(f"no {path}")
-    pairs = []
+    pairs: list[tuple[str, str]] = []
     for article in json.loads(path.read_text("utf-8"))["data"][:12]:
         for paragraph in article["paragraphs"]:
             texts = [a["text"] for qa in paragraph["qas"] for a in qa["answers"]]

@@ -1,8 +1,9 @@
 """From a text to the words that a lexical measure compares, by language.
 
-Four ways, all of them without a download: :func:`answer_words` (SQuAD's normalising, with signs
-of numbers and of code kept), :func:`squad_words` (SQuAD's own), :func:`plain_words` (what rouge-score cuts, for every script) and :func:`content_words` (the
-keyword analyzer: stems of the language itself, stop words left out).
+Four ways, all of them without a download: :func:`answer_words` (SQuAD's normalising, with the
+signs of numbers and of code kept), :func:`squad_words` (SQuAD's own), :func:`plain_words` (what
+rouge-score cuts, for every script) and :func:`content_words` (the keyword analyzer: stems of the
+language itself, stop words left out).
 """
 
 from __future__ import annotations
