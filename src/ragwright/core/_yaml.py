@@ -145,6 +145,7 @@ def _loader() -> Any:
         composed = 0
 
         def compose_node(self, parent: Any, index: Any) -> Any:
+            """A node and all below it; raises ConfigError where that is too deep."""
             self.level += 1
             self.composed += 1
             if self.level > _LEVELS:
