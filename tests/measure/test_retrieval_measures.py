@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import ir_measures
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragwright.core import MeasureError, Row
+from ragwright.experiment import read_run, score_run
 from ragwright.measure import (
     definitions,
     parse_measure,
@@ -190,21 +192,63 @@ def test_the_ideal_ranking_scores_one(qrels: dict[str, int]) -> None:
     ideal = sorted(qrels, key=lambda d: -qrels[d])
     for measure in parse_measures("nDCG@10, nDCG, Recall@30, MRR, HitRate@1, MAP"):
         score = retrieval_scores(measure, ideal, qrels)
-        assert score.value is None or score.value == pytest.approx(1.0)
+        relevant = any(grade > 0 for grade in qrels.values())
+        assert score.value == (pytest.approx(1.0) if relevant else 0.0 if qrels else None)
 
 
 @given(QRELS, RANKING)
-def test_undefined_exactly_where_nothing_is_relevant(
+def test_a_topic_without_relevant_documents_is_0_or_left_out(
     qrels: dict[str, int], ranking: list[str]
 ) -> None:
-    for measure in MEASURES:
+    for measure in parse_measures("nDCG@10, nDCG, Recall@30, MRR, HitRate@1, MAP, Precision@5"):
         score = retrieval_scores(measure, ranking, qrels)
+        skipping = parse_measure(str(replace(measure, parameter="norel=skip")))
+        without = retrieval_scores(skipping, ranking, qrels)
         if any(grade > 0 for grade in qrels.values()):
             assert score.value is not None
             assert math.isfinite(score.value)
+            assert without.value == score.value
         else:
-            assert score.state == "not_applicable"
-            assert score.reason
+            assert score.value == (0.0 if qrels else None)
+            assert (without.state, without.no_gold) == ("not_applicable", True)
+            assert without.reason
+
+
+@needs_trec
+def test_the_mean_over_topics_without_relevant_documents_is_trec_evals() -> None:
+    """trec_eval's own files, where every third topic lost its relevant documents."""
+    qrels, run = trec_qrels("qrels.test"), read_run(TREC / "results.test")
+    bare = {topic: dict.fromkeys(qrels[topic], 0) for topic in list(qrels)[::3] if topic in run}
+    judged = {topic: bare.get(topic, grades) for topic, grades in qrels.items() if topic in run}
+    assert 0 < len(bare) < len(judged)
+    ours = parse_measures("nDCG@10, nDCG, MAP, MRR, Precision@10, Recall@100, HitRate@5")
+    theirs = [
+        ir_measures.parse_measure(t)
+        for t in ["nDCG@10", "nDCG", "AP", "RR", "P@10", "R@100", "Success@5"]
+    ]
+    expected = ir_measures.pytrec_eval.calc_aggregate(
+        theirs, judged, {topic: dict(run[topic]) for topic in judged}
+    )
+    found = score_run(run, judged, ours)
+    for summary, name in zip(found.summaries, theirs, strict=True):
+        assert summary.mean == pytest.approx(expected[name], abs=1e-4), summary.measure
+        assert summary.n == len(judged)
+    (note,) = [note for note in found.notes if "without a relevant document" in note]
+    assert f"nDCG@10: {len(bare)} of {len(judged)} judged topics, scored 0" in note
+    skipping = score_run(run, judged, parse_measures("nDCG(norel=skip)@10"))
+    assert skipping.summaries[0].n == len(judged) - len(bare)
+    assert "left out" in skipping.notes[0]
+
+
+def test_parameters_of_a_ranking_have_one_spelling() -> None:
+    assert str(parse_measure("Recall(rel=1, norel=0)@5")) == "Recall@5"
+    assert str(parse_measure("Recall(rel=1,norel=skip)@5")) == "Recall(norel=skip)@5"
+    both = "Recall(rel=2,norel=skip)@5"
+    assert str(parse_measure(both)) == both
+    assert [str(m) for m in parse_measures(f"{both}, nDCG(norel=skip)")] == [
+        both,
+        "nDCG(norel=skip)",
+    ]
 
 
 def test_the_ideal_counts_all_judged_documents_not_the_returned_ones() -> None:

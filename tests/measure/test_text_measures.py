@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import string
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,6 +47,8 @@ def squad_normal(text: str) -> str:
 
 def squad_f1(prediction: str, truth: str) -> float:
     ours, theirs = squad_normal(prediction).split(), squad_normal(truth).split()
+    if not ours or not theirs:
+        return float(ours == theirs)
     same = sum((Counter(ours) & Counter(theirs)).values())
     if not same:
         return 0.0
@@ -54,13 +58,108 @@ def squad_f1(prediction: str, truth: str) -> float:
 
 @given(TEXTS, TEXTS)
 def test_answers_as_squad_scores_them(response: str, reference: str) -> None:
-    exact = score("ExactMatch", response=response, reference=reference)
-    f1 = score("TokenF1", response=response, reference=reference)
-    if squad_normal(reference):
+    exact = score("ExactMatch(squad)", response=response, reference=reference)
+    f1 = score("TokenF1(squad)", response=response, reference=reference)
+    if reference:
         assert exact.value == float(squad_normal(response) == squad_normal(reference))
         assert f1.value == pytest.approx(squad_f1(response, reference))
     else:
         assert exact.state == f1.state == "not_applicable"
+
+
+@pytest.mark.needs_data
+@pytest.mark.parametrize("name", ["squad2_subset/dev-v2.0.json", "xquad/xquad.de.json"])
+def test_squads_rule_on_its_own_answers(name: str) -> None:
+    """Every answer against the next one of its paragraph, and against the question."""
+    path = Path(__file__).resolve().parents[2].parent / "shared" / "data" / name
+    if not path.is_file():
+        pytest.skip(f"no {path}")
+    pairs: list[tuple[str, str]] = []
+    for article in json.loads(path.read_text("utf-8"))["data"][:12]:
+        for paragraph in article["paragraphs"]:
+            texts = [a["text"] for qa in paragraph["qas"] for a in qa["answers"]]
+            texts += [qa["question"] for qa in paragraph["qas"]]
+            pairs += zip(texts, texts[1:] + texts[:1], strict=True)
+    assert len(pairs) > 500
+    rows = [
+        Row(str(at), "?", response=one, reference=other) for at, (one, other) in enumerate(pairs)
+    ]
+    scores = score_rows(rows, parse_measures("ExactMatch(squad), TokenF1(squad)"))
+    for (one, other), (exact, f1) in zip(pairs, scores, strict=True):
+        assert exact.value == float(squad_normal(one) == squad_normal(other)), (one, other)
+        assert f1.value == pytest.approx(squad_f1(one, other)), (one, other)
+
+
+@pytest.mark.parametrize(
+    ("response", "reference"),
+    [
+        ("-5", "5"),
+        ("5", "-5"),
+        ("\u22125", "5"),
+        ("12", "1.2"),
+        ("1.2", "12"),
+        ("0.5", "5"),
+        ("C", "C#"),
+        ("C++", "C"),
+        ("C++", "C#"),
+        ("NET", ".NET"),
+        ("50", "50%"),
+        ("2024-01-02", "20240102"),
+        ("10:30", "1030"),
+        ("1/2", "12"),
+        ("a == b", "a != b"),
+        ("x + 5", "x * 5"),
+        ("f_x", "fx"),
+        ("A", "B"),
+        ("A", "the"),
+        ("+", "-"),
+        ("", "A"),
+        ("", "+"),
+        ("an apple", "A"),
+        ("1,5", "15"),
+    ],
+)
+def test_signs_that_matter_keep_answers_apart(response: str, reference: str) -> None:
+    for measure in ("ExactMatch", "TokenF1"):
+        assert (score(measure, response=response, reference=reference).value or 0.0) < 1.0
+    found = score("ExactMatch", response=response, reference=reference)
+    assert (found.state, found.value, found.no_gold) == ("scored", 0.0, False)
+
+
+@pytest.mark.parametrize(
+    ("response", "reference"),
+    [
+        ("-5", "\u22125"),
+        ("(-5).", "-5"),
+        ("1,000", "1000"),
+        ("50 %", "50%"),
+        ("c#.", "C#"),
+        ("U.S.", "us"),
+        ("**Paris**", "Paris"),
+        ("*Paris*, of course", "paris of course"),
+        ("the cat!", "Cat"),
+        ("A", "a"),
+        ("A.", "A"),
+        ("The", "the"),
+        ("+", "+"),
+        ("(+)", "(+)"),
+        ("a==b", "a == b"),
+        ("1990\u20132000", "1990-2000"),
+        ("it's", "its"),
+        ("well-known", "wellknown"),
+        ("5.", "5"),
+    ],
+)
+def test_signs_that_do_not_matter_keep_no_answers_apart(response: str, reference: str) -> None:
+    for measure in ("ExactMatch", "TokenF1", "Contains"):
+        assert score(measure, response=response, reference=reference).value == 1.0
+
+
+def test_a_reference_of_nothing_but_an_article_or_a_sign_is_gold() -> None:
+    assert score("Contains", response="The answer is A.", reference="A").value == 1.0
+    assert score("Contains", response="write a + b", reference="+").value == 1.0
+    assert score("Contains", response="write a b", reference="+").value == 0.0
+    assert score("TokenF1", response="the B", reference="The").value == pytest.approx(2 / 3)
 
 
 @settings(deadline=None)

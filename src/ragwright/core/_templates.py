@@ -16,24 +16,27 @@ from typing import Any
 from ._citation_marks import without_marks
 from ._errors import PromptError
 from ._records import Hit
+from ._sandbox import rendered, sandbox
 
 
 def render(template: str, values: Mapping[str, Any], *, strip: bool = True) -> str:
     """A template rendered once in jinja2's sandbox; values are never rendered.
 
-    Blanks at both ends go, unless ``strip`` is off.
+    Blanks at both ends go, unless ``strip`` is off. Time and memory are bounded, whatever the
+    template does.
 
     Raises:
-        PromptError: The template is malformed, names an unknown value, or does what the
-            sandbox forbids.
+        PromptError: The template is malformed, names an unknown value, does what the sandbox
+            forbids, fails (``1 / 0``), or makes too much text.
     """
-    from jinja2 import TemplateError
-
     try:
-        text: str = _compiled(template).render(values)
-    except TemplateError as error:
+        text = rendered(_compiled(template), values)
+    except PromptError:
+        raise
+    except Exception as error:  # an expression may raise anything
         raise PromptError(
-            f"the template fails: {error}", hint=f"values it may use: {', '.join(values)}"
+            f"the template fails: {str(error)[:300] or type(error).__name__}",
+            hint=f"values it may use: {', '.join(values)}",
         ) from error
     return text.strip() if strip else text
 
@@ -44,14 +47,7 @@ def _compiled(template: str) -> Any:
     return _environment().from_string(template)
 
 
-@cache
-def _environment() -> Any:
-    from jinja2 import StrictUndefined
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    # No HTML is made here, so nothing is escaped: a model must see the text as it is.
-    return ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
-
+_environment = cache(sandbox)
 
 _CONTROL = re.compile(r"<(\|[^|>]{0,40}\|)>|\[(/?INST)\]|<(/?s)>|<(</?SYS>)>|<(/?think)>")
 

@@ -145,10 +145,11 @@ def _loader() -> Any:
         composed = 0
 
         def compose_node(self, parent: Any, index: Any) -> Any:
+            """A node and all below it; raises ConfigError where that is too deep."""
             self.level += 1
             self.composed += 1
             if self.level > _LEVELS:
-                line = self.peek_event().start_mark.line + 1
+                line = self.peek_event().start_mark.line + 1  # type: ignore[no-untyped-call]
                 raise ConfigError(
                     f"values are nested in more than {_LEVELS} levels",
                     where=f"{self.file}:{line}",

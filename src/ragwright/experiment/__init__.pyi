@@ -70,7 +70,7 @@ from .evaluations import (
     write_key,
     write_sheet,
 )
-from .rows import iter_rows, read_rows, row_record, rows_of, write_rows
+from .rows import half_note, holds_half, iter_rows, read_rows, row_record, rows_of, write_rows
 from .studies import (
     Ablated,
     Ablation,
@@ -259,9 +259,11 @@ __all__ = [
     "gold_answer",
     "gold_documents",
     "grid_points",
+    "half_note",
     "has_gold",
     "haystack_system",
     "heading_questions",
+    "holds_half",
     "http_system",
     "imported_rows",
     "iter_rows",

@@ -4,6 +4,7 @@ from ._catalogue import definitions
 from ._compare import Comparison, Comparisons, compare_rows, holm
 from ._defaults import ChosenMeasures, default_measures, ranking_measures
 from ._definition import Definition, MeasureScale
+from ._edit import edit_distance
 from ._embedded import QADistances, qa_distances
 from ._equivalence import most_lost
 from ._gate import (
@@ -23,7 +24,7 @@ from ._judge_call import JudgeCall, Judged, asked, object_schema, schema_text
 from ._judged import on_rubric_scales, rubric_names, rubrics_of
 from ._measure import Measure, on_scale, parse_measure, parse_measures
 from ._reply import ReplyForm, ordered, read_object, text_of
-from ._retrieval import retrieval_scores
+from ._retrieval import no_relevant_note, retrieval_scores
 from ._rubric import Rubric, load_rubrics, prompts_fingerprint, shipped_rubrics
 from ._score import check_setup, score_row, score_rows
 from ._selection import Selection, best_of
@@ -71,6 +72,7 @@ __all__ = [
     "content_words",
     "default_measures",
     "definitions",
+    "edit_distance",
     "flip_rate",
     "gate",
     "holm",
@@ -81,6 +83,7 @@ __all__ = [
     "load_rubrics",
     "marked",
     "most_lost",
+    "no_relevant_note",
     "object_schema",
     "on_rubric_scales",
     "on_scale",

@@ -16,7 +16,11 @@ def _ranking(
     binary: bool = True,
     spans: bool = True,
 ) -> Definition:
-    """A measure from 0 to 1 of a ranking against gold spans, or graded documents."""
+    """A measure from 0 to 1 of a ranking against gold spans, or graded documents.
+
+    ``norel=0`` counts a judged topic without relevant documents as 0, as trec_eval does;
+    ``norel=skip`` leaves it out.
+    """
     return Definition(
         name=name,
         kind="retrieval",
@@ -27,8 +31,8 @@ def _ranking(
         higher_is_better=True,
         source=source,
         cutoff=cutoff,
-        parameters=("rel=N",) if binary else (),
-        default="rel=1" if binary else "",
+        parameters=("rel=N", "norel=skip", "rel=N,norel=skip") if binary else ("norel=skip",),
+        default="rel=1,norel=0" if binary else "norel=0",
         instead=_SPANS if spans else (),
         validated="trec_eval's own test files and ir_measures; spans: a slow second implementation",
     )

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from ._definition import Definition
 
-_SQUAD = "SQuAD 1.1 (Rajpurkar et al. 2016), articles by language as MLQA does (Lewis et al. 2020)"
+_SQUAD = (
+    "SQuAD 1.1 (Rajpurkar et al. 2016), articles by language as MLQA does (Lewis et al. 2020); "
+    "signs of numbers and code stay (-5, 1.2, 50%, C#); squad: the rule of its script"
+)
+_NORMALISED = ("signs", "squad")
 _ROUGE_HELD = "rouge-score on random and real texts"
 
 
@@ -29,6 +33,7 @@ def _answer(
         higher_is_better=higher,
         source=source,
         parameters=parameters,
+        default="signs" if "signs" in parameters else "",
         extra=extra,
         validated=validated,
     )
@@ -58,13 +63,15 @@ TEXT = (
         "ExactMatch",
         "1 where response and reference are equal after normalising, else 0.",
         _SQUAD,
-        "the formula of SQuAD's script on random texts",
+        "squad: the formula of SQuAD's script on random texts and on SQuAD 2.0",
+        parameters=_NORMALISED,
     ),
     _answer(
         "TokenF1",
         "Harmonic mean of the shares of words that response and reference have in common.",
         _SQUAD,
-        "the formula of SQuAD's script on random texts",
+        "squad: the formula of SQuAD's script on random texts and on SQuAD 2.0",
+        parameters=_NORMALISED,
     ),
     _answer(
         "Contains",

@@ -48,8 +48,8 @@ class Definition:
         source: Where the formula comes from.
         cutoff: Whether ``@k`` must, may or must not be given.
         parameters: What may stand in brackets, ``N`` being a whole number from 1.
-        default: Parameter meant where none is given; not written out. Without one, a measure
-            that has parameters must be given one of them.
+        default: Parameter meant where none is given, several with commas; not written out.
+            Without one, a measure that has parameters must be given one of them.
         instead: Fields that do as well as ``needs``, and are read first where a row has both.
         model: What kind of model it asks.
         extra: Extra of ragwright that it needs, empty where the core is enough.

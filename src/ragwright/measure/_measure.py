@@ -131,7 +131,9 @@ def _parameter(definition: Definition, given: str, text: str) -> str:
     parameter = re.sub(r"\d+", lambda m: str(int(m[0])), re.sub(r"\s", "", given))
     if not parameter and definition.parameters and not definition.default:
         raise MeasureError(f"{text} needs a parameter", hint=f"write {definition.form}")
-    if not parameter or parameter == definition.default:
+    usual = definition.default.split(",")
+    parameter = ",".join(part for part in parameter.split(",") if part not in usual)
+    if not parameter:
         return ""
     for form in definition.parameters:
         if re.fullmatch(re.escape(form).replace("N", "[1-9][0-9]*"), parameter):

@@ -23,8 +23,9 @@ def retrieval_scores(measure: Measure, ranking: Sequence[str], qrels: Mapping[st
         qrels: Document id -> grade; above 0 is relevant, unless ``rel=N`` says otherwise.
 
     Returns:
-        A value from 0 to 1; the state ``not_applicable`` where no judged document is
-        relevant, for then every ranking is as good as another.
+        A value from 0 to 1. Where documents are judged and none is relevant it is 0, as in
+        trec_eval; with ``norel=skip``, and where nothing is judged, the state is
+        ``not_applicable``.
 
     Raises:
         MeasureError: The measure does not score rankings.
@@ -34,15 +35,44 @@ def retrieval_scores(measure: Measure, ranking: Sequence[str], qrels: Mapping[st
         raise MeasureError(
             f"{measure} does not score rankings", hint=f"one of {', '.join(sorted(_FORMULAS))}"
         )
-    level = int(measure.parameter.partition("=")[2] or 1)
+    level, skip = _read(measure.parameter)
     judged = list(qrels.values())
     if not any(grade >= level for grade in judged):
+        if judged and not skip:
+            return Score(str(measure), "scored", 0.0)
         wanted = "" if level == 1 else f" of grade {level} or more"
         reason = f"no relevant document{wanted}"
         return Score(str(measure), "not_applicable", reason=reason, no_gold=True)
     grades = [qrels.get(document, 0) for document in dict.fromkeys(ranking)]
     cutoff = sys.maxsize if measure.cutoff is None else measure.cutoff
     return Score(str(measure), "scored", formula(grades, judged, cutoff, level))
+
+
+def no_relevant_note(measures: Sequence[Measure], topics: Sequence[Mapping[str, int]]) -> str:
+    """What measures make of judged topics without relevant documents; empty where none is so.
+
+    Args:
+        measures: Those that are taken; other kinds than ``retrieval`` are passed over.
+        topics: Document id -> grade, of every topic.
+    """
+    told = []
+    for measure in measures:
+        if measure.name not in _FORMULAS:
+            continue
+        level, skip = _read(measure.parameter)
+        bare = sum(bool(grades) and max(grades.values()) < level for grades in topics)
+        if bare:
+            done = "left out" if skip else "scored 0, as trec_eval does"
+            told.append(f"{measure}: {bare} of {len(topics)} judged topics, {done}")
+    if not told:
+        return ""
+    return f"topics without a relevant document ({'; '.join(told)}); norel=skip leaves them out"
+
+
+def _read(parameter: str) -> tuple[int, bool]:
+    """The lowest relevant grade, and whether topics without relevant documents are left out."""
+    parts = dict(part.split("=") for part in parameter.split(",") if part)
+    return int(parts.get("rel", 1)), parts.get("norel") == "skip"
 
 
 def _relevant(grades: Sequence[int], level: int) -> int:

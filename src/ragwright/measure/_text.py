@@ -10,15 +10,19 @@ from typing import Any
 
 from ..core import Row, require
 from ._edit import edit_distance
-from ._gold import NoGold
 from ._knowledge import Found, knowledge_value
 from ._measure import Measure
 from ._rouge import f1, rouge
 from ._setup import MeasureSetup
-from ._words import answer_words, plain_words
+from ._words import (
+    answer_words,
+    plain_words,
+    raw_words,
+    squad_words,
+    words_with_articles,
+)
 
 _CHARACTERS = frozenset({"ja", "ko", "th", "lo", "km", "my"})
-_NO_WORDS = NoGold("the reference holds no words")
 
 
 def language_of(row: Row, setup: MeasureSetup) -> str:
@@ -55,27 +59,34 @@ def text_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
 
 def exact_match(response: str, reference: str, parameter: str, language: str) -> Found:
     """1 where both normalise to the same words, else 0."""
-    wanted = answer_words(reference, language)
-    if not wanted:
-        return _NO_WORDS
-    return float(answer_words(response, language) == wanted)
+    given, wanted = _both(response, reference, parameter, language)
+    return float(given == wanted)
 
 
 def token_f1(response: str, reference: str, parameter: str, language: str) -> Found:
     """F1 of normalised words, each counted at most as often as in the other text."""
-    wanted = answer_words(reference, language)
-    if not wanted:
-        return _NO_WORDS
-    given = answer_words(response, language)
+    given, wanted = _both(response, reference, parameter, language)
+    if not given or not wanted:
+        return float(given == wanted)
     return f1((Counter(given) & Counter(wanted)).total(), len(given), len(wanted))
 
 
 def contains(response: str, reference: str, parameter: str, language: str) -> Found:
     """1 where the reference's normalised words stand in a row in the response's, else 0."""
-    wanted = answer_words(reference, language)
-    if not wanted:
-        return _NO_WORDS
-    return float(stands_in(wanted, answer_words(response, language)))
+    given, wanted = _both(response, reference, parameter, language)
+    return float(stands_in(wanted, given))
+
+
+def _both(
+    response: str, reference: str, parameter: str, language: str
+) -> tuple[list[str], list[str]]:
+    """Words of both texts; where normalising leaves nothing of the reference, it keeps more."""
+    if parameter == "squad":
+        return squad_words(response), squad_words(reference)
+    for cut in (answer_words, words_with_articles, raw_words):
+        if wanted := cut(reference, language):
+            return cut(response, language), wanted
+    return [], []  # a blank reference, which references_of leaves out
 
 
 def stands_in(part: Sequence[str], whole: Sequence[str]) -> bool:

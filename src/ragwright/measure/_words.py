@@ -1,8 +1,9 @@
 """From a text to the words that a lexical measure compares, by language.
 
-Three ways, all of them without a download: :func:`answer_words` (SQuAD's normalising),
-:func:`plain_words` (what rouge-score cuts, for every script) and :func:`content_words` (the
-keyword analyzer: stems of the language itself, stop words left out).
+Four ways, all of them without a download: :func:`answer_words` (SQuAD's normalising, with the
+signs of numbers and of code kept), :func:`squad_words` (SQuAD's own), :func:`plain_words` (what
+rouge-score cuts, for every script) and :func:`content_words` (the keyword analyzer: stems of the
+language itself, stop words left out).
 """
 
 from __future__ import annotations
@@ -38,20 +39,73 @@ _ASCII_WORD = re.compile("[a-z0-9]+")
 _JOINTS = re.compile("[!-/:-@\\[-`{-~’\u2010\u2011]+")
 
 
-def answer_words(text: str, language: str = "en") -> list[str]:
-    """Words after SQuAD's normalising: lower case, no punctuation, no articles.
+_SIGNS = re.compile(
+    r"""
+    (?<![\w.])[+-](?=\.?\d)           # the sign of a number
+    | (?<=\d)[.,:/-](?=\d)            # 1.2, 10:30, 1/2, 2024-01-31
+    | (?<=\d)%
+    | (?<=[^\W\d_])(?:\#|\+\+)(?!\w)  # C#, C++
+    | (?<![\w.])\.(?=[^\W\d_])        # .NET
+    | (?<=\w)_(?=\w)                  # a name in code
+    | (?<=[\w)\]])(?P<blank>\s?)(?:[!<>=]=|[<>=+*^]|&&|\|\|)(?P=blank)(?=[\w(\[+-])  # x >= -1
+    """,
+    re.VERBOSE,
+)
+"""Signs that change what a text says; all other punctuation is deleted."""
 
-    Punctuation is deleted, not replaced (``U.S.`` gives ``us``), in every script; in French and
-    Italian an apostrophe inside a word parts it (``l'avare`` gives ``avare``).
+_MINUS = str.maketrans({"\u2212": "-", "\u2010": "-", "\u2011": "-", "\u2013": "-"})
+_BEFORE_PER_CENT = re.compile(r"(?<=\d)\s(?=%)")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+
+
+def answer_words(text: str, language: str = "en") -> list[str]:
+    """Words in lower case without punctuation and articles; signs of numbers and code stay.
+
+    As SQuAD normalises, but ``-5`` is not ``5``, ``1.2`` not ``12``, ``C#`` not ``C`` and
+    ``a != b`` not ``a == b``. Other punctuation is deleted, not replaced (``U.S.`` gives
+    ``us``), in every script; in French and Italian an apostrophe inside a word parts it
+    (``l'avare`` gives ``avare``); in English the comma between thousands goes.
     """
-    text = unicodedata.normalize("NFC", text).lower()
+    articles = _articles(language)
+    return [word for word in words_with_articles(text, language) if word not in articles]
+
+
+def raw_words(text: str, language: str = "en") -> list[str]:
+    """What blanks part, in lower case; punctuation stays."""
+    return unicodedata.normalize("NFC", text).lower().split()
+
+
+def squad_words(text: str) -> list[str]:
+    """Words exactly as the evaluation script of SQuAD 1.1 and 2.0 normalises them.
+
+    Lower case, no ASCII punctuation, no English article, whatever the language.
+    """
+    kept = text.lower().translate(_ASCII_PUNCTUATION)
+    return _ENGLISH_ARTICLE.sub(" ", kept).split()
+
+
+_ASCII_PUNCTUATION = dict.fromkeys(map(ord, string.punctuation))
+_ENGLISH_ARTICLE = re.compile(r"\b(a|an|the)\b")
+
+
+def words_with_articles(text: str, language: str = "en") -> list[str]:
+    """As :func:`answer_words`, but articles stay."""
+    text = unicodedata.normalize("NFC", text).lower().translate(_MINUS)
     if language in _ELIDING:
         text = _ELISION.sub(" ", text)
-    text = text.translate(_PUNCTUATION)
+    if language == "en":
+        text = _THOUSANDS.sub("", text)
+    text = _BEFORE_PER_CENT.sub("", text)
+    kept: list[str] = []
+    at = 0
+    for sign in _SIGNS.finditer(text):
+        operator = f" {sign[0].strip()} " if sign["blank"] is not None else sign[0]
+        kept += (text[at : sign.start()].translate(_PUNCTUATION), operator)
+        at = sign.end()
+    text = "".join((*kept, text[at:].translate(_PUNCTUATION)))
     if not text.isascii():
         text = _UNSPACED.sub(r" \1 ", text)
-    articles = _articles(language)
-    return [word for word in text.split() if word not in articles]
+    return text.split()
 
 
 def plain_words(text: str) -> list[str]:

@@ -11,7 +11,14 @@ from dataclasses import replace
 
 from ...core import MeasureError, Row, Score, ScoreState, StoppedError, TestsetError
 from ...flow import Flow, gather
-from ...measure import Measure, MeasureSetup, retrieval_scores, score_row, score_rows
+from ...measure import (
+    Measure,
+    MeasureSetup,
+    no_relevant_note,
+    retrieval_scores,
+    score_row,
+    score_rows,
+)
 from ...retrieve import RetrieveOptions, Target, retrieve
 from ..testsets import Qrels, Run, Testset
 from ._clusters import cluster_of, clusters_of_gold, clusters_of_rows, shared_by
@@ -193,11 +200,13 @@ def summarise(
         if clusters
         else clusters_of_rows(testset.rows)
     )
+    topics = [row.reference_ids for row in testset.rows if row.reference_ids]
+    note = no_relevant_note(measures, topics)
     return replace(
         evaluation_of(
             rows, measures, name=testset.name, seed=seed, clusters=groups.values() or None
         ),
-        notes=testset.notes,
+        notes=(*testset.notes, note) if note else testset.notes,
     )
 
 
@@ -218,7 +227,8 @@ def score_run(
         results.append(RowResult(query, ranking, _scores(measures, ranking, grades)))
     unanswered = sum(query not in run for query in qrels)
     unjudged = sum(query not in qrels for query in run)
-    notes = []
+    note = no_relevant_note(measures, list(qrels.values()))
+    notes = [note] if note else []
     if unanswered:
         notes.append(f"{unanswered} of {len(qrels)} judged queries are not in the run: scored 0")
     if unjudged:

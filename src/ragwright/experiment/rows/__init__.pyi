@@ -1,9 +1,12 @@
 from ._files import lines_of, objects_of, opened
+from ._halves import half_note, holds_half
 from ._records import records_of
 from ._rows import iter_rows, read_rows, rows_of
 from ._write import row_record, write_rows
 
 __all__ = [
+    "half_note",
+    "holds_half",
     "iter_rows",
     "lines_of",
     "objects_of",

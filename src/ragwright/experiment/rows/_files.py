@@ -46,6 +46,20 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         raise TestsetError(f"cannot read the file: {error.strerror}", where=str(path)) from error
 
 
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, each key once: ``object_pairs_hook`` of :mod:`json`.
+
+    Raises:
+        ValueError: A key is there twice; the first value would be lost.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} is there twice")
+    return found
+
+
 def objects_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """(``file:line``, JSON object) of every line of a JSONL file.
 
@@ -54,7 +68,7 @@ def objects_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """
     for where, text in lines_of(path):
         try:
-            value = json.loads(text)
+            value = json.loads(text, object_pairs_hook=once)
         except (ValueError, RecursionError) as error:
             raise TestsetError(
                 f"the line is not JSON: {error}",

@@ -11,10 +11,10 @@ import tokenize
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from ...core import TestsetError, csv_text
-from ._files import objects_of, opened
+from ._files import objects_of, once, opened
 
 Record: TypeAlias = tuple[str, dict[str, Any]]
 """(``file:line``, columns)."""
@@ -22,7 +22,8 @@ Record: TypeAlias = tuple[str, dict[str, Any]]
 _HEAD = 65_536
 _PIECE = 1 << 20
 _LONGEST = 1 << 26  # characters of one record
-_ARRAY = re.compile(r"\s*(?:\{\s*\"results\"\s*:\s*)?\[")
+_ARRAY = re.compile(r"\s*(?P<wrapped>\{\s*\"results\"\s*:\s*)?\[")
+_BETWEEN = re.compile(r"[\s,]*")
 _TABLES = {".csv": ",", ".tsv": "\t"}
 _ANSWERS = frozenset({"actual_output", "answer", "outputs", "response"})
 _QUESTIONS = frozenset({"input", "inputs", "query", "question", "request", "user_input"})
@@ -44,9 +45,11 @@ def records_of(path: Path) -> Iterator[Record]:
         return _table(path, _TABLES[path.suffix.lower()])
     with opened(path) as file:
         head = file.read(_HEAD).decode("utf-8-sig", "replace")
-    if _ARRAY.match(head):
+    array = _ARRAY.match(head)
+    one_line = not (array and not array["wrapped"]) and _whole(head.split("\n", 1)[0])
+    if array and not one_line:
         return _array(path)
-    if path.suffix.lower() == ".json" and not _whole(head.split("\n", 1)[0]):
+    if path.suffix.lower() == ".json" and not one_line:
         return _document(path)
     return _lines(path)
 
@@ -96,22 +99,42 @@ def _rows_within(value: dict[str, Any], where: str) -> list[Any] | None:
     MLflow logs and pandas calls split.
 
     Raises:
-        TestsetError: It holds rows under another name.
+        TestsetError: It holds rows under another name, or a line of its table has more or fewer
+            cells than there are columns.
     """
-    if isinstance(value.get("results"), list) and "user_input" not in value:
+    if value.keys() & _QUESTIONS:
+        return None
+    if isinstance(value.get("results"), list):
+        _refuse_rows({name: rows for name, rows in value.items() if name != "results"}, where)
         return list(value["results"])
     columns, data = value.get("columns"), value.get("data")
     if isinstance(columns, list) and isinstance(data, list):
-        return [dict(zip(map(str, columns), cells, strict=False)) for cells in data]
+        return [_cells(columns, cells, f"{where}#{at}") for at, cells in enumerate(data, 1)]
+    _refuse_rows(value, where)
+    return None
+
+
+def _refuse_rows(value: dict[str, Any], where: str) -> None:
+    """Refuse an object that holds rows under a name that is not read."""
     for name, rows in value.items():
-        listed = isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows)
-        if listed and not value.keys() & _QUESTIONS:
+        if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows):
             raise TestsetError(
-                f"the object is no row; rows seem to stand under {name!r}",
+                f"the object is no row; rows seem to be under {name!r}",
                 where=where,
                 hint="write that list into a file of its own, as a JSON array",
             )
-    return None
+
+
+def _cells(columns: list[Any], cells: Any, where: str) -> dict[str, Any]:
+    """One line of a table that is kept as ``columns`` and ``data``."""
+    if not isinstance(cells, list) or len(cells) != len(columns):
+        count = f"{len(cells)} cells" if isinstance(cells, list) else "no list of cells"
+        raise TestsetError(
+            f"{count} under {len(columns)} column names",
+            where=where,
+            hint="give every line one cell for each column, null where it has none",
+        )
+    return dict(zip(map(str, columns), cells, strict=True))
 
 
 def _document(path: Path) -> Iterator[Record]:
@@ -119,7 +142,7 @@ def _document(path: Path) -> Iterator[Record]:
     with opened(path) as file:
         data = file.read()
     try:
-        value = json.loads(data.decode("utf-8-sig"))
+        value = json.loads(data.decode("utf-8-sig"), object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
         raise TestsetError(
             f"the file is not JSON: {error}",
@@ -145,24 +168,26 @@ def _object(value: Any, where: str) -> dict[str, Any]:
 
 def _array(path: Path) -> Iterator[Record]:
     """Objects of an array, decoded one after the other from a window over the file."""
-    decoder = json.JSONDecoder()
+    decoder = json.JSONDecoder(object_pairs_hook=once)
     with opened(path) as file:
         text = io.TextIOWrapper(file, encoding="utf-8-sig")
         try:
             window = text.read(_HEAD)
             start = _ARRAY.match(window)
+            wrapped = bool(start and start["wrapped"])
             at = start.end() if start else 0
             line = 1 + window.count("\n", 0, at)
             while True:
-                after = re.compile(r"[\s,]*").match(window, at)
+                after = _BETWEEN.match(window, at)
                 end = after.end() if after else at
                 line += window.count("\n", at, end)
                 at = end
                 if window[at : at + 1] == "]":
+                    _check_end(window[at + 1 :], text, wrapped, path, line)
                     return
                 try:
                     value, end = decoder.raw_decode(window, at)
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     more = text.read(_PIECE) if _cut(error, window, at) else ""
                     if not more:
                         raise _broken(error, path, line) from error
@@ -177,17 +202,60 @@ def _array(path: Path) -> Iterator[Record]:
             ) from error
 
 
-def _cut(error: ValueError, window: str, at: int) -> bool:
+def _check_end(rest: str, text: IO[str], wrapped: bool, path: Path, line: int) -> None:
+    """Refuse a file that goes on after its array, where rows would be lost.
+
+    Args:
+        rest: What is left of the window.
+        text: The file, to read on.
+        wrapped: The array is under ``results``; other keys may follow, unless they hold rows.
+        path: The file, for errors.
+        line: Line of the closing bracket.
+
+    Raises:
+        TestsetError: Something follows; with its line.
+    """
+    if wrapped:
+        rest += text.read(_LONGEST)
+        head = '{"results": []'
+        try:
+            beside, end = json.JSONDecoder(object_pairs_hook=once).raw_decode(head + rest)
+        except (ValueError, RecursionError) as error:
+            raise _broken(error, path, line) from error
+        if beside.keys() & _QUESTIONS:
+            raise TestsetError(
+                "the object holds rows under 'results', and is a row itself",
+                where=f"{path}:{line}",
+                hint="write one JSON object a line (JSONL), or an array of rows",
+            )
+        _refuse_rows(beside, f"{path}:{line}")
+        line += rest.count("\n", 0, end - len(head))
+        rest = rest[end - len(head) :]
+    while True:
+        more = rest.lstrip()
+        line += rest.count("\n", 0, len(rest) - len(more))
+        if more:
+            raise TestsetError(
+                "the file goes on after the end of its rows",
+                where=f"{path}:{line}",
+                hint="were two files joined? Write one array, or one JSON object a line (JSONL)",
+            )
+        rest = text.read(_PIECE)
+        if not rest:
+            return
+
+
+def _cut(error: Exception, window: str, at: int) -> bool:
     """True where the window may end inside a record; a fault far from its end is a real one."""
     if not isinstance(error, json.JSONDecodeError) or len(window) - at > _LONGEST:
         return False
     return error.msg.startswith("Unterminated") or error.pos > len(window) - 16
 
 
-def _broken(error: ValueError, path: Path, line: int) -> TestsetError:
+def _broken(error: Exception, path: Path, line: int) -> TestsetError:
     what = getattr(error, "msg", str(error))
     return TestsetError(
-        f"the row that begins here is not JSON: {what}",
+        f"what begins here is not JSON: {what}",
         where=f"{path}:{line}",
         hint="write a JSON array of objects, or one JSON object a line (JSONL)",
     )

@@ -5,11 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from ...core import GoldSpan, MetaValue, Row, TestsetError
+from ...measure import edit_distance
 from ._dialects import ALIASES, AMBIGUOUS, from_cells, in_our_names, one_system_each
+from ._halves import without_halves
 from ._records import records_of
 
 _KNOWN = tuple(field.name for field in fields(Row))
@@ -36,8 +39,8 @@ def iter_rows(path: str | Path) -> Iterator[Row]:
     ``{document_id, start, end, text}``, and so is ``retrieved_spans``, where the retrieved
     contexts stand, in their order. Rows of ragas v1, DeepEval, MLflow and RAGChecker are read
     by the names those use; a pair of RAGChecker's (``model1``, ``model2``) is two rows, told
-    apart by ``system``. A column nobody knows becomes metadata, unless it looks like a misspelt
-    one.
+    apart by ``system``. An unknown column becomes metadata, unless its name is nearly a known one.
+    Half of a surrogate pair becomes U+FFFD; ``half_characters`` in the metadata names the columns.
 
     An empty ``response`` is the answer of a system that said nothing; null, or no such column, is
     no answer. In a table, where the two look alike, an empty cell is an empty answer.
@@ -85,6 +88,7 @@ def _numbered(records: Iterable[tuple[str, Row | Mapping[str, Any]]], source: st
             row = record
         else:
             row = _row(in_our_names(record, where), str(number), where)
+        row = without_halves(row)
         if row.id in seen:
             raise TestsetError(
                 f"id {row.id!r} occurs twice",
@@ -106,10 +110,11 @@ def _row(value: Mapping[str, Any], number: str, where: str) -> Row:
         if column in _KNOWN:
             known[column] = content
             continue
-        near = difflib.get_close_matches(column, [*_KNOWN, *ALIASES, *AMBIGUOUS], n=1, cutoff=0.85)
-        if near and column != "references":
+        if near := _nearest(column):
             raise TestsetError(
-                f"unknown column {column!r}", where=where, hint=f"did you mean {near[0]!r}?"
+                f"unknown column {column!r}",
+                where=where,
+                hint=f"did you mean {near!r}? Give a column of your own another name",
             )
         extra[column] = _meta(column, content, where)
     if "user_input" not in known:
@@ -132,6 +137,30 @@ def _row(value: Mapping[str, Any], number: str, where: str) -> Row:
     if extra:
         converted["metadata"] = {**extra, **converted.get("metadata", {})}
     return Row(**converted)
+
+
+@lru_cache(maxsize=1024)
+def _nearest(column: str) -> str:
+    """The known column that a name is nearly spelt as; empty where there is none.
+
+    One letter is missing, added, wrong or swapped with another; two in long names. Capitals,
+    blanks and hyphens do not count.
+    """
+    if column == "references":
+        return ""
+    plain = column.casefold().replace(" ", "_").replace("-", "_")
+    known = (*_KNOWN, *ALIASES, *AMBIGUOUS)
+    if plain in known:
+        return plain
+    close = difflib.get_close_matches(plain, known, n=1, cutoff=0.85)
+    if close:
+        return close[0]
+    for name in known:
+        most = 0 if len(name) < 4 else 1 if len(name) < 10 else 2
+        distance = edit_distance(plain, name)
+        if distance <= most or (distance == 2 and most and sorted(plain) == sorted(name)):
+            return name
+    return ""
 
 
 def _wrong(name: str, content: Any, due: str, where: str) -> TestsetError:

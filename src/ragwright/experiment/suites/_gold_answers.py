@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -130,10 +131,15 @@ class LeakCheck:
         return _content(text, self._language)
 
 
+_NO_SIGNS = dict.fromkeys(map(ord, string.punctuation))
+"""A leak check errs towards a leak, so signs that keep two answers apart do not count."""
+
+
 @lru_cache(maxsize=8192)  # a passage is held against many answers
 def _counted(text: str, language: str) -> list[str]:
     digits = _DIGITS.get(language, {})
-    return [digits.get(word, word) for word in answer_words(text, language)]
+    bare = (word.translate(_NO_SIGNS) for word in answer_words(text, language))
+    return [digits.get(word, word) for word in bare if word]
 
 
 @lru_cache(maxsize=8192)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...core import Row, TestsetError, text_hash, value_hash
 from .. import suites
-from ..rows import objects_of, read_rows
+from ..rows import half_note, holds_half, objects_of, read_rows
 from ._openings import Openings, opening_note
 from ._questions import questions_of
 from ._splits import Split, assign_splits, known_split, names_splits, shared_gold
@@ -135,7 +135,8 @@ def load_testset(
         made = suites.rgb_rows(address)
         testset = Testset(address, made.rows, made.notes)
     else:
-        testset = Testset(address, read_rows(address))
+        rows = read_rows(address)
+        testset = Testset(address, rows, half_note(sum(map(holds_half, rows)), len(rows)))
     testset = _accepted(testset)
     named = names_splits(testset.rows)
     holds_confirm = wanted == "confirm" or (wanted == "all" and named)

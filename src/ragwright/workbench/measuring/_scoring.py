@@ -19,6 +19,8 @@ from ...experiment import (
     clusters_of_rows,
     computed_results,
     evaluation_of,
+    half_note,
+    holds_half,
 )
 from ...flow import Flow, Forecast, Runner, RunnerOptions, RunSummary
 from ...measure import ChosenMeasures, Measure, MeasureSetup, check_setup
@@ -196,12 +198,13 @@ def _summed(
     beside: Callable[[Evaluation], Evaluation],
 ) -> Evaluation:
     """Results brought together as they come, with what should be read beside the numbers."""
-    noted, kept = Noted(), list[RowResult]()
+    noted, kept, halved = Noted(), list[RowResult](), list[bool]()
     # Null baselines are drawn from the answers themselves.
     hold = each is None or any(measure.name == "QADistance" for measure in taken.measures)
 
     def take(result: RowResult) -> None:
         noted.add(result)
+        halved.append(result.row is not None and holds_half(result.row))
         if hold:
             kept.append(result)
         if each is not None:
@@ -211,7 +214,8 @@ def _summed(
     found = evaluation_of(
         results, taken.measures, name=given.name, seed=seed, clusters=clusters, each=take
     )
-    notes = (*given.notes, *([taken.note] if taken.note else []))
+    halves = half_note(sum(halved), len(halved))
+    notes = (*dict.fromkeys((*given.notes, *halves)), *([taken.note] if taken.note else []))
     found = beside(replace(found, results=tuple(kept), notes=notes))
     return replace(
         found, results=() if each else found.results, notes=(*found.notes, *noted.notes())

@@ -1,0 +1,326 @@
+"""Jinja2's sandbox with a bound on what a template may make.
+
+The sandbox of jinja2 keeps a template away from Python, but not from ``'x' * 10 ** 10`` or from
+loops in loops. Here every step of a template, and every text and list that it makes, is charged
+to an allowance: loops by the iteration, outputs, operators, filters and calls by the size of
+what they read or make. What can make much of little in one step (a width, a factor, a
+replacement) is estimated before it is done.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from contextvars import ContextVar
+from functools import partial, wraps
+from typing import Any
+
+from ._errors import PromptError
+
+_STEP = 32
+"""Charge for a step; a character is 1. Bounds the time of steps that make nothing."""
+
+_FREE = 32_000_000
+"""Characters that any template may make."""
+
+_TIMES = 16
+"""How many times the size of the values come on top."""
+
+_BITS = 4_000
+"""Longest whole number; Python prints no more than 4,300 digits."""
+
+_WIDEST = 10_000
+"""Largest width, indent or number of decimals."""
+
+_LAZY = frozenset(
+    {
+        "attr",
+        "count",
+        "d",
+        "default",
+        "first",
+        "items",
+        "last",
+        "length",
+        "map",
+        "reject",
+        "rejectattr",
+        "select",
+        "selectattr",
+    }
+)
+"""Filters that read nothing of what they are given, or read it piece by piece."""
+
+_WIDTHS = frozenset(
+    {
+        "batch",
+        "center",
+        "expandtabs",
+        "indent",
+        "ljust",
+        "pprint",
+        "rjust",
+        "round",
+        "slice",
+        "to_bytes",
+        "tojson",
+        "wordwrap",
+        "zfill",
+    }
+)
+"""Filters and methods that take a width."""
+
+_LONGEST_SEPARATOR = 100
+
+_WIDE = re.compile(r"%[^a-zA-Z%]*(?:\d{5}|\*)|\{[^{}]*(?:\d{5}|\{)")
+"""A format with a width of five digits or one from an argument."""
+
+
+class _Allowance:
+    """What a render may still make, in characters."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.left = _FREE + _TIMES * _size(values, 1 << 30)
+
+    def spend(self, size: int) -> None:
+        self.left -= size
+        if self.left < 0:
+            raise _too_much()
+
+
+_allowance: ContextVar[_Allowance] = ContextVar("allowance")
+
+
+def rendered(template: Any, values: Mapping[str, Any]) -> str:
+    """The text of a template that :func:`sandbox` has compiled.
+
+    Raises:
+        PromptError: It makes too much.
+        Exception: Whatever an expression in it raises.
+    """
+    token = _allowance.set(_Allowance(values))
+    try:
+        text: str = template.render(values)
+    finally:
+        _allowance.reset(token)
+    return text
+
+
+def sandbox() -> Any:
+    """An environment whose templates are rendered by :func:`rendered`."""
+    from jinja2 import StrictUndefined, pass_context
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    # No HTML is made here, so nothing is escaped: a model must see the text as it is. Nothing is
+    # worked out while compiling, before there is an allowance: hence `optimized` and `finalize`
+    # with a context.
+    environment: Any = ImmutableSandboxedEnvironment(
+        undefined=StrictUndefined,
+        autoescape=False,
+        optimized=False,
+        finalize=pass_context(lambda context, value: _counted(value)),
+    )
+    environment.intercepted_binops = frozenset(environment.default_binop_table)
+    environment.call_binop = partial(_operator, environment.call_binop)
+    environment.call = partial(_call, environment.call)
+    environment._parse = partial(_parsed, environment._parse)
+    for name, function in environment.filters.items():
+        environment.filters[name] = _bounded(name, function)
+    environment.filters[_LOOP] = _steps
+    environment.filters[_JOINED] = lambda parts: "".join(str(_counted(part)) for part in parts)
+    return environment
+
+
+_LOOP = "of the loop"
+_JOINED = "joined"  # neither name can be written in a template
+
+
+def _parsed(parse: Callable[..., Any], source: str, name: Any, filename: Any) -> Any:
+    """The tree of a template in which loops, text and ``~`` go through our own filters."""
+    from jinja2 import nodes
+
+    tree = parse(source, name, filename)
+
+    def through(name: str, node: Any) -> Any:
+        return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
+
+    for loop in tree.find_all(nodes.For):
+        if loop.recursive:
+            raise PromptError("the template has a recursive loop", hint="write loops in loops")
+        loop.iter = through(_LOOP, loop.iter)
+    for output in tree.find_all(nodes.Output):
+        output.nodes = [
+            nodes.Const(part.data, lineno=part.lineno)
+            if isinstance(part, nodes.TemplateData)
+            else part
+            for part in output.nodes
+        ]
+    return _Joins(through).visit(tree)
+
+
+class _Joins:
+    """Puts every ``a ~ b`` of a tree through the filter that counts its parts."""
+
+    def __init__(self, through: Callable[[str, Any], Any]) -> None:
+        self._through = through
+
+    def visit(self, node: Any) -> Any:
+        from jinja2 import nodes
+
+        for name, value in node.iter_fields():
+            if isinstance(value, nodes.Node):
+                setattr(node, name, self.visit(value))
+            elif isinstance(value, list):
+                value[:] = [self.visit(v) if isinstance(v, nodes.Node) else v for v in value]
+        if isinstance(node, nodes.Concat):
+            return self._through(_JOINED, nodes.List(node.nodes, lineno=node.lineno))
+        return node
+
+
+def _steps(values: Any) -> Iterator[Any]:
+    """The values of a loop, each charged as a step."""
+    for value in values:
+        _allowance.get().spend(_STEP)
+        yield value
+
+
+def _counted(value: Any) -> Any:
+    """A value that becomes text, charged by all that it holds."""
+    allowance = _allowance.get()
+    allowance.spend(_STEP + _size(value, allowance.left))
+    return value
+
+
+def _made(value: Any) -> Any:
+    """What a step has made, charged; a lazy list is charged as it is read."""
+    if isinstance(value, Iterator):
+        return (_made(one) for one in value)
+    size = len(value) if isinstance(value, str | bytes) else 8 * _length(value)
+    _allowance.get().spend(_STEP + size)
+    return value
+
+
+def _operator(plain: Callable[..., Any], context: Any, sign: str, left: Any, right: Any) -> Any:
+    if sign == "*":
+        for whole, times in ((left, right), (right, left)):
+            if isinstance(times, int) and isinstance(whole, str | bytes | list | tuple):
+                _allowance.get().spend(max(times, 0) * max(1, _size(whole, _allowance.get().left)))
+    elif sign == "**" and isinstance(left, int) and isinstance(right, int):
+        if left.bit_length() * right > _BITS:
+            raise _too_much()
+    elif sign == "%" and isinstance(left, str | bytes):
+        _check_format(left)
+        _counted(right)
+    found = plain(context, sign, left, right)
+    if isinstance(found, int) and found.bit_length() > _BITS:
+        raise _too_much()
+    return _made(found)
+
+
+def _call(plain: Callable[..., Any], context: Any, function: Any, *args: Any, **named: Any) -> Any:
+    method = getattr(function, "__wrapped__", function)  # the sandbox wraps str.format
+    owner = getattr(method, "__self__", None)
+    if isinstance(owner, str | bytes | int):  # their methods read and repeat what they are given
+        _check(method.__name__, owner, args, named)
+    elif function is context.environment.globals["lipsum"]:
+        raise PromptError("the template calls lipsum, which a prompt has no use for")
+    return _made(plain(context, function, *args, **named))
+
+
+def _bounded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter that charges what it reads and makes."""
+    given = 1 if hasattr(function, "jinja_pass_arg") else 0  # a context before the value
+
+    @wraps(function)
+    def bounded(*args: Any, **named: Any) -> Any:
+        if name not in _LAZY:
+            _check(name, args[given], args[given + 1 :], named)
+        return _made(function(*args, **named))
+
+    return bounded
+
+
+def _check(name: str, owner: Any, args: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Charge what a filter or method will make, where it can make more than it reads.
+
+    Raises:
+        PromptError: A width is too large, or too much would be made.
+    """
+    allowance = _allowance.get()
+    given = [*args, *named.values()]
+    read = _size([owner, *given], allowance.left)
+    allowance.spend(_STEP + read)
+    if name in ("format", "format_map"):
+        _check_format(owner)
+    elif name in _WIDTHS:
+        if any(isinstance(value, int) and value > _WIDEST for value in given):
+            raise PromptError(f"the template gives {name} a number above {_WIDEST:,}")
+        lines = 1 + sum(owner.count(c) for c in "\n\t") if isinstance(owner, str) else 1
+        factors = [value if isinstance(value, int) else _size(value, read) for value in given]
+        allowance.spend(lines * sum(abs(factor) for factor in factors))
+    elif name in _PLACES:
+        allowance.spend(_PLACES[name](owner, given))
+
+
+def _joined_by(owner: Any, given: Sequence[Any]) -> int:
+    """Characters of separators: the filter has the list first, the method of a text second."""
+    pair = [owner, *given[:1]]
+    separator = min((len(one) for one in pair if isinstance(one, str)), default=0)
+    lists = [len(one) for one in pair if isinstance(one, Sized)]
+    if len(lists) < len(pair) and separator > _LONGEST_SEPARATOR:
+        raise _too_much()  # a lazy list: its length is not known
+    return max(lists, default=0) * separator
+
+
+def _replaced_by(owner: Any, given: Sequence[Any]) -> int:
+    """Characters that come for what is replaced."""
+    found = str(owner).count(str(given[0])) if given else 0
+    return found * _size(given[1:2], _FREE)
+
+
+_PLACES: Mapping[str, Callable[[Any, Sequence[Any]], int]] = {
+    "join": _joined_by,
+    "replace": _replaced_by,
+    "translate": lambda owner, given: len(owner) * _size(given, _FREE),
+}
+"""Filters and methods that put one text into many places, and how many characters that makes."""
+
+
+def _check_format(text: str | bytes) -> None:
+    shown = text if isinstance(text, str) else text.decode("latin-1")
+    if _WIDE.search(shown):
+        raise PromptError(
+            f"the template formats with a width above {_WIDEST:,}, or one from a value"
+        )
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, str | bytes | list | tuple | dict | set | range) else 0
+
+
+def _size(value: Any, most: int) -> int:
+    """Characters of a value and all that it holds, about; counting ends above ``most``."""
+    total = 0
+    waiting = [value]
+    while waiting and total <= most:
+        one = waiting.pop()
+        if isinstance(one, str | bytes):
+            total += len(one)
+        elif isinstance(one, Mapping):
+            total += 8 * len(one)
+            waiting += one.values()
+        elif isinstance(one, list | tuple | set | range):
+            total += 8 * len(one)
+            waiting += () if isinstance(one, range) else one
+        else:
+            total += 8
+    return total
+
+
+def _too_much() -> PromptError:
+    return PromptError(
+        "the template makes too much text, or takes too many steps",
+        hint="shorten its loops, factors and repetitions",
+    )
