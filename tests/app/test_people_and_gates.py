@@ -167,6 +167,56 @@ def test_labels_of_other_answers_are_refused_and_not_recorded(project: Path) -> 
     ran(project, "calibrate", run, *column)
 
 
+def test_two_people_bias_nothing_and_an_older_calibration_is_refused(project: Path) -> None:
+    """Ada says 1 and Bo 3 where the judge says 2: no bias, as their mean is 2."""
+    measures = ("--measures", "Rubric(polite)")
+    run = told(project, "score", "rows.jsonl", *measures)["run"]
+    ran(project, "review", run, *measures, "-o", "sheet.csv")
+    labels = []
+    for person, rude in (("ada", "1"), ("bo", "3")):
+        copy = project / f"{person}.csv"
+        copy.write_bytes((project / "sheet.csv").read_bytes())
+        filled_sheet(copy, "Rubric(polite) (1-3)", rude=rude)
+        labels += ["--labels", str(copy)]
+    words = ("calibrate", run, *labels, "--key", "sheet.key.json")
+    found = told(project, *words)
+    assert found["bias"]["value"] == 0
+    assert (found["n"], found["labels"], found["labelled_twice"]) == (12, 24, 12)
+    assert found["alpha_level"] == "ordinal"
+    assert found["alpha"]["value"] < 0.7
+    table, _ = ran(project, *words)
+    assert "alpha among people (ordinal)" in table
+    assert "24 labels; 12 rows have labels of two people or more" in table
+    gate = ("gate", run, "--rule", "Rubric(polite)>=2", "--corrected")
+    ran(project, *gate)
+
+    (kept,) = (project / "calibrations").glob("*.json")
+    body = json.loads(kept.read_text())
+    del body["outcomes"][-1]["gate"]["shape"]
+    kept.write_text(json.dumps(body))
+    old, _ = ran(project, *gate, code=101)
+    assert "took the median" in old
+    assert f"ragwright calibrate {run} --measure 'Rubric(polite)' --labels" in old
+    ran(project, *words)
+    ran(project, *gate)
+
+    body["outcomes"][-1]["gate"]["shape"] = 2
+    body["outcomes"][-1]["gate"]["bias"]["value"] = "NaN"
+    kept.write_text(json.dumps(body))
+    _, error = ran(project, *gate, code=1)
+    assert "no record of calibrations" in error
+
+
+def test_the_same_sheet_twice_is_not_two_people(project: Path) -> None:
+    measures = ("--measures", "Rubric(polite)")
+    run = told(project, "score", "rows.jsonl", *measures)["run"]
+    ran(project, "review", run, *measures, "-o", "sheet.csv")
+    filled_sheet(project / "sheet.csv", "Rubric(polite) (1-3)")
+    twice = ("--labels", "sheet.csv", "--labels", "sheet.csv")
+    _, error = ran(project, "calibrate", run, *twice, code=1)
+    assert "two labels of 'sheet.csv'" in error
+
+
 def test_nobody_loses_what_he_wrote_and_everybody_sees_the_levels(project: Path) -> None:
     words = ("review", "rows.jsonl", "--measures", "Rubric(polite),Contains,Faithfulness")
     ran(project, *words, "-o", "sheet.csv")

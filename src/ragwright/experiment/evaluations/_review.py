@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median_low
 from typing import Any
 
 from ...core import Row, TestsetError, text_hash, value_hash
@@ -232,17 +231,25 @@ def check_labelled(labels: Iterable[Label], system: str, rows: Iterable[Row]) ->
         )
 
 
-def agreed_labels(labels: Iterable[Label], system: str, measure: str) -> dict[str, float]:
-    """Row id -> label of one system's answers by one measure.
+def labels_by_row(
+    labels: Iterable[Label], system: str, measure: str
+) -> dict[str, tuple[float, ...]]:
+    """Row id -> labels of one system's answers by one measure, one for each person who gave one.
 
-    Where several people scored an answer it is the lower median of what they said, so that it
-    is a point of the scale.
+    Raises:
+        TestsetError: A person labelled a row twice.
     """
-    found: dict[str, list[float]] = {}
+    found: dict[str, dict[str, float]] = {}
     for label in labels:
         if label.system == system and label.measure == measure:
-            found.setdefault(label.row_id, []).append(label.value)
-    return {row: median_low(values) for row, values in found.items()}
+            of_row = found.setdefault(label.row_id, {})
+            if label.rater in of_row:
+                raise TestsetError(
+                    f"row {label.row_id!r} has two labels of {label.rater!r} for {measure}",
+                    hint="give each sheet once, and each person a name in the column `rater`",
+                )
+            of_row[label.rater] = label.value
+    return {row: tuple(given.values()) for row, given in found.items()}
 
 
 def _levels(measure: Measure, own: Mapping[str, Rubric]) -> str:
