@@ -52,7 +52,7 @@ from ._verbs import (
     sorted_params,
     sql,
 )
-from ._writer import Database, scrub
+from ._writer import Database, one_to_forget, scrub
 
 __all__ = [
     "AnyHandler",
@@ -110,6 +110,7 @@ __all__ = [
     "fetch",
     "gather",
     "lookup",
+    "one_to_forget",
     "rerank",
     "run_job",
     "run_jobs",

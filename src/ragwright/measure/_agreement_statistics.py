@@ -135,8 +135,8 @@ def spearman(ratings: Ratings) -> Statistic:
         weights = ratings.weights(of_rows)
         n, a, b = weights.sum(axis=1), x.ranks(weights), y.ranks(weights)
         largest = len(ratings.row) ** 2, len(ratings.row) ** 2
-        products = ((weights * one * two).sum(axis=1) for one, two in ((a, a), (b, b), (a, b)))
-        return _correlation(n, *products, largest)
+        aa, bb, ab = ((weights * one * two).sum(axis=1) for one, two in ((a, a), (b, b), (a, b)))
+        return _correlation(n, aa, bb, ab, largest)
 
     return statistic
 
