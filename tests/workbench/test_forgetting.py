@@ -21,6 +21,7 @@ from ragwright.core import FlowError, StoreBusyError, StoreError, WorkLock
 from ragwright.testing import Reply, ScriptedServer
 from ragwright.workbench import Evaluating
 
+ANSWERS = Evaluating(answers=True)
 QUESTION = "How often must the brake fluid be changed?"
 COMMAND = (sys.executable, "-c", "from ragwright.app import main; main()")
 
@@ -118,7 +119,7 @@ def test_work_in_threads_of_the_same_process_counts(
     folder = project(make_project, holding.server)
     works = {
         "ask": lambda bench: bench.ask("When must brake fluid be changed?"),
-        "eval": lambda bench: bench.evaluate(str(folder / "rows.jsonl"), "TokenF1", Evaluating()),
+        "eval": lambda bench: bench.evaluate(str(folder / "rows.jsonl"), "TokenF1", ANSWERS),
     }
     with Workbench.open(folder) as other:
         name = document(other)

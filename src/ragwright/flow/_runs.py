@@ -17,6 +17,9 @@ from ._writer import Database, Writer, one_to_forget, scrub
 
 _VERSION = 3  # 2 has names, 3 facts; what an older store lacks is made when it is opened
 _MOST_QUEUED = 256
+_TICK = 1e-4
+"""Seconds between the starts of two runs, at least."""
+
 _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS runs (
         run TEXT PRIMARY KEY,
@@ -101,9 +104,18 @@ class Runs:
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(
+                # never before a run that is there: the newest is the last, whatever the clock says
                 "INSERT INTO runs (run, kind, manifest, hash, scope, state, started) "
-                "VALUES (?, ?, ?, ?, ?, 'open', ?)",
-                (run, kind, canonical_json(manifest), value_hash(manifest), scope, time.time()),
+                "SELECT ?, ?, ?, ?, ?, 'open', max(?, coalesce(max(started), 0) + ?) FROM runs",
+                (
+                    run,
+                    kind,
+                    canonical_json(manifest),
+                    value_hash(manifest),
+                    scope,
+                    time.time(),
+                    _TICK,
+                ),
             )
 
         self._writer.call(work)
@@ -191,7 +203,8 @@ class Runs:
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(
-                "UPDATE runs SET state = ?, ended = ? WHERE run = ?", (state, time.time(), run)
+                "UPDATE runs SET state = ?, ended = max(?, started) WHERE run = ?",
+                (state, time.time(), run),
             )
 
         self._writer.call(work)

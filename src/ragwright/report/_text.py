@@ -189,7 +189,11 @@ def calibration_table(found: Calibration) -> str:
         ("equal", found.agreement),
         ("kappa", found.kappa),
         ("kappa, quadratic weights", found.weighted_kappa),
-        (f"alpha among people{found.alpha_level and f' ({found.alpha_level})'}", found.alpha),
+        *(
+            [(f"alpha among people ({found.alpha_level})", found.alpha)]
+            if found.alpha_level
+            else []
+        ),
         ("bias (judge - people)", found.bias),
         ("Pearson", found.pearson),
         ("Spearman", found.spearman),

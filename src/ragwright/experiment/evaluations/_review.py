@@ -17,6 +17,17 @@ from ..rows import records_of
 
 _SHOWN = ("user_input", "reference", "retrieved_contexts", "response")
 _LEVELS = "levels"
+_UNUSABLE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+)
+"""What reading an edited JSON file can raise."""
+
 _UNLIKE = frozenset({"JudgedPrecision"})
 """Measures whose rubric is about a passage, and not about what people score."""
 
@@ -166,10 +177,10 @@ def read_key(path: str | Path) -> ReviewKey:
         body = json.loads(Path(path).read_text("utf-8"))
         answers = {str(k): (str(v[0]), str(v[1])) for k, v in body["answers"].items()}
         shown = {str(k): str(v) for k, v in body.get("shown", {}).items()}
-        return ReviewKey(answers, tuple(body["measures"]), int(body["seed"]), shown)
+        return ReviewKey(answers, tuple(map(str, body["measures"])), int(body["seed"]), shown)
     except FileNotFoundError as error:
         raise TestsetError("no such file", where=str(path), hint="check the path") from error
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except _UNUSABLE as error:
         raise TestsetError(
             "this is no key of a review", where=str(path), hint="give the file beside the sheet"
         ) from error
@@ -315,7 +326,7 @@ def _values(record: Mapping[str, Any], key: ReviewKey, where: str) -> dict[str, 
         value, low, high = _whole(cell), int(match["low"]), int(match["high"])
         if value is None or not low <= value <= high:
             raise TestsetError(
-                f"{cell!r} under {column!r} is no whole number from {low} to {high}",
+                f"{repr(cell)[:60]} under {column!r} is no whole number from {low} to {high}",
                 where=where,
                 hint="leave the field empty where you cannot say",
             )
@@ -330,7 +341,7 @@ def _whole(cell: Any) -> int | None:
     if isinstance(cell, int):
         return cell
     text = str(cell).strip()
-    return int(text) if re.fullmatch(r"-?[0-9]+", text) else None
+    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
 
 
 def _cell(value: Any) -> str:

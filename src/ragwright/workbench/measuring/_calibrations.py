@@ -172,7 +172,7 @@ def _read(path: Path) -> dict[str, Any]:
         body = json.loads(path.read_text("utf-8"))
         if isinstance(body["identity"], dict) and isinstance(body["outcomes"], list):
             return dict(body)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise _unreadable(path) from error
     raise _unreadable(path)
 
