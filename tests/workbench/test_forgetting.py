@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -95,10 +95,14 @@ def test_a_running_eval_keeps_what_it_reads_from_being_forgotten(
     with Workbench.open(folder) as bench, evaluating(folder) as process:
         assert holding.asked.wait(60)
         name = document(bench)
-        for forget in (lambda: bench.forget(name), lambda: bench.forget_tenant("one")):
+        forgetting: tuple[Callable[[], object], ...] = (
+            lambda: bench.forget(name),
+            lambda: bench.forget_tenant("one"),
+        )
+        for forget in forgetting:
             with pytest.raises(StoreBusyError, match=f"'eval', process {process.pid} on") as caught:
                 forget()
-            assert "nothing was forgotten" in caught.value.hint
+            assert "nothing was forgotten" in str(caught.value.hint)
         assert document(bench) == name
         done = subprocess.run(
             [*COMMAND, "forget", name], cwd=folder, capture_output=True, text=True, check=False
