@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import ragwright
+from command_line import called, ragwright
 
 from ragwright.testing import Reply, ScriptedServer
 
@@ -72,15 +72,15 @@ def project(tmp_path: Path, server: ScriptedServer) -> Path:
     return project_in(tmp_path, server)
 
 
-def filled_sheet(path: Path, column: str, rude: str = "1") -> None:
-    """What a person does: kind answers get 3, the others ``rude``."""
+def filled_sheet(path: Path, column: str, rude: str = "1", kind: str = "3") -> None:
+    """What a person does: kind answers get ``kind``, the others ``rude``."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         for row in rows:
-            writer.writerow({**row, column: "3" if "kindly" in row["response"] else rude})
+            writer.writerow({**row, column: kind if "kindly" in row["response"] else rude})
 
 
 def test_a_rubrics_own_scale_stands_wherever_its_scores_do(project: Path) -> None:
@@ -165,6 +165,56 @@ def test_labels_of_other_answers_are_refused_and_not_recorded(project: Path) -> 
     assert "'q0' is about another answer" in error
     assert not (project / "calibrations").exists()
     ran(project, "calibrate", run, *column)
+
+
+def test_two_people_bias_nothing_and_an_older_calibration_is_refused(project: Path) -> None:
+    """Ada says 1 and Bo 3 where the judge says 2: no bias, as their mean is 2."""
+    measures = ("--measures", "Rubric(polite)")
+    run = told(project, "score", "rows.jsonl", *measures)["run"]
+    ran(project, "review", run, *measures, "-o", "sheet.csv")
+    labels = []
+    for person, rude in (("ada", "1"), ("bo", "3")):
+        copy = project / f"{person}.csv"
+        copy.write_bytes((project / "sheet.csv").read_bytes())
+        filled_sheet(copy, "Rubric(polite) (1-3)", rude=rude)
+        labels += ["--labels", str(copy)]
+    words = ("calibrate", run, *labels, "--key", "sheet.key.json")
+    found = told(project, *words)
+    assert found["bias"]["value"] == 0
+    assert (found["n"], found["labels"], found["labelled_twice"]) == (12, 24, 12)
+    assert found["alpha_level"] == "ordinal"
+    assert found["alpha"]["value"] < 0.7
+    table, _ = ran(project, *words)
+    assert "alpha among people (ordinal)" in table
+    assert "24 labels; 12 rows have labels of two people or more" in table
+    gate = ("gate", run, "--rule", "Rubric(polite)>=2", "--corrected")
+    ran(project, *gate)
+
+    (kept,) = (project / "calibrations").glob("*.json")
+    body = json.loads(kept.read_text())
+    del body["outcomes"][-1]["gate"]["shape"]
+    kept.write_text(json.dumps(body))
+    old, _ = ran(project, *gate, code=101)
+    assert "took the median" in old
+    assert f"ragwright calibrate {run} --measure 'Rubric(polite)' --labels" in old
+    ran(project, *words)
+    ran(project, *gate)
+
+    body["outcomes"][-1]["gate"]["shape"] = 2
+    body["outcomes"][-1]["gate"]["bias"]["value"] = "NaN"
+    kept.write_text(json.dumps(body))
+    _, error = ran(project, *gate, code=1)
+    assert "no record of calibrations" in error
+
+
+def test_the_same_sheet_twice_is_not_two_people(project: Path) -> None:
+    measures = ("--measures", "Rubric(polite)")
+    run = told(project, "score", "rows.jsonl", *measures)["run"]
+    ran(project, "review", run, *measures, "-o", "sheet.csv")
+    filled_sheet(project / "sheet.csv", "Rubric(polite) (1-3)")
+    twice = ("--labels", "sheet.csv", "--labels", "sheet.csv")
+    _, error = ran(project, "calibrate", run, *twice, code=1)
+    assert "two labels of 'sheet.csv'" in error
 
 
 def test_nobody_loses_what_he_wrote_and_everybody_sees_the_levels(project: Path) -> None:
@@ -329,3 +379,81 @@ def test_a_retry_asks_only_for_what_is_missing(tmp_path: Path) -> None:
     assert again["run"] == first["run"]
     assert again["measures"]["AnswerRelevance"]["states"] == {"scored": 6}
     assert len(calls) - before == 2
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a measure that needs no judge, its sheet and key, and rows with labels."""
+    folder = tmp_path_factory.mktemp("labelled")
+    (folder / "ragwright.yaml").write_text("sources: [docs]\n")
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+    called(folder, "score", "rows.jsonl", "--measures", "Contains", "--name", "r")
+    called(folder, "review", "r", "--measures", "Contains", "-o", "sheet.csv")
+    return folder
+
+
+def with_label(value: str) -> str:
+    """Rows of which one has this label, written as in JSON, and the others 1 or 0."""
+    lines = [{**row, "human": "?" if at == 3 else at % 2} for at, row in enumerate(ROWS)]
+    return "\n".join(json.dumps(line).replace('"?"', value) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (with_label("NaN"), "is nan, not a number"),
+        (with_label("1e999"), "is inf, not a number"),
+        (with_label("1" + "0" * 400), "0…, not a number"),
+        (with_label('"\\ud800"'), "not a number"),
+        (with_label('"yes"'), "'yes', not a number"),
+        (with_label("7"), "off the scale"),
+        (with_label("-1"), "off the scale"),
+        (with_label("[1]"), "not a scalar"),
+        (with_label("1") + "\n" + with_label("1").splitlines()[0], "occurs twice"),
+        (with_label("1").replace('"id": "q', '"id": "z'), "no labelled row"),
+        (with_label("1").replace("human", "humane"), "no row has a number under 'human'"),
+        (with_label("1")[:-20], "not JSON"),
+        ("\0" * 100, "not JSON"),
+        ("", "no row has a number under 'human'"),
+    ],
+)
+def test_labels_that_cannot_be_used_say_where(labelled: Path, text: str, said: str) -> None:
+    (labelled / "labels.jsonl").write_text(text, "utf-8", "surrogatepass")
+    words = ("calibrate", "r", "--labels", "labels.jsonl", "--column", "human")
+    assert said in called(labelled, *words, code=1).stderr
+    assert not (labelled / "calibrations").exists()
+
+
+def test_a_byte_order_mark_and_labels_of_other_rows_are_no_fault(labelled: Path) -> None:
+    text = "\ufeff" + with_label("1").replace('"id": "q5"', '"id": "z5"')
+    (labelled / "labels.jsonl").write_text(text, "utf-8")
+    words = ("calibrate", "r", "--labels", "labels.jsonl", "--column", "human", "--json")
+    found = json.loads(called(labelled, *words).stdout)
+    assert (found["n"], found["unlabelled"], found["unknown"]) == (11, 1, 1)
+
+
+@pytest.mark.parametrize("cell", ["9" * 5000, "1.0", "nan", "²", "=1", "\ufeff1"])
+def test_a_cell_that_is_no_score_is_refused(labelled: Path, cell: str) -> None:
+    (labelled / "cell.csv").write_bytes((labelled / "sheet.csv").read_bytes())
+    filled_sheet(labelled / "cell.csv", "Contains (0-1)", rude=cell, kind="1")
+    words = ("calibrate", "r", "--labels", "cell.csv", "--key", "sheet.key.json")
+    assert "no whole number from 0 to 1" in called(labelled, *words, code=1).stderr
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text[:-30],
+        lambda text: "[" * 100_000,
+        lambda text: "[]",
+        lambda text: text.replace('"seed": 0', '"seed": 1e999'),
+        lambda text: text.replace('"measures": [', '"measures": 5, "others": ['),
+    ],
+)
+def test_a_damaged_key_is_refused(labelled: Path, change: Callable[[str], str]) -> None:
+    filled = labelled / "filled.csv"
+    filled.write_bytes((labelled / "sheet.csv").read_bytes())
+    filled_sheet(filled, "Contains (0-1)", rude="0")
+    (labelled / "key.json").write_text(change((labelled / "sheet.key.json").read_text()))
+    words = ("calibrate", "r", "--labels", "filled.csv", "--key", "key.json")
+    assert "no key of a review" in called(labelled, *words, code=1).stderr

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flow_fakes import FakeChat, ask, user
@@ -395,3 +396,45 @@ def test_clearing_the_replies_hurts_no_run(replies: Replies, runs: Runs) -> None
     runs.finish(run, "complete")
     assert replies.clear() == 1
     assert [dict(r.body) for r in runs.rows(run)] == [{"text": "re: a"}]
+
+
+def test_the_last_run_is_the_newest_whatever_the_clock_says(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock was ahead and is set right: what is done from then on is what is newest."""
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 1e8)
+    ahead = runs.start("eval", {"at": 1})
+    monkeypatch.setattr(time, "time", lambda: now)
+    later = runs.start("eval", {"at": 1})
+    assert [run.id for run in runs.list("eval")] == [ahead, later]
+    assert runs.unfinished("eval", {"at": 1}) == later
+    for run in (ahead, later):
+        runs.finish(run, "complete")
+        found = runs.get(run)
+        assert found.ended is not None
+        assert found.ended >= found.started
+    assert runs.complete("eval", {"at": 1}) == later
+
+
+@pytest.mark.parametrize("jump", [-1e8, 1e8])
+def test_a_reply_survives_a_jump_of_the_clock(
+    replies: Replies, monkeypatch: pytest.MonkeyPatch, jump: float
+) -> None:
+    now = time.time()
+    claims: list[Any] = []
+    landed = threading.Event()
+
+    def done(result: Any, _error: BaseException | None) -> None:
+        claims.append(result)
+        landed.set()
+
+    replies.claim("a", "Chat", "lane", 60, done)
+    assert landed.wait(60)
+    monkeypatch.setattr(time, "time", lambda: now + jump)
+    put(replies, entry("a", "paid"))
+    landed.clear()
+    replies.claim("a", "Chat", "lane", 60, done)
+    assert landed.wait(60)
+    assert [claim.state for claim in claims] == ["ours", "known"]
+    assert replies.get("a") == b"paid"

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pytest
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from ragwright.core import MeasureError, Score
-from ragwright.measure import Estimate, MeasureScale, calibrate
-from ragwright.measure._agreement import (
-    cohen_kappa,
-    corrected_mean,
-    pearson,
-    shifted_mean,
-    spearman,
+from ragwright.measure import (
+    Calibration,
+    Estimate,
+    GateOptions,
+    JudgeCheck,
+    MeasureScale,
+    aggregate,
+    calibrate,
+    gate,
 )
 
+LIKERT = MeasureScale(1, 5)
 PAIRS = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=3, max_size=40)
+BINARY = st.lists(st.tuples(st.integers(0, 1), st.integers(1, 5)), min_size=3, max_size=40)
 
 
 def scores(*values: float | None, measure: str = "Theirs") -> dict[str, Score]:
@@ -30,33 +37,154 @@ def scores(*values: float | None, measure: str = "Theirs") -> dict[str, Score]:
     }
 
 
-@settings(deadline=None)
+def held(
+    judge: Sequence[float] | NDArray[np.float64],
+    labels: Sequence[float | Sequence[float]] | NDArray[np.float64],
+    scale: MeasureScale | None = None,
+) -> Calibration:
+    """A judge's scores against labels of the first rows."""
+    return calibrate(
+        scores(*map(float, judge)),
+        {
+            str(at): tuple(map(float, one))
+            if isinstance(one, Sequence | np.ndarray)
+            else float(one)
+            for at, one in enumerate(labels)
+        },
+        scale=scale,
+    )
+
+
+def inside(found: Estimate, truth: float) -> bool:
+    assert found.low is not None
+    assert found.high is not None
+    return found.low <= truth <= found.high
+
+
+@settings(deadline=None, max_examples=30)
 @given(PAIRS)
 def test_correlations_are_scipys(pairs: list[tuple[int, int]]) -> None:
-    x, y = np.array(pairs, dtype=np.float64).T
-    if len(set(x)) == 1 or len(set(y)) == 1:
-        assert pearson(x, y) is spearman(x, y) is None
+    human, judge = np.array(pairs, dtype=np.float64).T
+    found = held(judge, human)
+    if len(set(human)) == 1 or len(set(judge)) == 1:
+        assert found.pearson.value is found.spearman.value is None
         return
-    assert pearson(x, y) == pytest.approx(scipy.stats.pearsonr(x, y).statistic, abs=1e-9)
-    assert spearman(x, y) == pytest.approx(scipy.stats.spearmanr(x, y).statistic, abs=1e-9)
+    pearson, spearman = scipy.stats.pearsonr(human, judge), scipy.stats.spearmanr(human, judge)
+    assert found.pearson.value == pytest.approx(pearson.statistic, abs=1e-9)
+    assert found.spearman.value == pytest.approx(spearman.statistic, abs=1e-9)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 @given(PAIRS)
 def test_kappa_is_scikit_learns(pairs: list[tuple[int, int]]) -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     human, judge = np.array(pairs).T
-    table = np.zeros((5, 5))
-    np.add.at(table, (human - 1, judge - 1), 1)
-    for quadratic in (False, True):
-        ours = cohen_kappa(table, quadratic=quadratic)
-        if ours is None:
+    found = held(judge, human)
+    for quadratic, ours in ((False, found.kappa), (True, found.weighted_kappa)):
+        if ours.value is None:
             assert len(set(human) | set(judge)) == 1
             continue
         theirs = metrics.cohen_kappa_score(
             human, judge, labels=[1, 2, 3, 4, 5], weights="quadratic" if quadratic else None
         )
-        assert ours == pytest.approx(theirs)
+        assert ours.value == pytest.approx(theirs)
+
+
+@settings(deadline=None, max_examples=30)
+@given(BINARY)
+def test_auc_is_the_share_of_pairs_that_mann_and_whitney_count(
+    pairs: list[tuple[int, int]],
+) -> None:
+    human, judge = np.array(pairs, dtype=np.float64).T
+    found = held(judge, human).auc.value
+    good, bad = judge[human == 1], judge[human == 0]
+    if not len(good) or not len(bad):
+        assert found is None
+        return
+    counted = scipy.stats.mannwhitneyu(good, bad).statistic
+    assert found == pytest.approx(counted / (len(good) * len(bad)))
+
+
+def test_auc_worked_by_hand_and_its_interval() -> None:
+    """Of 12 pairs of a good and a bad row 9 are in order and one is equal: 9.5 / 12."""
+    found = held([5, 4, 2, 4, 3, 1, 1], [1, 1, 1, 0, 0, 0, 0])
+    assert found.auc.value == pytest.approx(9.5 / 12)
+    assert inside(found.auc, 9.5 / 12)
+    assert held([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]).auc == Estimate()
+
+
+def units(*observers: str) -> list[tuple[float, ...]]:
+    """Labels of each unit; a dot is a label that was not given."""
+    return [
+        tuple(float(said) for said in unit if said != ".") for unit in zip(*observers, strict=True)
+    ]
+
+
+def test_alpha_is_krippendorffs_in_his_own_examples() -> None:
+    """Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", sections A and C."""
+    binary = held(np.zeros(10), units("0100000010", "1110010000"))
+    assert binary.alpha.value == pytest.approx(0.095, abs=5e-4)
+    assert (binary.alpha_level, binary.labelled_twice) == ("nominal", 10)
+    four = units("123321412...", "1233224125.3", ".3332342251.", "12332441251.")
+    ordinal = held(np.ones(12), four)
+    assert ordinal.alpha.value == pytest.approx(0.815, abs=5e-4)
+    assert (ordinal.alpha_level, ordinal.labelled_twice, ordinal.labels) == ("ordinal", 11, 41)
+    assert inside(ordinal.alpha, 0.815)
+
+
+def test_alpha_of_a_continuum_is_of_the_interval_level() -> None:
+    """By the definition, over pairs: 1 less observed over expected squares of differences."""
+    generator = np.random.default_rng(4)
+    pairs = generator.uniform(size=(15, 1)) + generator.uniform(0, 0.3, (15, 2))
+    found = held(np.zeros(15), pairs)
+    every = pairs.ravel()
+    apart = ((pairs[:, 0] - pairs[:, 1]) ** 2).mean()
+    chance = sum((a - b) ** 2 for a in every for b in every) / (30 * 29)
+    assert found.alpha_level == "interval"
+    assert found.alpha.value == pytest.approx(1 - apart / chance)
+
+
+def test_alpha_needs_rows_with_two_labels() -> None:
+    alone = held([1.0, 2.0, 3.0], [1.0, 2.0, 3.0])
+    assert (alone.alpha, alone.alpha_level, alone.labelled_twice) == (Estimate(), "", 0)
+    same = held([1.0, 2.0, 3.0], [(2.0, 2.0)] * 3)  # chance is certain
+    assert same.alpha.value is None
+
+
+def raters(generator: np.random.Generator, rows: int, count: int) -> NDArray[np.float64]:
+    """People who see the same quality with the same errors, on 1 to 5; the mean is 3."""
+    quality = generator.normal(3, 1, (rows, 1))
+    return np.clip(np.round(quality + generator.normal(0, 0.8, (rows, count))), 1, 5)
+
+
+def test_an_unbiased_judge_has_no_bias_whatever_the_number_of_people() -> None:
+    """The judge is one of three exchangeable raters: 0 is left out in about 5 %."""
+    generator = np.random.default_rng(31)
+    found = []
+    for _ in range(120):
+        three = raters(generator, 40, 3)
+        found.append(held(three[:, 0], three[:, 1:], LIKERT))
+    left_out = sum(not inside(one.bias, 0) for one in found) / len(found)
+    mean = float(np.mean([one.bias.value for one in found]))
+    print(f"left out 0: {left_out:.1%}, mean bias {mean:+.3f}")
+    assert left_out <= 0.12
+    assert abs(mean) < 0.03
+
+
+def test_kappa_is_that_of_judge_and_one_person() -> None:
+    """With two people of whom the second always says the same as the first, as with one."""
+    generator = np.random.default_rng(8)
+    judge, human = raters(generator, 50, 2).T
+    once, twice = held(judge, human), held(judge, np.stack([human, human], axis=1))
+    for name in ("agreement", "kappa", "weighted_kappa", "pearson", "spearman"):
+        one, two = getattr(once, name), getattr(twice, name)
+        assert one.value == pytest.approx(two.value)
+    one, other = held(judge, human), held(judge, np.roll(human, 1))
+    both = held(judge, np.stack([human, np.roll(human, 1)], axis=1))
+    assert both.agreement.value == pytest.approx(
+        ((one.agreement.value or 0) + (other.agreement.value or 0)) / 2
+    )
+    assert sum(map(sum, both.confusion)) == 100
 
 
 def test_a_table_worked_by_hand() -> None:
@@ -82,10 +210,9 @@ def test_points_nobody_gave_still_count_as_distance() -> None:
     """A judge that says 5 for 1 is four points off, whether or not anybody said 3."""
     judge, human = [1.0, 5.0, 5.0, 1.0, 2.0], [1.0, 5.0, 1.0, 1.0, 2.0]
     found = calibrate(scores(*judge), {str(at): v for at, v in enumerate(human)})
-    table = np.zeros((5, 5))
-    for h, j in zip(human, judge, strict=True):
-        table[int(h) - 1, int(j) - 1] += 1
-    assert found.weighted_kappa.value == pytest.approx(cohen_kappa(table, quadratic=True))
+    chance = np.mean([(h - j) ** 2 for h in human for j in judge])
+    apart = np.mean([(h - j) ** 2 for h, j in zip(human, judge, strict=True)])
+    assert found.weighted_kappa.value == pytest.approx(1 - apart / chance)
 
 
 def test_every_row_is_counted_somewhere() -> None:
@@ -112,58 +239,125 @@ def test_a_planted_bias_is_found_and_taken_out() -> None:
     assert width < found.human_mean.high - found.human_mean.low
 
 
-def test_the_corrected_mean_covers_95_times_in_100() -> None:
+def test_the_corrected_mean_is_that_of_the_judge_less_its_bias() -> None:
+    found = held([4.0, 5.0, 3.0, 5.0, 5.0, 2.0], [3.0, 4.0, 3.0])
+    assert found.judge_mean.value is not None
+    assert found.bias.value is not None
+    assert found.corrected.value == pytest.approx(found.judge_mean.value - found.bias.value)
+    assert found.corrected.value == pytest.approx(4 - 2 / 3)
+
+
+Draw = Callable[[np.random.Generator, int], tuple[NDArray[np.float64], NDArray[np.float64]]]
+
+
+def follows(generator: np.random.Generator, rows: int) -> tuple[NDArray[np.float64], ...]:
+    """A judge too kind and too flat, people around 3."""
+    truth = generator.normal(3, 0.5, rows)
+    return 0.8 * truth + 1.2 + generator.normal(0, 0.2, rows), truth
+
+
+@pytest.mark.parametrize(("labelled", "rows"), [(10, 100), (40, 60), (98, 100), (60, 60)])
+def test_the_corrected_mean_covers_95_times_in_100(labelled: int, rows: int) -> None:
+    """Also where nearly all rows are labelled: they are part of all rows."""
     generator = np.random.default_rng(12)
-    inside = 0
-    for _ in range(400):
-        truth = generator.normal(3, 1, 540)
-        judged = 0.8 * truth + 1.2 + generator.normal(0, 0.4, 540)
-        found = corrected_mean(judged[:40], truth[:40], judged[40:])
-        assert found.low is not None
-        assert found.high is not None
-        inside += found.low <= 3 <= found.high
-    assert 366 <= inside <= 396
+    covered = 0
+    for _ in range(150):
+        judged, truth = follows(generator, rows)
+        covered += inside(held(judged, truth[:labelled]).corrected, 3)
+    print(f"{labelled} of {rows} labelled: {covered / 150:.1%}")
+    assert 0.9 <= covered / 150 <= 0.99
 
 
-def test_without_further_scores_the_corrected_mean_is_that_of_people() -> None:
-    human = np.array([1.0, 2.0, 4.0])
-    found = corrected_mean(np.array([5.0, 5.0, 5.0]), human, np.array([]))
+def test_a_judge_that_contradicts_people_is_covered_as_well() -> None:
+    generator = np.random.default_rng(5)
+    covered = 0
+    for _ in range(150):
+        truth = generator.normal(3, 0.5, 80)
+        judged = 6 - truth + generator.normal(0, 0.2, 80)
+        covered += inside(held(judged, truth[:50]).corrected, 3)
+    print(f"{covered / 150:.1%}")
+    assert 0.9 <= covered / 150 <= 0.99
+
+
+def test_the_corrected_mean_gets_better_with_every_label() -> None:
+    """With 98 of 100 rows labelled its error is that of the labels alone."""
+    generator = np.random.default_rng(2)
+    errors: dict[int, list[float]] = {}
+    people = []
+    for _ in range(80):
+        judged, truth = follows(generator, 100)
+        people.append(float(truth[:98].mean()) - 3)
+        for labelled in (10, 40, 98):
+            found = held(judged, truth[:labelled]).corrected.value
+            assert found is not None
+            errors.setdefault(labelled, []).append(found - 3)
+    rmse = {labelled: float(np.sqrt(np.mean(np.square(e)))) for labelled, e in errors.items()}
+    alone = float(np.sqrt(np.mean(np.square(people))))
+    print(f"RMSE {rmse}, labels alone at 98: {alone:.3f}")
+    assert rmse[10] > rmse[40] > rmse[98]
+    assert rmse[98] == pytest.approx(alone, rel=0.05)
+    assert rmse[98] == pytest.approx(0.05, abs=0.01)
+
+
+def test_where_all_rows_are_labelled_the_corrected_mean_is_that_of_people() -> None:
+    human = np.array([1.0, 2.0, 4.0, 3.0])
+    found = held(np.full(4, 5.0), human).corrected
     assert found.value == pytest.approx(human.mean())
-    assert corrected_mean(human[:1], human[:1], human).value is None
+    assert found.low is not None
+    low, _ = scipy.stats.t.interval(0.95, 3, human.mean(), scipy.stats.sem(human))
+    assert found.low == pytest.approx(low)
+    assert held([5.0, 4.0], [4.0]).corrected == Estimate()
 
 
 def test_the_corrected_mean_stays_on_its_scale_and_admits_what_it_has_not_seen() -> None:
-    scale = MeasureScale(1, 5)
-    rest = np.array([5.0] * 30 + [4.0])
-    kind = corrected_mean(np.full(10, 4.0), np.full(10, 5.0), rest, scale)  # people are kinder
-    assert (kind.value, kind.high) == (5.0, 5.0)
+    judged = [4.0] * 10 + [4.0] * 29 + [3.0]
+    kind = held(judged, [5.0] * 10, LIKERT).corrected  # people are kinder
+    assert kind.value == pytest.approx(4.975)
+    assert kind.high == 5.0
     assert kind.low is not None
     assert kind.low < 4.5  # ten labels of one kind prove little
-    loose = corrected_mean(np.full(10, 4.0), np.full(10, 5.0), rest)
+    nearly = held(judged, [5.0] * 38, LIKERT).corrected
+    assert nearly.low is not None
+    assert nearly.low > 4.8  # two rows without a label cannot hide much
+    loose = held(judged, [5.0] * 10).corrected
     assert loose.high is not None
-    assert loose.high > 5
+    assert loose.high > 4.975
+    steady = held([5.0] * 40, [5.0] * 10, LIKERT).corrected
+    assert steady.low is not None
+    assert steady.low < 4.0
 
 
 def test_the_bounded_interval_still_covers_95_times_in_100() -> None:
     generator = np.random.default_rng(3)
-    inside = 0
-    for _ in range(400):
+    covered = 0
+    for _ in range(150):
         truth = generator.choice([3.0, 4.0, 5.0], 240, p=[0.03, 0.07, 0.9])
         judged = np.minimum(5.0, truth + (generator.uniform(size=240) < 0.2))
-        found = corrected_mean(judged[:40], truth[:40], judged[40:], MeasureScale(1, 5))
+        found = held(judged, truth[:40], LIKERT).corrected
         assert found.low is not None
         assert found.high is not None
         assert 1 <= found.low <= found.high <= 5
-        inside += found.low <= 4.87 <= found.high
-    assert inside >= 366
+        covered += found.low <= 4.87 <= found.high
+    print(f"{covered / 150:.1%}")
+    assert covered >= 0.9 * 150
 
 
 def test_a_bias_found_elsewhere_widens_the_interval() -> None:
-    mean, bias = Estimate(4.0, 3.8, 4.2), Estimate(0.5, 0.2, 0.8)
-    found = shifted_mean(mean, bias, MeasureScale(1, 5))
-    assert found.value == pytest.approx(3.5)
-    assert found.low == pytest.approx(3.5 - np.hypot(0.2, 0.3))
-    assert found.high == pytest.approx(3.5 + np.hypot(0.2, 0.3))
+    """By MOVER (Zou and Donner 2008); one found on these very rows is taken as it is."""
+    summary = aggregate([Score("Faithfulness", "scored", 4.0 + at % 2) for at in range(40)])
+    assert summary.low is not None
+    options = GateOptions(corrected=True, sure=True)
+
+    def said(check: JudgeCheck) -> str:
+        found = gate([summary], ["Faithfulness>=4"], options, checked={"Faithfulness": check})
+        return found.checks[0].reason
+
+    low = 4.0 - np.hypot(4.5 - summary.low, 0.3)
+    assert f"4.0000 over 40 rows ({low:.4f} to" in said(
+        JudgeCheck(40, bias=Estimate(0.5, 0.2, 0.8))
+    )
+    own = JudgeCheck(40, bias=Estimate(0.5, 0.2, 0.8), corrected=Estimate(4.0, 3.9, 4.1))
+    assert "4.0000 over 40 rows (3.9000 to 4.1000)" in said(own)
 
 
 def test_a_continuum_has_no_kappa() -> None:
@@ -190,8 +384,9 @@ def test_what_cannot_be_compared_is_refused() -> None:
         calibrate({}, {"0": 1})
     with pytest.raises(MeasureError, match="no labelled row"):
         calibrate(scores(None), {"0": 1})
-    with pytest.raises(MeasureError, match="off the scale"):
-        calibrate(scores(0.5, measure="TokenF1"), {"0": 5})
+    for label in (5, float("nan"), float("inf"), 10**400, (0.5, 5.0), (0.5, float("nan"))):
+        with pytest.raises(MeasureError, match="off the scale"):
+            calibrate(scores(0.5, measure="TokenF1"), {"0": label})
 
 
 def test_weights_are_distances_of_values_where_points_lie_between() -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..core import ConfigError, Score, TestsetError
+from ..core import ConfigError, MetaValue, Score, TestsetError
 from ..experiment import (
     Evaluation,
     ReviewKey,
-    agreed_labels,
     check_labelled,
     iter_rows,
+    labels_by_row,
     read_key,
     read_labels,
 )
@@ -65,11 +67,11 @@ def command(
         given = _of_rows(labels, column, evaluation)
     else:
         known = read_key(key or _key_beside(labels))
-        marks = [mark for path in labels for mark in read_labels(path, known, path.stem)]
+        marks = [mark for path in labels for mark in read_labels(path, known, str(path))]
         system = system or _system(run, evaluation, known)
         rows = [result.row for result in evaluation.results if result.row is not None]
         check_labelled(marks, system, rows)
-        given = agreed_labels(marks, system, name)
+        given = labels_by_row(marks, system, name)
     found = calibrate(scores, given, seed=seed, scale=scale)
     if as_json:
         console.json({"run": evaluation.name, **calibration_json(found)})
@@ -141,11 +143,16 @@ def _system(run: str, evaluation: Evaluation, key: ReviewKey) -> str:
     )
 
 
-def _of_rows(paths: list[Path], column: str, evaluation: Evaluation) -> dict[str, float]:
-    """Row id -> number in a column of rows; an answer beside it must be the one that was scored."""
+def _of_rows(
+    paths: list[Path], column: str, evaluation: Evaluation
+) -> dict[str, tuple[float, ...]]:
+    """Row id -> numbers in a column of rows, one from each file.
+
+    An answer beside a number must be the one that was scored.
+    """
     said = {result.row_id: result.row.response for result in evaluation.results if result.row}
-    found: dict[str, float] = {}
-    for path in paths:
+    found: dict[str, tuple[float, ...]] = {}
+    for path in dict.fromkeys(paths):
         for row in iter_rows(path):
             value = row.metadata.get(column)
             if value is None or value == "":
@@ -156,10 +163,23 @@ def _of_rows(paths: list[Path], column: str, evaluation: Evaluation) -> dict[str
                     where=str(path),
                     hint="score the rows that people labelled",
                 )
-            try:
-                found[row.id] = float(value) if not isinstance(value, tuple) else float("nan")
-            except ValueError:
-                raise TestsetError(
-                    f"{column} of row {row.id!r} is {value!r}, no number", where=str(path)
-                ) from None
+            found[row.id] = (*found.get(row.id, ()), _number(value, column, row.id, path))
+    if not found:
+        raise TestsetError(
+            f"no row has a number under {column!r}",
+            where=", ".join(map(str, paths)),
+            hint="check the name of the column",
+        )
     return found
+
+
+def _number(value: MetaValue, column: str, row: str, path: Path) -> float:
+    with suppress(ValueError, OverflowError):
+        number = float("nan") if isinstance(value, tuple) else float(value)
+        if math.isfinite(number):
+            return number
+    shown = repr(value)
+    raise TestsetError(
+        f"{column} of row {row!r} is {shown[:40]}{'…' if shown[40:] else ''}, not a number",
+        where=str(path),
+    )

@@ -28,6 +28,7 @@ from ._options import (
     Quiet,
     Seed,
     Served,
+    tenant_name,
 )
 from ._show import hit_json, show_forecast, show_progress, turn_lines
 
@@ -66,8 +67,11 @@ class DraftFlags:
     ] = None
     filters: Filters = None
     scope: Annotated[
-        str, typer.Option("--scope", help="Tenant whose replies and outputs these are.")
-    ] = ""
+        str | None,
+        typer.Option(
+            "--scope", help="Tenant whose replies and outputs these are.", callback=tenant_name
+        ),
+    ] = None
     served: Served = False
     show_prompt: Annotated[
         bool, typer.Option("--show-prompt", help="Show the prompts; ask no model.")
@@ -133,7 +137,8 @@ class DraftFlags:
 def command(flags: DraftFlags) -> int:
     """Write texts from records, as a client would: lengths checked, near copies marked."""
     console = Console(flags.quiet, flags.output)
-    how = Drafting(tuple(flags.models or ()), flags.show_prompt, save=flags.save, scope=flags.scope)
+    scope = flags.scope or ""
+    how = Drafting(tuple(flags.models or ()), flags.show_prompt, save=flags.save, scope=scope)
     with Workbench.open(flags.project, flags.session) as bench:
         if flags.dry_run:
             show_forecast(console, bench.forecast_draft(flags.request, how), flags.as_json)

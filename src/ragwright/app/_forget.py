@@ -15,6 +15,7 @@ from ._options import (
     HERE,
     Json,
     Project,
+    tenant_name,
 )
 
 
@@ -22,7 +23,8 @@ from ._options import (
 def command(
     document: Annotated[str | None, typer.Argument(help="Id of a document.")] = None,
     tenant: Annotated[
-        str | None, typer.Option("--tenant", help="Forget what was made in this scope.")
+        str | None,
+        typer.Option("--tenant", help="Forget what was made in this scope.", callback=tenant_name),
     ] = None,
     project: Project = HERE,
     as_json: Json = False,

@@ -68,3 +68,10 @@ Served = Annotated[
     typer.Option("--served", help="Under the configuration that was promoted, not the project's."),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything drawn at random.")]
+
+
+def tenant_name(value: str | None) -> str | None:
+    """A tenant as it was named; an empty name is refused: it would stand for no tenant."""
+    if value is not None and not value.strip():
+        raise typer.BadParameter("the name of the tenant is empty; is a variable not set?")
+    return value

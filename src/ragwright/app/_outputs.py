@@ -30,7 +30,7 @@ from ..workbench import (
 )
 from ._console import EXIT_UNTRUSTED, Console, fail, reported, table, visible, width
 from ._flags import MeasuringFlags, with_flags
-from ._options import HERE, Json, Project, Quiet
+from ._options import HERE, Json, Project, Quiet, tenant_name
 from ._outcome import say_price, show_evaluation, told_of_each, trusted
 from ._show import show_forecast, show_progress, turn_lines
 
@@ -51,7 +51,10 @@ Model = Annotated[str, typer.Option("--model", help="Of this model.")]
 OfBatch = Annotated[int | None, typer.Option("--batch", help="Of the batch of this number.")]
 Kind = Annotated[str, typer.Option("--kind", help="text or prompt.")]
 Judged = Annotated[str, typer.Option("--verdict", help="accepted or rejected.")]
-OfScope = Annotated[str, typer.Option("--scope", help="Of this tenant; of none where left out.")]
+OfScope = Annotated[
+    str | None,
+    typer.Option("--scope", help="Of this tenant; of none where left out.", callback=tenant_name),
+]
 EveryScope = Annotated[bool, typer.Option("--every-scope", help="Of all tenants, and of none.")]
 Under = Annotated[
     str,
@@ -75,7 +78,7 @@ class QueryFlags:
     model: Model = ""
     kind: Kind = ""
     verdict: Judged = ""
-    scope: OfScope = ""
+    scope: OfScope = None
     every_scope: EveryScope = False
     configuration: Under = ""
     project: Project = HERE
@@ -92,7 +95,7 @@ class QueryFlags:
             self.model,
             _kind(self.kind or kind),
             _verdict(self.verdict),
-            None if self.every_scope else self.scope,
+            None if self.every_scope else self.scope or "",
             self.configuration,
         )
 
@@ -239,7 +242,7 @@ def outputs_evaluate(
     client: Client = "",
     model: Model = "",
     verdict: Judged = "",
-    scope: OfScope = "",
+    scope: OfScope = None,
     configuration: Under = "",
     labels: Annotated[
         Path | None,

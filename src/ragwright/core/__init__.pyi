@@ -58,7 +58,7 @@ from ._errors import (
 from ._hashing import canonical_json, text_hash, value_hash, values_hash
 from ._headers import retry_after
 from ._kept_files import file_error, reading_connection, writable
-from ._locks import FileLock, LockHolder
+from ._locks import FileLock, LockHolder, WorkLock
 from ._mapping import Mapped, listed, near, read_mapping, shipped_mapping
 from ._options import option
 from ._people import current_user
@@ -175,6 +175,7 @@ __all__ = [
     "UnhandledRequestError",
     "UnsupportedSourceError",
     "Usage",
+    "WorkLock",
     "WorkerEndedError",
     "ask_worker",
     "build_options",

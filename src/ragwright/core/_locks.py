@@ -1,4 +1,4 @@
-"""One process at a time: a lock of the system, and a word about who holds it.
+"""One process at a time, or many but not one: locks of the system, and a word about who holds them.
 
 The lock is the system's (``flock``) and belongs to an open file, so it ends with the processes
 that have it open, however they end. What stands in the file is only there to be told to others.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
@@ -23,6 +24,8 @@ try:
     import fcntl
 except ImportError:  # pragma: no cover - not a POSIX system
     fcntl = None  # type: ignore[assignment]
+
+_LOCKS = fcntl is not None
 
 _EVERY = 0.05
 """Most seconds between two tries."""
@@ -241,6 +244,127 @@ class FileLock:
             if time.monotonic() > until:  # what stands there is of one who went without a word
                 return word if word is not None and word.shared else LockHolder()
             time.sleep(_EVERY)
+
+
+class WorkLock:
+    """Many processes and threads at work, or one that must be alone.
+
+    Who works holds a shared lock of the system, which ends with its process, however that ends. A
+    file beside it says who that is, for messages only.
+
+    Args:
+        folder: Folder of the lock and of these files; made when first needed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @contextmanager
+    def working(self, what: str, *, wait: float = 60.0) -> Iterator[None]:
+        """Work while nobody is alone; any number of others may work as well.
+
+        Where the lock cannot be made (a folder that cannot be written, a system or file system
+        without locks), work goes on without it.
+
+        Args:
+            what: What the work is, as :attr:`LockHolder.what`.
+            wait: Seconds to wait for one that is alone.
+
+        Raises:
+            StoreBusyError: One is alone for longer than ``wait``.
+        """
+        handle = self._shared(wait)
+        word = self._folder / f"{os.getpid()}-{secrets.token_hex(4)}.json"
+        try:
+            if handle >= 0:
+                with suppress(OSError):
+                    holder = LockHolder(what, *_process(), since=time.time())
+                    word.write_text(json.dumps(asdict(holder)), "utf-8")
+            yield
+        finally:
+            if handle >= 0:
+                with suppress(OSError):
+                    word.unlink()
+                os.close(handle)
+
+    @contextmanager
+    def alone(self, what: str, *, wait: float = 2.0, hint: str = "") -> Iterator[None]:
+        """Be the only one at work, once those at work have ended.
+
+        On a system without locks (Windows) nobody is waited for.
+
+        Args:
+            what: What is done alone.
+            wait: Seconds to wait for work to end.
+            hint: What to do where it does not.
+
+        Raises:
+            StoreBusyError: Somebody is at work for longer than ``wait``; every one is named.
+            StoreError: The file system has no locks.
+            OSError: The lock cannot be made.
+        """
+        if not _LOCKS:
+            yield
+            return
+        lock = FileLock(self._folder / "lock", what, wait=wait)
+        if not lock.acquire():
+            at_work = [*self._words()] or [lock.holder() or LockHolder()]
+            raise StoreBusyError(
+                f"{what} cannot begin: {'; '.join(map(str, at_work))}",
+                where=str(self._folder.parent),
+                hint=hint,
+            )
+        try:
+            for left in self._folder.glob("*.json"):  # of processes that ended without a word
+                left.unlink(missing_ok=True)
+            yield
+        finally:
+            lock.release()
+
+    def _shared(self, wait: float) -> int:
+        """The open file that holds the shared lock, -1 where there is none to hold."""
+        path = self._folder / "lock"
+        if not _LOCKS:
+            return -1
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError:
+            return -1
+        until = time.monotonic() + wait
+        held = False
+        try:
+            while not held:
+                held = _shares(handle)
+                if not held and time.monotonic() > until:
+                    raise StoreBusyError(
+                        f"the project is held by {FileLock(path, '').holder() or LockHolder()}",
+                        where=str(self._folder.parent),
+                        hint=f"waited {wait:g} s; run it again when that has ended",
+                    )
+                time.sleep(0 if held else _EVERY)
+        except OSError:  # a file system without locks
+            return -1
+        finally:
+            if not held:
+                os.close(handle)
+        return handle
+
+    def _words(self) -> Iterator[LockHolder]:
+        """Who says to be at work and may be."""
+        for path in sorted(self._folder.glob("*.json")):
+            word = _read(path)
+            if word is not None and word.alive:
+                yield word
+
+
+def _shares(handle: int) -> bool:
+    """Take a shared lock, False where somebody holds it alone."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _process() -> tuple[int, str, str]:

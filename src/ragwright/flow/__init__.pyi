@@ -54,7 +54,7 @@ from ._verbs import (
     sorted_params,
     sql,
 )
-from ._writer import Database, scrub
+from ._writer import Database, one_to_forget, scrub
 
 __all__ = [
     "AnyHandler",
@@ -113,6 +113,7 @@ __all__ = [
     "fetch",
     "gather",
     "lookup",
+    "one_to_forget",
     "reading",
     "rerank",
     "run_job",

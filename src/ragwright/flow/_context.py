@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
-from ..core import RagwrightError, StoppedError
+from ..core import FlowError, RagwrightError, StoppedError
 from ._requests import Reply, Request
 from ._scenario import Scenario
 
@@ -50,6 +50,12 @@ class Context:
     trace: list[TraceEntry] | None = None
     scenario: Scenario | None = None
     streamed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.scope and not self.scope.strip():
+            raise FlowError(
+                "the name of the tenant is empty", hint="leave it out for what is of no tenant"
+            )
 
 
 @dataclass(frozen=True, slots=True)

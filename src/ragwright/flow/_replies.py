@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..core import StoreBusyError, StoreFullError, Usage, file_error
-from ._writer import Database, Done, Writer, one_of, scrub
+from ._writer import Database, Done, Writer, one_to_forget, scrub
 
 _VERSION = 2
 _SAMPLE = 2000
@@ -275,10 +275,10 @@ class Replies:
         """Purge the replies made of a document, or seen by a scope; how many there were.
 
         Raises:
-            StoreError: Neither or both are named, or the file is held by another process, so
-                that the text cannot be overwritten now.
+            StoreError: Neither or both are named, the name is empty, or the file is held by
+                another process, so that the text cannot be overwritten now.
         """
-        one_of(source, scope)
+        one_to_forget(source, scope)
         self._database.require_writable()
 
         def work(connection: sqlite3.Connection) -> int:
@@ -288,7 +288,7 @@ class Replies:
                 ).fetchall()
             else:
                 keys = connection.execute(
-                    "SELECT key FROM replies WHERE scope = ?", (scope or "",)
+                    "SELECT key FROM replies WHERE scope = ?", (scope,)
                 ).fetchall()
             connection.executemany("DELETE FROM replies WHERE key = ?", keys)
             connection.executemany("DELETE FROM reply_sources WHERE key = ?", keys)

@@ -9,7 +9,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Any, TypeVar
 
 from ..core import ConfigError, FlowError, Interrupted
@@ -43,6 +43,7 @@ class Runner:
         options: Concurrency, time limits, budget, reuse.
         retry: When and how often to try again.
         replies: Where paid replies are kept; None keeps nothing.
+        at_work: Makes what is entered while flows run, such as a lock.
     """
 
     def __init__(
@@ -52,7 +53,9 @@ class Runner:
         *,
         retry: RetryPolicy | None = None,
         replies: Replies | None = None,
+        at_work: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
+        self._at_work = at_work
         self.options = options or RunnerOptions()
         self.replies = replies
         self._engine = Engine(routes, self.options, retry or RetryPolicy(), replies)
@@ -113,15 +116,16 @@ class Runner:
             StoppedError: The budget was spent, or the user stopped the work.
         """
         self._refuse_own_thread()
-        future = self._submit(self._top(flow, scope, timeout, sink, trace))
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            self.interrupt()
-            raise
-        except Stopping as stopping:
-            self._drain()
-            raise copy.copy(stopping.reason) from None
+        with self._at_work():
+            future = self._submit(self._top(flow, scope, timeout, sink, trace))
+            try:
+                return future.result()
+            except KeyboardInterrupt:
+                self.interrupt()
+                raise
+            except Stopping as stopping:
+                self._drain()
+                raise copy.copy(stopping.reason) from None
 
     async def arun(
         self,
@@ -133,13 +137,17 @@ class Runner:
         trace: list[TraceEntry] | None = None,
     ) -> T:
         """The same from within another event loop (a server, a notebook): awaits the flow."""
-        future = self._submit(self._top(flow, scope, timeout, sink, trace))
+        work = self._at_work()
+        await asyncio.to_thread(work.__enter__)  # it may wait for a lock
         try:
+            future = self._submit(self._top(flow, scope, timeout, sink, trace))
             return await asyncio.wrap_future(future)
         except Stopping as stopping:
             if not self._closed:
                 await asyncio.wrap_future(self._submit(self._engine.drain()))
             raise copy.copy(stopping.reason) from None
+        finally:
+            work.__exit__(None, None, None)
 
     def map(self, flows: Iterable[Flow[T]], *, limit: int | None = None) -> Iterator[T]:
         """Results of many flows in the order of the input, lazily.
@@ -325,6 +333,10 @@ class _Mapping:
         self.interrupted = False
 
     def run(self, flows: Iterator[Flow[T]]) -> Generator[Outcome[T], None, None]:
+        with self._runner._at_work():
+            yield from self._driven(flows)
+
+    def _driven(self, flows: Iterator[Flow[T]]) -> Generator[Outcome[T], None, None]:
         exhausted = False
         try:
             while True:

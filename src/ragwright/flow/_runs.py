@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from ..core import StoreError, canonical_json, value_hash
-from ._writer import Database, Writer, one_of, scrub
+from ._writer import Database, Writer, one_to_forget, scrub
 
 _VERSION = 3  # 2 has names, 3 facts; what an older store lacks is made when it is opened
 _MOST_QUEUED = 256
+_TICK = 1e-4
+"""Seconds between the starts of two runs, at least."""
+
 _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS runs (
         run TEXT PRIMARY KEY,
@@ -101,9 +104,18 @@ class Runs:
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(
+                # never before a run that is there: the newest is the last, whatever the clock says
                 "INSERT INTO runs (run, kind, manifest, hash, scope, state, started) "
-                "VALUES (?, ?, ?, ?, ?, 'open', ?)",
-                (run, kind, canonical_json(manifest), value_hash(manifest), scope, time.time()),
+                "SELECT ?, ?, ?, ?, ?, 'open', max(?, coalesce(max(started), 0) + ?) FROM runs",
+                (
+                    run,
+                    kind,
+                    canonical_json(manifest),
+                    value_hash(manifest),
+                    scope,
+                    time.time(),
+                    _TICK,
+                ),
             )
 
         self._writer.call(work)
@@ -191,7 +203,8 @@ class Runs:
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(
-                "UPDATE runs SET state = ?, ended = ? WHERE run = ?", (state, time.time(), run)
+                "UPDATE runs SET state = ?, ended = max(?, started) WHERE run = ?",
+                (state, time.time(), run),
             )
 
         self._writer.call(work)
@@ -269,9 +282,10 @@ class Runs:
         """Purge the rows made of a document, or the runs of a scope; how many rows went.
 
         Raises:
-            StoreError: Neither or both are named, or the file is held by another process.
+            StoreError: Neither or both are named, the name is empty, or the file is held by
+                another process.
         """
-        one_of(source, scope)
+        one_to_forget(source, scope)
 
         def work(connection: sqlite3.Connection) -> int:
             if source is not None:
@@ -281,14 +295,14 @@ class Runs:
             else:
                 found = connection.execute(
                     "SELECT rows.run, rows.row FROM rows JOIN runs USING (run) WHERE scope = ?",
-                    (scope or "",),
+                    (scope,),
                 ).fetchall()
                 for table in ("names", "facts"):
                     connection.execute(
                         f"DELETE FROM {table} WHERE run IN (SELECT run FROM runs WHERE scope = ?)",  # noqa: S608
-                        (scope or "",),
+                        (scope,),
                     )
-                connection.execute("DELETE FROM runs WHERE scope = ?", (scope or "",))
+                connection.execute("DELETE FROM runs WHERE scope = ?", (scope,))
             connection.executemany("DELETE FROM rows WHERE run = ? AND row = ?", found)
             connection.executemany("DELETE FROM row_sources WHERE run = ? AND row = ?", found)
             return len(found)

@@ -270,14 +270,21 @@ def _roll_back(connection: sqlite3.Connection) -> None:
             connection.execute("ROLLBACK")
 
 
-def one_of(source: str | None, scope: str | None) -> None:
-    """Refuse to forget everything, or two things at once.
+def one_to_forget(source: str | None, scope: str | None) -> None:
+    """Refuse to forget everything, two things at once, or what has no name.
 
     Raises:
-        StoreError: Neither or both are named.
+        StoreError: Neither or both are named, or the name is empty: that would be all that
+            belongs to no tenant.
     """
     if (source is None) == (scope is None):
         raise StoreError("name either a document or a scope to forget")
+    if not (source if source is not None else scope or "").strip():
+        raise StoreError(
+            f"the name of the {'document' if source is not None else 'tenant'} is empty; nothing "
+            "was forgotten",
+            hint="an empty name stands for all that belongs to no tenant; is a variable not set?",
+        )
 
 
 def scrub(connection: sqlite3.Connection, path: Path) -> None:

@@ -1,4 +1,5 @@
-from ._agreement import Calibration, Estimate, calibrate
+from ._agreement import Calibration, calibrate
+from ._agreement_statistics import Estimate
 from ._alignment import BertScorer, MoverScorer
 from ._catalogue import definitions
 from ._compare import Comparison, Comparisons, compare_rows, holm

@@ -3,71 +3,89 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..core import MeasureError, Score
-from ._definition import MeasureScale
-from ._intervals import (
-    NORMAL,
-    RESAMPLES,
-    TAIL,
-    Values,
-    clopper_pearson,
-    mean_interval,
+from ._agreement_statistics import (
+    AlphaLevel,
+    Estimate,
+    Ratings,
+    auc,
+    kappa,
+    krippendorff,
+    pearson,
+    ratings_of,
+    resampled,
+    spearman,
 )
+from ._definition import MeasureScale
+from ._intervals import Values, mean_interval, standard_error, student_quantile
 from ._statistics import known_scale
 
 _MOST_POINTS = 11
 """Most different values that are still read as points of a scale, not as a continuum."""
 
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A number with its 95 % interval; None where it is undefined."""
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """Scores of a judge (or any measure) held against labels of people, row by row.
 
+    Where several people labelled a row, means (bias, the corrected mean) take the mean of their
+    labels. What needs points of a scale (equal, kappa, the confusion) or pairs (correlations, AUC)
+    holds the judge against each person by themselves; the labels of a row share the weight 1.
+
     Attributes:
         measure: Text of the measure.
         n: Rows with both a score and a label.
+        labels: Labels of these rows, by however many people.
         unscored: Labelled rows whose score is missing: invalid, errored, not applicable.
         unlabelled: Scored rows without a label.
         unknown: Labels whose row was not scored at all.
-        agreement: Share of rows where both are equal; exact interval.
-        kappa: Cohen's kappa, agreement beyond chance (Cohen 1960); ``weighted_kappa`` with
-            quadratic weights, for scales (Cohen 1968). None where values are no points of a
-            scale.
+        agreement: Share of rows where judge and person are equal; exact interval where each row
+            has one label.
+        kappa: Cohen's kappa of judge and one person, agreement beyond chance (Cohen 1960);
+            ``weighted_kappa`` with quadratic weights, for scales (Cohen 1968). None where values
+            are not points of a scale.
+        alpha: Krippendorff's alpha among the people (Krippendorff 2011), over the rows that two
+            or more labelled; None where there are none. No judge can be expected to agree with
+            people better than they agree with each other.
+        alpha_level: ``nominal`` for labels of 0 and 1, ``ordinal`` for points of a scale,
+            ``interval`` for a continuum; empty without ``alpha``.
+        labelled_twice: Rows that ``alpha`` is over.
         bias: Mean of score minus label; above 0 the judge is too kind.
         pearson: Linear correlation; ``spearman`` that of ranks.
+        auc: Where labels are 0 and 1: how often a row labelled 1 scores above one labelled 0,
+            equal scores counting half; 0.5 is chance. None for other labels.
         levels: Points of the scale that occur, ascending; empty for a continuum.
-        confusion: Rows by label (outer) and score (inner), both in the order of ``levels``.
+        confusion: Labels by label (outer) and score (inner), both in the order of ``levels``.
         judge_mean: Mean of all scores; ``human_mean`` of all labels with a score.
-        corrected: Mean of all scored rows as people would score them, see :func:`corrected_mean`.
+        corrected: Mean of all scored rows as people would label them, see :func:`corrected_mean`.
         seed: Seed of the bootstrap.
         scale: Range and direction of the measure; None where they are not known.
     """
 
     measure: str
     n: int = 0
+    labels: int = 0
     unscored: int = 0
     unlabelled: int = 0
     unknown: int = 0
     agreement: Estimate = Estimate()
     kappa: Estimate = Estimate()
     weighted_kappa: Estimate = Estimate()
+    alpha: Estimate = Estimate()
+    alpha_level: AlphaLevel = ""
+    labelled_twice: int = 0
     bias: Estimate = Estimate()
     pearson: Estimate = Estimate()
     spearman: Estimate = Estimate()
+    auc: Estimate = Estimate()
     levels: tuple[float, ...] = ()
     confusion: tuple[tuple[int, ...], ...] = ()
     judge_mean: Estimate = Estimate()
@@ -79,7 +97,7 @@ class Calibration:
 
 def calibrate(
     scores: Mapping[str, Score],
-    labels: Mapping[str, float],
+    labels: Mapping[str, float | Sequence[float]],
     *,
     seed: int = 0,
     scale: MeasureScale | None = None,
@@ -88,7 +106,8 @@ def calibrate(
 
     Args:
         scores: Row id -> score, in any state.
-        labels: Row id -> what people say, on the measure's scale.
+        labels: Row id -> what people say, on the measure's scale: a number, or one for each
+            person.
         seed: Seed of the bootstrap (percentiles of 2,000 resamples of rows; Efron 1979).
         scale: That of the measure, where its text does not say it.
 
@@ -103,40 +122,60 @@ def calibrate(
             hint="calibrate each measure by itself",
         )
     scale = scale or known_scale(names[0])
-    ends = None if scale is None else scale.ends
-    _check_labels(names[0], labels, scale)
+    given = _checked(names[0], labels, scale)
     valued = {key: score.value for key, score in scores.items() if score.value is not None}
-    if not (both := [key for key in valued if key in labels]):
+    if not (both := [key for key in valued if key in given]):
         raise MeasureError(
             f"no labelled row has a score of {names[0]}", hint="label rows of the run itself"
         )
     judge: Values = np.array([valued[key] for key in both], dtype=np.float64)
-    human: Values = np.array([labels[key] for key in both], dtype=np.float64)
-    rest: Values = np.array([v for key, v in valued.items() if key not in labels], np.float64)
-    levels = _levels(judge, human)
-    same = int(np.count_nonzero(judge == human))
-    equal = Estimate(same / len(both), *clopper_pearson(same, len(both)))
-    kappa, weighted = _kappas(human, judge, levels, seed) if levels else (Estimate(), Estimate())
+    human: Values = np.array([math.fsum(given[key]) / len(given[key]) for key in both], np.float64)
+    rest: Values = np.array([v for key, v in valued.items() if key not in given], np.float64)
+    ends = None if scale is None else scale.ends
     return Calibration(
         measure=names[0],
         n=len(both),
-        unscored=sum(key in labels and key not in valued for key in scores),
+        labels=sum(len(given[key]) for key in both),
+        unscored=sum(key in given and key not in valued for key in scores),
         unlabelled=len(rest),
-        unknown=sum(key not in scores for key in labels),
-        agreement=equal if levels else Estimate(),
-        kappa=kappa,
-        weighted_kappa=weighted,
+        unknown=sum(key not in scores for key in given),
         bias=_mean(judge - human, seed, _width(scale)),
-        pearson=_resampled(pearson, human, judge, seed),
-        spearman=_resampled(spearman, human, judge, seed),
-        levels=levels,
-        confusion=_confusion(human, judge, levels),
         judge_mean=_mean(np.concatenate([judge, rest]), seed, ends),
         human_mean=_mean(human, seed, ends),
         corrected=corrected_mean(judge, human, rest, scale),
         seed=seed,
         scale=scale,
+        **_agreement([given[key] for key in both], judge, seed),
     )
+
+
+def _agreement(labels: Sequence[tuple[float, ...]], judge: Values, seed: int) -> dict[str, Any]:
+    """The fields of a calibration that hold single labels against scores or each other."""
+    ratings = ratings_of(labels, judge)
+    people = np.unique(ratings.label)
+    levels = _levels(ratings)
+    found: dict[str, Any] = {}
+    if levels:
+        equal = np.bincount(ratings.row, (ratings.label == ratings.score) * ratings.share)
+        found["agreement"] = _mean(np.round(equal, 12), seed, (0.0, 1.0))
+        found["kappa"] = resampled(kappa(ratings, levels), len(labels), seed)
+        weighted = kappa(ratings, levels, quadratic=True)
+        found["weighted_kappa"] = resampled(weighted, len(labels), seed)
+    binary = bool(np.isin(people, (0.0, 1.0)).all())
+    if binary:
+        found["auc"] = resampled(auc(ratings), len(labels), seed)
+    if several := [given for given in labels if len(given) > 1]:
+        level: AlphaLevel = "ordinal" if len(people) <= _MOST_POINTS else "interval"
+        level = "nominal" if binary else level
+        alpha = resampled(krippendorff(several, level), len(several), seed)
+        found |= {"alpha": alpha, "alpha_level": level, "labelled_twice": len(several)}
+    return {
+        **found,
+        "pearson": resampled(pearson(ratings), len(labels), seed),
+        "spearman": resampled(spearman(ratings), len(labels), seed),
+        "levels": levels,
+        "confusion": _confusion(ratings, levels),
+    }
 
 
 def corrected_mean(
@@ -144,29 +183,62 @@ def corrected_mean(
 ) -> Estimate:
     """The mean that people would have given, from a few labels and many scores.
 
-    Prediction-powered inference (Angelopoulos et al. 2023, Science 382): ``mean(rest) +
-    mean(human - judge)``, with the variance ``var(rest) / N + var(human - judge) / n`` and the
-    normal quantile. The labelled rows must be a random choice of all. Without unlabelled rows
-    it is the mean of the labels.
+    Prediction-powered inference (Angelopoulos et al. 2023, Science 382): the mean of the judge
+    over all m rows plus ``mean(human - judge)`` over the n labelled ones. The labelled rows must
+    be a random choice of all. They are part of both means, so that the variance is
 
-    On a scale, a part whose values are all equal gets the bound of :mod:`_intervals` instead of the
-    variance 0 (ten labels that agree do not prove that all would), and the two parts are joined
-    by the squares of their half-widths, each side for itself (MOVER; Zou and Donner 2008); with
-    spread in both this is the formula above. What then lies off the scale is cut off: the mean
-    cannot lie there, so that the interval holds it no less often.
+        ``var(judge) / m + var(human - judge) / n + 2 cov(judge, human - judge) / m``
+
+    with Student's quantile (n - 1 degrees) for the interval. Where every row is labelled, this is
+    the mean of the labels with its own interval.
+
+    On a scale, labels that all differ from the judge by the same amount do not prove that all
+    would: the bound of :mod:`_intervals` takes the place of their variance, for the share of rows
+    without a label. Where the judge does not vary either, the interval is that of the labels
+    alone. What then lies off the scale is cut off: the mean cannot lie there, so that the interval
+    holds it no less often.
 
     Args:
         judge: Scores of the n labelled rows.
-        human: Labels of these rows.
-        rest: Scores of the N rows without a label.
+        human: Labels of these rows, the mean where several people labelled one.
+        rest: Scores of the m - n rows without a label.
         scale: That of the measure, None where it has no end.
     """
-    if len(human) < 2 or len(rest) == 1:
+    n, m = len(human), len(human) + len(rest)
+    if n < 2:
         return Estimate()
-    ends = None if scale is None else scale.ends
-    if not len(rest):
-        return within(_around(human, ends), scale)
-    return within(_sum(_around(rest, ends), _around(human - judge, _width(scale))), scale)
+    every, off = np.concatenate([judge, rest]), human - judge
+    value = math.fsum(every) / m + math.fsum(off) / n
+    alike = _steady(off)
+    if not len(rest) or (alike and _steady(every)):
+        return within(_around(value, human, scale), scale)
+    quantile = student_quantile(n - 1)
+    of_judge = quantile * math.sqrt(float(np.var(every, ddof=1)) / m)
+    if alike:
+        low, high = mean_interval(np.full(n, off[0]), 0, scale=_width(scale))[0] or (off[0], off[0])
+        below, above = (len(rest) / m * float(abs(end - off[0])) for end in (low, high))
+        ends = value - math.hypot(of_judge, below), value + math.hypot(of_judge, above)
+        return within(Estimate(value, *ends), scale)
+    of_people = quantile * math.sqrt(float(np.var(off, ddof=1)) / n)
+    shared = 0.0 if _steady(judge) else float(np.corrcoef(judge, off)[0, 1]) * math.sqrt(n / m)
+    half = math.sqrt(of_judge**2 + of_people**2 + 2 * shared * of_judge * of_people)
+    return within(Estimate(value, value - half, value + half), scale)
+
+
+def _steady(values: Values) -> bool:
+    """True where nothing varies but the last digits of differences and means."""
+    return float(np.ptp(values)) <= _ROUNDING * max(1.0, float(np.abs(values).max()))
+
+
+def _around(value: float, labels: Values, scale: MeasureScale | None) -> Estimate:
+    """A mean of labels with Student's interval; where nothing varies, with the bound for that."""
+    error = standard_error(labels) or 0.0
+    if _steady(labels):
+        ends = None if scale is None else scale.ends
+        bound, _ = mean_interval(np.full(len(labels), labels[0]), 0, scale=ends)
+        return Estimate(value, *(bound or (value, value)))
+    half = student_quantile(len(labels) - 1) * error
+    return Estimate(value, value - half, value + half)
 
 
 def within(found: Estimate, scale: MeasureScale | None) -> Estimate:
@@ -206,111 +278,13 @@ def _sum(one: Estimate, other: Estimate) -> Estimate:
     return Estimate(value, value - below, value + above)
 
 
-def _around(values: Values, ends: tuple[float, float | None] | None) -> Estimate:
-    """A mean with its normal interval; where nothing varies, with the bound for that."""
-    value = math.fsum(values) / len(values)
-    if float(values.min()) == float(values.max()):
-        bound, _ = mean_interval(values, 0, scale=ends)
-        return Estimate(value, *(bound or (value, value)))
-    error = math.sqrt(float(np.var(values, ddof=1)) / len(values))
-    half = NORMAL.inv_cdf(1 - TAIL) * error
-    return Estimate(value, value - half, value + half)
-
-
-def cohen_kappa(
-    table: Values, *, quadratic: bool = False, levels: Values | None = None
-) -> float | None:
-    """Agreement beyond chance from a square table of counts; None where chance is certain.
-
-    With quadratic weights a miss costs the square of its distance (Cohen 1968): that of the
-    values that rows and columns stand for, ``levels``, where they are given, else in places.
-    """
-    points: Values = np.arange(len(table), dtype=np.float64) if levels is None else levels
-    apart = np.abs(points[:, None] - points[None, :])
-    cost = apart**2 if quadratic else (apart > 0).astype(np.float64)
-    total = table.sum()
-    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / total
-    by_chance = float((cost * expected).sum())
-    if by_chance == 0:
-        return None
-    return 1 - float((cost * table).sum()) / by_chance
-
-
-def pearson(x: Values, y: Values) -> float | None:
-    """Linear correlation, None where one of the two does not vary."""
-    if len(x) < 2 or float(x.min()) == float(x.max()) or float(y.min()) == float(y.max()):
-        return None
-    x, y = x - x.mean(), y - y.mean()
-    return float(np.clip((x @ y) / math.sqrt(float(x @ x) * float(y @ y)), -1, 1))
-
-
-def spearman(x: Values, y: Values) -> float | None:
-    """Correlation of ranks (Spearman 1904), equal values sharing their mean rank."""
-    return pearson(_ranks(x), _ranks(y))
-
-
-def _ranks(values: Values) -> Values:
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    shared: Values = (ends - (counts - 1) / 2)[inverse]
-    return shared
-
-
-def _resampled(
-    statistic: Callable[[Values, Values], float | None], x: Values, y: Values, seed: int
-) -> Estimate:
-    """A statistic of pairs with the percentiles of its bootstrap.
-
-    Without an interval where more than one resample in twenty leaves it undefined.
-    """
-    value = statistic(x, y)
-    if value is None:
-        return Estimate()
-    generator = np.random.default_rng(seed)
-    found = []
-    for _ in range(RESAMPLES):
-        drawn = generator.integers(0, len(x), len(x))
-        again = statistic(x[drawn], y[drawn])
-        if again is not None:
-            found.append(again)
-    if len(found) < 0.95 * RESAMPLES:
-        return Estimate(value)
-    low, high = np.quantile(found, [TAIL, 1 - TAIL])
-    return Estimate(value, float(low), float(high))
-
-
-def _kappas(
-    human: Values, judge: Values, levels: tuple[float, ...], seed: int
-) -> tuple[Estimate, Estimate]:
-    """Kappa without and with quadratic weights; the weights count distances on the scale.
-
-    1 against 5 is four apart, whether or not anybody gave a point between.
-    """
-    points: Values = np.array(levels, dtype=np.float64)
-    x, y = np.searchsorted(points, human), np.searchsorted(points, judge)
-
-    def table(a: Values, b: Values) -> Values:
-        flat = np.bincount((a * len(points) + b).astype(int), minlength=len(points) ** 2)
-        return flat.reshape(len(points), len(points)).astype(np.float64)
-
-    def kappa(a: Values, b: Values) -> float | None:
-        return cohen_kappa(table(a, b))
-
-    def weighted(a: Values, b: Values) -> float | None:
-        return cohen_kappa(table(a, b), quadratic=True, levels=points)
-
-    given = x.astype(np.float64), y.astype(np.float64)
-    return _resampled(kappa, *given, seed), _resampled(weighted, *given, seed)
-
-
-def _levels(judge: Values, human: Values) -> tuple[float, ...]:
-    found = np.unique(np.concatenate([judge, human]))
+def _levels(ratings: Ratings) -> tuple[float, ...]:
+    found = np.unique(np.concatenate([ratings.score, ratings.label]))
     return tuple(float(level) for level in found) if len(found) <= _MOST_POINTS else ()
 
 
-def _confusion(
-    human: Values, judge: Values, levels: tuple[float, ...]
-) -> tuple[tuple[int, ...], ...]:
+def _confusion(ratings: Ratings, levels: tuple[float, ...]) -> tuple[tuple[int, ...], ...]:
+    human, judge = ratings.label, ratings.score
     return tuple(
         tuple(int(np.count_nonzero((human == row) & (judge == column))) for column in levels)
         for row in levels
@@ -329,11 +303,28 @@ def _width(scale: MeasureScale | None) -> tuple[float, float | None] | None:
     return scale.low - scale.high, scale.high - scale.low
 
 
-def _check_labels(name: str, labels: Mapping[str, float], scale: MeasureScale | None) -> None:
+def _checked(
+    name: str, labels: Mapping[str, float | Sequence[float]], scale: MeasureScale | None
+) -> dict[str, tuple[float, ...]]:
+    """The labels of each row, each on the scale; rows without one are left out."""
     low, high = (-math.inf, None) if scale is None else scale.ends
-    for key, label in labels.items():
-        if not math.isfinite(label) or label < low or (high is not None and label > high):
-            raise MeasureError(
-                f"the label {label} of row {key!r} is off the scale of {name}",
-                hint=f"labels lie between {low:g} and {'any' if high is None else f'{high:g}'}",
-            )
+    top = math.inf if high is None else high
+    found: dict[str, tuple[float, ...]] = {}
+    for key, given in labels.items():
+        several = tuple(given) if isinstance(given, Sequence) else (given,)
+        for label in several:
+            if not _finite(label) or not low <= label <= top:
+                raise MeasureError(
+                    f"the label {str(label)[:40]} of row {key!r} is off the scale of {name}",
+                    hint=f"labels lie between {low:g} and {'any' if high is None else f'{high:g}'}",
+                )
+        if several:
+            found[key] = tuple(float(label) for label in several)
+    return found
+
+
+def _finite(label: float) -> bool:
+    try:
+        return math.isfinite(label)
+    except OverflowError:  # a whole number beyond any float
+        return False

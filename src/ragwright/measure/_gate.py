@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from ..core import MeasureError, option
-from ._agreement import Calibration, Estimate, shifted_mean
+from ._agreement import Calibration, shifted_mean
+from ._agreement_statistics import Estimate
 from ._compare import Comparisons
 from ._definition import MeasureScale
 from ._measure import Measure, on_scale, parse_measure
@@ -88,6 +89,8 @@ class JudgeCheck:
         n: Rows with both a score and a label.
         kappa: Agreement beyond chance; with quadratic weights on scales of more than two points.
         bias: Mean of judge minus people.
+        corrected: The mean that people would have given to the very rows at the gate, where they
+            labelled some of them; without a value where they labelled others.
         why_not: Why there is no calibration to rely on; empty where there is one.
         hint: What to do about it.
     """
@@ -95,6 +98,7 @@ class JudgeCheck:
     n: int = 0
     kappa: Estimate = Estimate()
     bias: Estimate = Estimate()
+    corrected: Estimate = Estimate()
     why_not: str = ""
     hint: str = ""
 
@@ -251,7 +255,8 @@ def _threshold(
         return _check(rule, "untrusted", "no row has a score")
     estimate, what = Estimate(summary.mean, summary.low, summary.high), "mean"
     if options.corrected and judge is not None:
-        estimate = shifted_mean(estimate, judge.bias, summary.scale)
+        elsewhere = shifted_mean(estimate, judge.bias, summary.scale)
+        estimate = elsewhere if judge.corrected.value is None else judge.corrected
         what = f"mean less the judge's bias ({judge.bias.value or 0:+.4f} over {judge.n} rows)"
     if estimate.value is None:
         return _check(rule, "untrusted", "the judge's bias is unknown", summary.mean)

@@ -189,9 +189,15 @@ def calibration_table(found: Calibration) -> str:
         ("equal", found.agreement),
         ("kappa", found.kappa),
         ("kappa, quadratic weights", found.weighted_kappa),
+        *(
+            [(f"alpha among people ({found.alpha_level})", found.alpha)]
+            if found.alpha_level
+            else []
+        ),
         ("bias (judge - people)", found.bias),
         ("Pearson", found.pearson),
         ("Spearman", found.spearman),
+        *([("AUC", found.auc)] if found.auc.value is not None else []),
         ("mean by the judge", found.judge_mean),
         ("mean by people", found.human_mean),
         ("mean, corrected by people", found.corrected),
@@ -204,6 +210,11 @@ def calibration_table(found: Calibration) -> str:
         f"{found.unknown} labels of other rows)",
         text_table(rows, right=(1,)),
     ]
+    if found.labels > found.n:
+        lines.insert(
+            1,
+            f"{found.labels} labels; {found.labelled_twice} rows have labels of two people or more",
+        )
     if found.levels:
         heads = [f"{level:g}" for level in found.levels]
         table = [["people \\ judge", *heads]]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from .. import answer, flow, ingest, retrieve
 from ..core import ConfigError
 from . import building, measuring, runs, serving, tables
-from .project import Opened, SourceEntry, configuration_of, keep_configuration
+from .project import Opened, SourceEntry, at_work, configuration_of, keep_configuration
 
 if TYPE_CHECKING:
     from ..answer import AskPlan, DraftBatch, DraftRequest
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from .runs import Evaluating
     from .serving import Drafting
     from .tables import ProjectRecords
+
+_FORGETTING = "forget"
+_END_WORK = (
+    "nothing was forgotten: what is at work could store the text again; wait for it to end, or "
+    "end it (Ctrl-C, or `kill` with the number of its process), then forget again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,7 @@ class Workbench(Opened):
 
     # -- building --------------------------------------------------------------------------
 
+    @at_work("ingest")
     def ingest(
         self,
         *sources: str | Path,
@@ -207,6 +214,7 @@ class Workbench(Opened):
         root, cache = self.folder.parts, self.folder.cache
         return building.project_glossary(options.glossary, root, cache, self.store, self.pair)
 
+    @at_work("retrieve")
     def retrieve(
         self,
         query: str,
@@ -245,6 +253,7 @@ class Workbench(Opened):
         """An answer for one persona (``answer.persona`` where none is named), with citations."""
         return self.ask_all(question, [persona], how)[0]
 
+    @at_work("ask")
     def ask_all(
         self, question: str, personas: Sequence[str], how: Asking | None = None
     ) -> list[Answer]:
@@ -385,24 +394,38 @@ class Workbench(Opened):
         """Purge a document from store, replies, runs and outputs; how much went from each.
 
         The document of a record goes from the tables too, with all their earlier versions.
+
+        Raises:
+            StoreError: The name is empty.
+            StoreBusyError: Somebody is at work on the project and could store the text again;
+                the processes are named, and nothing was forgotten.
         """
-        document = self.store.document(document_id)
-        removed = self.store.remove([document_id], purge=True)
-        building.forget_glossaries(self.folder.cache)  # mined from the document too
-        names = {document_id} if document is None else {document_id, document.source}
-        return {
-            "documents": removed.removed,
-            "chunks": removed.chunks_removed,
-            "replies": sum(self.replies.forget(source=name) for name in sorted(names)),
-            "rows": self.runs.forget(source=document_id),
-            "outputs": self.outputs.forget(document=document_id),
-            "records": self.records.forget(document_id),
-        }
+        flow.one_to_forget(document_id, None)
+        with self.work.alone(_FORGETTING, hint=_END_WORK):
+            document = self.store.document(document_id)
+            removed = self.store.remove([document_id], purge=True)
+            building.forget_glossaries(self.folder.cache)  # mined from the document too
+            names = {document_id} if document is None else {document_id, document.source}
+            return {
+                "documents": removed.removed,
+                "chunks": removed.chunks_removed,
+                "replies": sum(self.replies.forget(source=name) for name in sorted(names)),
+                "rows": self.runs.forget(source=document_id),
+                "outputs": self.outputs.forget(document=document_id),
+                "records": self.records.forget(document_id),
+            }
 
     def forget_tenant(self, scope: str) -> Mapping[str, int]:
-        """Purge the replies, runs and outputs made in a visibility scope."""
-        return {
-            "replies": self.replies.forget(scope=scope),
-            "rows": self.runs.forget(scope=scope),
-            "outputs": self.outputs.forget(scope=scope),
-        }
+        """Purge the replies, runs and outputs made in a visibility scope.
+
+        Raises:
+            StoreError: The name is empty.
+            StoreBusyError: As :meth:`forget`.
+        """
+        flow.one_to_forget(None, scope)
+        with self.work.alone(_FORGETTING, hint=_END_WORK):
+            return {
+                "replies": self.replies.forget(scope=scope),
+                "rows": self.runs.forget(scope=scope),
+                "outputs": self.outputs.forget(scope=scope),
+            }

@@ -11,8 +11,8 @@ import pytest
 
 from ragwright.core import Row, TestsetError
 from ragwright.experiment import (
-    agreed_labels,
     blind_sheet,
+    labels_by_row,
     read_key,
     read_labels,
     write_key,
@@ -151,9 +151,10 @@ def test_several_people_in_one_file(tmp_path: Path) -> None:
     path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
     labels = read_labels(path, KEY)
     system, row_id = KEY.answers["01"]
-    assert agreed_labels(labels, system, "ExactMatch") == {row_id: 0.0}  # the lower median
-    assert agreed_labels(labels[:3], system, "ExactMatch") == {row_id: 1.0}
-    assert agreed_labels(labels, "nobody", "ExactMatch") == {}
+    assert labels_by_row(labels, system, "ExactMatch") == {row_id: (1.0, 0.0, 1.0, 0.0)}
+    assert labels_by_row(labels, "nobody", "ExactMatch") == {}
+    with pytest.raises(TestsetError, match="two labels of 'ada'"):
+        labels_by_row([*labels, labels[0]], system, "ExactMatch")
 
 
 def test_what_cannot_be_reviewed_is_refused(tmp_path: Path) -> None:

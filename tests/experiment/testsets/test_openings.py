@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -175,3 +176,34 @@ def test_marks_of_a_review_leave_the_rows_what_they_are_and_edits_are_counted(
     assert edited.fingerprint != before.fingerprint
     assert "opened 2 times before, 2 of them in another version" in edited.notes[-1]
     assert len(Openings.of(path, edited.fingerprint)) == 1
+
+
+def test_a_name_that_is_not_utf8_is_written_down_and_read_back(tmp_path: Path) -> None:
+    """A file name of other bytes reaches Python as half surrogate pairs."""
+    log = Openings(tmp_path / "openings.jsonl", purpose="confirm set\udcff.jsonl", by="ann")
+    log.record("set\udcff.jsonl", "abc", 3)
+    [found] = Openings.of(log.path, "abc")
+    assert (found.purpose, found.testset) == (log.purpose, "set\udcff.jsonl")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda line: line[:-20],
+        lambda line: line.replace('"rows": 3', '"rows": "3"'),
+        lambda line: line.replace('"time"', '"when"'),
+        lambda line: "[" * 1000 + line,
+        lambda line: "\0" * 40,
+        lambda line: "[]",
+    ],
+)
+def test_an_edited_log_keeps_the_split_closed_and_is_not_changed(
+    tmp_path: Path, change: Callable[[str], str]
+) -> None:
+    log = Openings(tmp_path / "openings.jsonl", purpose="confirm", by="ann")
+    log.record("set.jsonl", "abc", 3)
+    text = change(log.path.read_text("utf-8"))
+    log.path.write_text(text, "utf-8")
+    with pytest.raises(TestsetError):
+        log.record("set.jsonl", "abc", 3)
+    assert log.path.read_text("utf-8") == text

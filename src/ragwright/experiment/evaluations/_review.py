@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median_low
 from typing import Any
 
 from ...core import Row, TestsetError, csv_lines, replace_text, text_hash, value_hash
@@ -16,6 +15,17 @@ from ..rows import records_of
 
 _SHOWN = ("user_input", "reference", "retrieved_contexts", "response")
 _LEVELS = "levels"
+_UNUSABLE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+)
+"""What reading an edited JSON file can raise."""
+
 _UNLIKE = frozenset({"JudgedPrecision"})
 """Measures whose rubric is about a passage, and not about what people score."""
 
@@ -161,10 +171,10 @@ def read_key(path: str | Path) -> ReviewKey:
         body = json.loads(Path(path).read_text("utf-8"))
         answers = {str(k): (str(v[0]), str(v[1])) for k, v in body["answers"].items()}
         shown = {str(k): str(v) for k, v in body.get("shown", {}).items()}
-        return ReviewKey(answers, tuple(body["measures"]), int(body["seed"]), shown)
+        return ReviewKey(answers, tuple(map(str, body["measures"])), int(body["seed"]), shown)
     except FileNotFoundError as error:
         raise TestsetError("no such file", where=str(path), hint="check the path") from error
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except _UNUSABLE as error:
         raise TestsetError(
             "this is no key of a review", where=str(path), hint="give the file beside the sheet"
         ) from error
@@ -226,17 +236,25 @@ def check_labelled(labels: Iterable[Label], system: str, rows: Iterable[Row]) ->
         )
 
 
-def agreed_labels(labels: Iterable[Label], system: str, measure: str) -> dict[str, float]:
-    """Row id -> label of one system's answers by one measure.
+def labels_by_row(
+    labels: Iterable[Label], system: str, measure: str
+) -> dict[str, tuple[float, ...]]:
+    """Row id -> labels of one system's answers by one measure, one for each person who gave one.
 
-    Where several people scored an answer it is the lower median of what they said, so that it
-    is a point of the scale.
+    Raises:
+        TestsetError: A person labelled a row twice.
     """
-    found: dict[str, list[float]] = {}
+    found: dict[str, dict[str, float]] = {}
     for label in labels:
         if label.system == system and label.measure == measure:
-            found.setdefault(label.row_id, []).append(label.value)
-    return {row: median_low(values) for row, values in found.items()}
+            of_row = found.setdefault(label.row_id, {})
+            if label.rater in of_row:
+                raise TestsetError(
+                    f"row {label.row_id!r} has two labels of {label.rater!r} for {measure}",
+                    hint="give each sheet once, and each person a name in the column `rater`",
+                )
+            of_row[label.rater] = label.value
+    return {row: tuple(given.values()) for row, given in found.items()}
 
 
 def _levels(measure: Measure, own: Mapping[str, Rubric]) -> str:
@@ -301,7 +319,7 @@ def _values(record: Mapping[str, Any], key: ReviewKey, where: str) -> dict[str, 
         value, low, high = _whole(cell), int(match["low"]), int(match["high"])
         if value is None or not low <= value <= high:
             raise TestsetError(
-                f"{cell!r} under {column!r} is no whole number from {low} to {high}",
+                f"{repr(cell)[:60]} under {column!r} is no whole number from {low} to {high}",
                 where=where,
                 hint="leave the field empty where you cannot say",
             )
@@ -316,7 +334,7 @@ def _whole(cell: Any) -> int | None:
     if isinstance(cell, int):
         return cell
     text = str(cell).strip()
-    return int(text) if re.fullmatch(r"-?[0-9]+", text) else None
+    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
 
 
 def _listed(value: Any) -> str:

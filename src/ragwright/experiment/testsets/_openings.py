@@ -71,7 +71,8 @@ class Openings:
             with self.path.open("ab") as file:
                 if file.tell() and not _ends_line(self.path):
                     line = "\n" + line
-                file.write(line.encode())
+                # half a surrogate pair (a file name that is not UTF-8) becomes an escape of JSON
+                file.write(line.encode("utf-8", "backslashreplace"))
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from ...answer import AskPlan
-    from ...core import Persona
+    from ...core import Persona, WorkLock
     from ...flow import Runner, Runs
     from ...index import Pair, Store
     from ...models import Models
@@ -21,6 +21,10 @@ class Bench(Protocol):
     @property
     def folder(self) -> ProjectFolder:
         """Where the project lies."""
+
+    @property
+    def work(self) -> WorkLock:
+        """Held shared by all that reads text and stores what came of it."""
 
     @property
     def settings(self) -> Settings:

@@ -7,10 +7,12 @@ another model, or with another wording of its rubric, is another judge.
 from __future__ import annotations
 
 import json
+import math
 import re
+import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,10 @@ from ...experiment import Evaluation, differing, judge_identity
 from ...measure import Calibration, Estimate, JudgeCheck, judge_check
 from ..project import ProjectFolder
 
-_NUMBERS = ("agreement", "kappa", "weighted_kappa", "bias", "pearson", "spearman")
+_SHAPE = 2
+"""2 holds the judge against each person and takes means; 1 took the median of several people."""
+
+_NUMBERS = ("agreement", "kappa", "weighted_kappa", "alpha", "bias", "pearson", "spearman", "auc")
 _MEANS = ("judge_mean", "human_mean", "corrected")
 
 
@@ -45,8 +50,15 @@ def record_calibration(
         "run": evaluation.name,
         "labels": list(labels),
         "n": found.n,
+        "alpha_level": found.alpha_level,
         **{name: _rounded(getattr(found, name)) for name in _NUMBERS},
-        "gate": {"kappa": asdict(check.kappa), "bias": asdict(check.bias)},
+        "gate": {
+            "shape": _SHAPE,
+            "kappa": asdict(check.kappa),
+            "bias": asdict(check.bias),
+            "judge_mean": found.judge_mean.value,
+            "corrected": asdict(found.corrected),
+        },
         **{name: _rounded(getattr(found, name)) for name in _MEANS},
         "seed": found.seed,
     }
@@ -83,9 +95,39 @@ def _check(root: Path, evaluation: Evaluation, measure: str) -> JudgeCheck:
     try:
         last = outcomes[-1]
         gate = last["gate"]
-        return JudgeCheck(int(last["n"]), Estimate(**gate["kappa"]), Estimate(**gate["bias"]))
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+        if gate.get("shape", 1) < _SHAPE:
+            return JudgeCheck(
+                why_not=f"its calibration in {path.name} took the median of several people's "
+                "labels, which is biased",
+                hint="calibrate again: " + _again(last, measure),
+            )
+        check = JudgeCheck(int(last["n"]), _estimate(gate["kappa"]), _estimate(gate["bias"]))
+        if last["run"] == evaluation.name and gate["judge_mean"] == _mean(evaluation, measure):
+            check = replace(check, corrected=_estimate(gate["corrected"]))
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _unreadable(path) from error
+    return check
+
+
+def _estimate(said: Mapping[str, Any]) -> Estimate:
+    """A number with its interval, as a file holds it; refuses what is not a finite number."""
+    numbers = {name: said[name] for name in ("value", "low", "high")}
+    for number in numbers.values():
+        if number is not None and not math.isfinite(number):
+            raise ValueError(f"{number} is not a finite number")
+    return Estimate(**numbers)
+
+
+def _mean(evaluation: Evaluation, measure: str) -> float | None:
+    """The judge's mean over all rows of an evaluation."""
+    return next((s.mean for s in evaluation.summaries if s.measure == measure), None)
+
+
+def _again(outcome: Mapping[str, Any], measure: str) -> str:
+    """The command that calibrates as an outcome was found."""
+    labels = " ".join(f"--labels {shlex.quote(str(path))}" for path in outcome["labels"])
+    run = shlex.quote(str(outcome["run"]))
+    return f"ragwright calibrate {run} --measure {shlex.quote(measure)} {labels}"
 
 
 def _why_not(root: Path, identity: Mapping[str, Any]) -> str:
@@ -128,7 +170,7 @@ def _read(path: Path) -> dict[str, Any]:
         body = json.loads(path.read_text("utf-8"))
         if isinstance(body["identity"], dict) and isinstance(body["outcomes"], list):
             return dict(body)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise _unreadable(path) from error
     raise _unreadable(path)
 

@@ -25,6 +25,7 @@ from ...experiment import (
 )
 from ...flow import Flow, Forecast, RunSummary
 from ...measure import Measure, MeasureSetup, check_setup, parse_measure, parse_measures
+from ..project import at_work
 from ..runs import Evaluating, Work, project_testset, run_work, scoring_work
 from ._bench import Bench
 from ._measuring import answering_settings, evaluate_project, forecast_project, judging
@@ -55,6 +56,7 @@ class GeneratorBench(Bench, Protocol):
         """The persona of a name."""
 
 
+@at_work("suite")
 def make_suite(
     bench: GeneratorBench, testset: str | Testset, options: SuiteOptions | None = None
 ) -> Testset:
@@ -100,6 +102,7 @@ def make_suite(
     return Testset(f"suites of {given.name}", made.rows, (*given.notes, *notes, *made.notes))
 
 
+@at_work("eval")
 def evaluate_testset(
     bench: GeneratorBench,
     testset: str | Testset,

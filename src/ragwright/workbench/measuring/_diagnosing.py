@@ -28,6 +28,7 @@ from ...index import Views
 from ...measure import Measure
 from ...models import ExtractiveReranker
 from ...retrieve import RetrieveOptions
+from ..project import at_work
 from ..runs import Evaluating, check_run_name
 from ._bench import Bench
 from ._measuring import judging, planned
@@ -79,6 +80,7 @@ class _Work:
     items: Sequence[tuple[str, Callable[[], Flow[DiagnosedRow]]]]
 
 
+@at_work("diagnose")
 def run_diagnosis(
     bench: AskingBench, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing
 ) -> tuple[Diagnosis, RunSummary]:

@@ -21,6 +21,7 @@ from ...experiment import (
 )
 from ...flow import Flow, Forecast, Job, RunSummary, run_job
 from ...measure import Measure
+from ..project import at_work
 from ..runs import Evaluating, check_run_name
 from ._diagnosing import AskingBench
 from ._measuring import answering_settings, judging, planned
@@ -55,6 +56,7 @@ class _Work:
     notes: tuple[str, ...]
 
 
+@at_work("diagnose --readers")
 def run_readers(
     bench: AskingBench, testset: Testset, measures: str | Sequence[Measure], how: Readership
 ) -> tuple[Readers, RunSummary]:

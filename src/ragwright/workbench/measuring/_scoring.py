@@ -25,6 +25,7 @@ from ...experiment import (
 from ...flow import Flow, Forecast, Runner, RunnerOptions, RunSummary
 from ...measure import ChosenMeasures, Measure, MeasureSetup, check_setup
 from ...models import EmbedOptions, Models, model_handlers
+from ..project import at_work
 from ..runs import (
     Evaluating,
     GivenRows,
@@ -114,6 +115,7 @@ def forecast_rows(
         return runner.forecast(chain[Callable[[], Flow[Any]]](flows, beside))
 
 
+@at_work("score")
 def score_stored(
     bench: Bench,
     rows: str | Testset,

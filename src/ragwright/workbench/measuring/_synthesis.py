@@ -43,6 +43,7 @@ from ...experiment import (
 from ...flow import Flow, Forecast, Job, RunSummary, embed, run_job
 from ...measure import MeasureSetup
 from ...models import ExtractiveReranker
+from ..project import at_work
 from ._bench import Bench
 
 _OFFLINE = {"cloze": cloze_questions, "heading": heading_questions}
@@ -82,6 +83,7 @@ class Synthesizing:
     resume: bool = False
 
 
+@at_work("synth")
 def synthesize(bench: Bench, how: Synthesizing) -> tuple[Synthesis, RunSummary | None]:
     """Make a testset from the documents of the index; say how the model's run went.
 

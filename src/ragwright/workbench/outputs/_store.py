@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core import ConfigError, StoreError, Usage, canonical_json, file_error, well_formed
-from ...flow import Database, scrub
+from ...flow import Database, one_to_forget, scrub
 from ._records import (
     Feedback,
     Origin,
@@ -264,10 +264,10 @@ class Outputs:
         text among the hits.
 
         Raises:
-            StoreError: Neither or both are named, or the file is held by another process.
+            StoreError: Neither or both are named, the name is empty, or the file is held by
+                another process.
         """
-        if (document is None) == (scope is None):
-            raise StoreError("name either a document or a scope to forget")
+        one_to_forget(document, scope)
         with self._writing() as db:
             if document is not None:
                 keys = db.execute(

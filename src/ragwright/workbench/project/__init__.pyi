@@ -24,6 +24,7 @@ from ._settings import (
     project_keys,
     project_sections,
 )
+from ._work import at_work
 
 __all__ = [
     "BudgetOptions",
@@ -40,6 +41,7 @@ __all__ = [
     "Session",
     "Settings",
     "SourceEntry",
+    "at_work",
     "changed_files",
     "configuration_from",
     "configuration_of",

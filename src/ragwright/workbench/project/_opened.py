@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ... import answer, flow, index, ingest, models, retrieve
+from ...core import WorkLock
 from .. import outputs
 from ._folder import ProjectFolder
 from ._served import served_project
@@ -135,6 +136,11 @@ class Opened:
     # -- parts, opened when first needed ---------------------------------------------------
 
     @cached_property
+    def work(self) -> WorkLock:
+        """Held shared by all that reads text and stores what came of it, and by erasure alone."""
+        return WorkLock(self.folder.data / "work")
+
+    @cached_property
     def models(self) -> Models:
         """Every model that the settings name; a variant that asks alike has the same."""
         budget = self.settings.budget
@@ -193,7 +199,12 @@ class Opened:
             max_cost=None if bound is None else max(0.0, bound - self.spent),
             seed=session.seed,
         )
-        return flow.Runner(self.routes(self.views), options, replies=self.replies)
+        return flow.Runner(
+            self.routes(self.views),
+            options,
+            replies=self.replies,
+            at_work=partial(self.work.working, "requests"),
+        )
 
     def routes(self, views: Views) -> Mapping[type[Any], Route]:
         """Who carries out which requests, searches on these views."""

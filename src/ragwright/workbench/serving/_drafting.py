@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from ... import answer, models
 from ...core import RagwrightError
 from ..outputs import Origin
-from ..project import draft_declarations
+from ..project import at_work, draft_declarations
 from ._saving import Serving, origin_of, save_drafts
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class DraftingBench(Serving, Protocol):
         """What to say where the index may be partial."""
 
 
+@at_work("draft")
 def run_drafts(bench: DraftingBench, request: DraftRequest, how: Drafting) -> DraftBatch:
     """The texts that a request comes to, stored in the table of outputs under a number.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .. import measuring
 from ..outputs import Sampling, sample_outputs
-from ..project import configuration_from, keep_configuration
+from ..project import at_work, configuration_from, keep_configuration
 from ..runs import Evaluating
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._saving import Serving
 
 
+@at_work("outputs eval")
 def evaluate_outputs(
     bench: Serving,
     measures: str | Sequence[Measure],

@@ -40,6 +40,7 @@ from ...flow import RunRow, Runs
 from ...measure import MeasureScale, parse_measures
 from ...models import ExtractiveReranker
 from .._run_kinds import ABLATE
+from ..project import at_work
 from ..runs import check_run_name, project_testset, stored_evaluation
 from ._confirming import run_trials
 from ._rehearsing import SweepForecast, forecast_sweep
@@ -144,6 +145,7 @@ def forecast_ablation(
     return replace(found, notes=(*found.notes, note))
 
 
+@at_work("ablate")
 def run_ablation(
     bench: Workbench, testset: str, measures: str, how: Ablating | None = None
 ) -> AblationResult:

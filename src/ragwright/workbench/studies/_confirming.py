@@ -34,7 +34,7 @@ from ...flow import Run, RunRow, Runs, run_jobs
 from ...measure import Measure, Selection, parse_measures
 from .._run_kinds import CONFIRM
 from ..building import build_like
-from ..project import configuration_of, keep_configuration
+from ..project import at_work, configuration_of, keep_configuration
 from ..runs import project_testset, stored_evaluation, sweeps_by_use
 from ._sweeping import incumbent_hash, stored_trials, study_rows, trial_how, trial_plan, variant_of
 
@@ -95,6 +95,7 @@ class _Swept:
         return next(trial for trial in self.trials if not trial.number)
 
 
+@at_work("confirm")
 def confirm(bench: Workbench, name: str, how: Confirming | None = None) -> Confirmed:
     """Hold the best trials of a stored sweep against the project as it stands, on the confirm
     split.

@@ -54,6 +54,7 @@ from ..measuring import planned
 from ..project import (
     Laid,
     Settings,
+    at_work,
     configuration_of,
     keep_configuration,
     load_settings,
@@ -231,6 +232,7 @@ def _settings(bench: Workbench, study: Study, laid: Mapping[tuple[str, ...], Any
     return load_settings(bench.folder.file, bench.session.overrides, over)
 
 
+@at_work("sweep")
 def run_sweep(bench: Workbench, study: Study, how: Sweeping | None = None) -> SweepResult:
     """Run every trial of a study on the tune split of its testset, and keep what they come to.
 
