@@ -46,6 +46,7 @@ from ._errors import (
     StatementError,
     StoppedError,
     StoreBusyError,
+    StoreDamagedError,
     StoreError,
     StoreFullError,
     StudyError,
@@ -55,7 +56,7 @@ from ._errors import (
 )
 from ._hashing import canonical_json, text_hash, value_hash, values_hash
 from ._headers import retry_after
-from ._kept_files import file_error, reading_connection, replace_text, writable
+from ._kept_files import discard, file_error, reading_connection, replace_text, writable
 from ._locks import FileLock, LockHolder
 from ._mapping import Mapped, listed, near, read_mapping, shipped_mapping
 from ._options import option
@@ -153,6 +154,7 @@ __all__ = [
     "StatementError",
     "StoppedError",
     "StoreBusyError",
+    "StoreDamagedError",
     "StoreError",
     "StoreFullError",
     "StudyError",
@@ -166,6 +168,7 @@ __all__ = [
     "changed_options",
     "current_user",
     "described_options",
+    "discard",
     "entry_point",
     "file_error",
     "filled_address",
