@@ -25,7 +25,7 @@ from ._ladder import Bits, Ladder, summed
 from ._rank import ROUNDING, Rows, Scores, highest
 from ._segment import Segment
 
-Steps = NDArray[np.unsignedinteger]
+Steps = NDArray[np.integer]
 """Sets of conditions or levels, in the narrowest type that holds them."""
 
 _NONE = np.empty(0, np.intp)
@@ -279,7 +279,7 @@ class _Levels:
 
     def on(self, level: int) -> list[int]:
         """The sets on a level."""
-        return self.steps[self.level == level].tolist()
+        return list(map(int, self.steps[self.level == level]))
 
     def of(self, steps: Steps) -> Steps:
         """Level of each of some sets; one past the last for a set that does not count."""

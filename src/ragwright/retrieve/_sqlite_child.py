@@ -14,9 +14,12 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
+
+if sys.platform != "win32":
+    import resource
 
 STEPS = 1_000
 """Machine instructions of SQLite between two looks at the clock."""
@@ -49,8 +52,8 @@ def opened(address: str, timeout: float) -> sqlite3.Connection:
 
 
 def _allowed(
-    tables: Iterable[str],
-    views: Iterable[str],
+    tables: Sequence[str],
+    views: Sequence[str],
     action: int,
     first: str | None,
     second: str | None,
@@ -60,7 +63,7 @@ def _allowed(
     """SQLite's question before each step of a statement; anything not named is denied."""
     if action == sqlite3.SQLITE_READ:
         # `by` is the view on whose behalf a table is read: who may read the view may do so
-        open_to = not tables or first in tables or (by or "").lower() in views
+        open_to = not tables or (first or "") in tables or (by or "").lower() in views
         return sqlite3.SQLITE_OK if open_to or not first else sqlite3.SQLITE_DENY
     if action in {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE}:
         return sqlite3.SQLITE_OK
@@ -73,8 +76,6 @@ def _allowed(
 def _bounded() -> None:
     """Let the system refuse memory beyond the limit, where it can."""
     if sys.platform != "win32":
-        import resource
-
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
