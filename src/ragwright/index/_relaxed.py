@@ -98,7 +98,10 @@ class _Part:
     Attributes:
         mask: Rows that the hard filters leave, None for all.
         steps: Of every row, the conditions it meets (bit i: condition i).
-        levels: Level of every row; one past the last for rows that may not be found.
+        few: Rows that meet some condition and what they meet, where no condition is wide.
+        levels: Level of every row, or of those few; one past the last for rows that may not be
+            found.
+        lowest: Level of the rows that meet no condition, where the others are few.
         found: Rows found so far, each list on lower levels than those before it.
     """
 
@@ -106,7 +109,9 @@ class _Part:
     mask: Mask | None
     channel: Channel
     steps: Steps
+    few: tuple[Rows, Steps] | None = None
     levels: Steps | None = None
+    lowest: int = 0
     found: list[Rows] = field(default_factory=list)
 
     @classmethod
@@ -124,14 +129,21 @@ class _Part:
                 steps |= held.mask() * bit
             else:
                 steps[held.rows] |= bit
-        return cls(segment, mask, channel, steps)
+        few = None
+        if not any(held.wide for held in positions):
+            met = np.flatnonzero(steps != 0)
+            few = met, steps[met]
+        return cls(segment, mask, channel, steps, few)
 
     def exactly(self, steps: Sequence[int]) -> Rows:
         """Rows that meet one of these sets of conditions and nothing else."""
-        chosen = self.steps == steps[0]
+        known = self.steps if self.few is None or 0 in steps else self.few[1]
+        chosen = known == steps[0]
         for step in steps[1:]:
-            chosen |= self.steps == step
+            chosen |= known == step
         rows = np.flatnonzero(chosen)
+        if self.few is not None and known is self.few[1]:
+            rows = self.few[0][rows]
         return rows if self.mask is None else rows[self.mask[rows]]
 
     def take(self, rows: Sequence[Rows], threshold: float | None) -> int:
@@ -148,16 +160,26 @@ class _Part:
         return rows, levels.of(self.steps[rows])
 
     def place(self, levels: _Levels) -> NDArray[np.int64]:
-        """Put every row on its level; how many rows there are on each."""
-        self.levels = levels.of(self.steps)
+        """Put rows on their levels; how many rows there are on each."""
+        self.levels = levels.of(self.steps if self.few is None else self.few[1])
         if self.mask is not None:
-            self.levels[~self.mask] = levels.count
-        return np.bincount(self.levels, minlength=levels.count + 1)[: levels.count]
+            allowed = self.mask if self.few is None else self.mask[self.few[0]]
+            self.levels[~allowed] = levels.count
+        sizes = np.bincount(self.levels, minlength=levels.count + 1)[: levels.count]
+        if self.few is not None:
+            self.lowest = int(levels.of(np.zeros(1, np.int64))[0])
+            if self.lowest < levels.count:
+                sizes[self.lowest] += len(self.exactly([0]))
+        return sizes
 
     def between(self, start: int, end: int) -> Rows:
         """Rows on the levels from ``start`` up to ``end`` (exclusive)."""
         assert self.levels is not None
-        return np.flatnonzero((self.levels >= start) & (self.levels < end))
+        rows = np.flatnonzero((self.levels >= start) & (self.levels < end))
+        if self.few is None:
+            return rows
+        rows = self.few[0][rows]
+        return np.concatenate([rows, self.exactly([0])]) if start <= self.lowest < end else rows
 
 
 def climb(

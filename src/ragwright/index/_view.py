@@ -35,7 +35,7 @@ from ._store import Matrix, Pair, View, ViewStatistics
 _CELLS = 16_000_000
 """Most similarities worked out at once: 64 MB."""
 
-_FETCHED = 256
+_FETCHED = 128
 """Vectors fetched at once for a product: they stay within a cache."""
 
 _MASKS = 32
