@@ -11,6 +11,7 @@ import pytest
 
 from ragwright.core import (
     StoreBusyError,
+    StoreDamagedError,
     StoreError,
     StoreFullError,
     _kept_files,
@@ -36,7 +37,7 @@ def sqlite_error(code: int, said: str) -> sqlite3.Error:
         (sqlite_error(sqlite3.SQLITE_FULL, "full"), StoreFullError, "the disk is full"),
         (sqlite_error(sqlite3.SQLITE_BUSY, "locked"), StoreBusyError, "another process"),
         (sqlite_error(sqlite3.SQLITE_READONLY, "readonly"), StoreError, "cannot be written"),
-        (sqlite_error(sqlite3.SQLITE_NOTADB, "no database"), StoreError, "is damaged"),
+        (sqlite_error(sqlite3.SQLITE_NOTADB, "no database"), StoreDamagedError, "is damaged"),
         (sqlite_error(sqlite3.SQLITE_IOERR, "disk I/O error"), StoreError, "cannot be used: disk"),
     ],
 )

@@ -209,6 +209,27 @@ def test_a_slow_statement_is_stopped(address: str) -> None:
         assert time.monotonic() - started < 5
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        # Each compares two million places with a million characters.
+        "SELECT instr(hex(zeroblob(1900000)), hex(zeroblob(900000)) || '1')",
+        "SELECT length(replace(hex(zeroblob(1900000)), hex(zeroblob(900000)) || '1', ''))",
+    ],
+)
+def test_time_is_over_within_one_function_too(sqlite_file: Path, statement: str) -> None:
+    """SQLite looks at the clock between functions alone: these took hours."""
+    with pytest.raises(StatementError, match=r"longer than 0\.5 s"):
+        ask(f"sqlite:///{sqlite_file}", statement, timeout=0.5)
+
+
+def test_memory_has_a_limit(sqlite_file: Path) -> None:
+    many = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 900) "
+    large = "SELECT DISTINCT x || hex(zeroblob(1900000)) AS long FROM n"
+    with pytest.raises(StatementError, match="memory"):
+        ask(f"sqlite:///{sqlite_file}", f"{many} SELECT count(*) FROM ({large})", timeout=60)
+
+
 def test_rows_characters_and_values_have_limits(address: str) -> None:
     many = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 500) "
     reply = ask(address, many + "SELECT x FROM n")

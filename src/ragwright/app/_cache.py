@@ -39,5 +39,5 @@ def cache_show(project: Project = HERE, as_json: Json = False) -> None:
 def cache_clear(project: Project = HERE, quiet: Quiet = False) -> None:
     """Delete every stored reply; only time and money are lost, runs stay."""
     with Workbench.open(project) as bench:
-        count = bench.replies.clear()
+        count = bench.clear_replies()
     Console(quiet).remark(f"{count} replies deleted")

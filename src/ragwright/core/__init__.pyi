@@ -48,6 +48,7 @@ from ._errors import (
     StatementError,
     StoppedError,
     StoreBusyError,
+    StoreDamagedError,
     StoreError,
     StoreFullError,
     StudyError,
@@ -57,7 +58,7 @@ from ._errors import (
 )
 from ._hashing import canonical_json, text_hash, value_hash, values_hash
 from ._headers import retry_after
-from ._kept_files import file_error, reading_connection, writable
+from ._kept_files import discard, file_error, reading_connection, writable
 from ._locks import FileLock, LockHolder, WorkLock
 from ._mapping import Mapped, listed, near, read_mapping, shipped_mapping
 from ._options import option
@@ -167,6 +168,7 @@ __all__ = [
     "StatementError",
     "StoppedError",
     "StoreBusyError",
+    "StoreDamagedError",
     "StoreError",
     "StoreFullError",
     "StudyError",
@@ -188,6 +190,7 @@ __all__ = [
     "csv_text",
     "current_user",
     "described_options",
+    "discard",
     "entry_point",
     "file_error",
     "filled_address",

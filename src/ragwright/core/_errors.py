@@ -17,6 +17,7 @@ RagwrightError
 │   ├── SchemaVersionError
 │   ├── SnapshotGoneError
 │   ├── StoreBusyError
+│   ├── StoreDamagedError
 │   └── StoreFullError
 ├── ModelError
 │   ├── MissingKeyError
@@ -175,6 +176,10 @@ class SnapshotGoneError(StoreError):
 
 class StoreBusyError(StoreError):
     """Another process holds the store longer than the waiting time."""
+
+
+class StoreDamagedError(StoreError):
+    """A stored file is damaged, or is not what its name says."""
 
 
 class StoreFullError(StoreError):

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ._errors import StoreBusyError, StoreError, StoreFullError
+from ._errors import StoreBusyError, StoreDamagedError, StoreError, StoreFullError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
 _UNWRITTEN = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
+
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_DECODING = re.compile("Could not decode|no such (table|column|index)|.*has no column named")
+"""Messages of a file whose schema or text is not what was written."""
 
 _NO_ROOM = 65_536
 """Bytes: with less, SQLite cannot lay out its files and says `disk I/O error`."""
@@ -32,6 +37,12 @@ def writable(path: Path) -> bool:
     if not folder.is_dir():
         return True  # whoever makes it is told what is in the way
     return os.access(folder, os.W_OK | os.X_OK, effective_ids=_EFFECTIVE)
+
+
+def discard(path: Path) -> None:
+    """Delete a SQLite file with its logs: what is left of one must not meet the next."""
+    for end in ("", "-wal", "-shm", "-journal"):
+        Path(f"{path}{end}").unlink(missing_ok=True)
 
 
 def reading_connection(path: Path, timeout: float) -> sqlite3.Connection:
@@ -121,16 +132,18 @@ def _opened(address: str, timeout: float, kind: type[C]) -> C:
 
 
 def file_error(
-    error: sqlite3.Error | OSError, path: Path, *, busy: str = "", damaged: str = ""
+    error: sqlite3.Error | OSError | ValueError, path: Path, *, busy: str = "", damaged: str = ""
 ) -> StoreError:
     """What SQLite or the system says of a file, as one of ours with a way out.
 
     Args:
-        error: What was raised.
+        error: What was raised; a ValueError is of stored bytes that do not decode.
         path: The file, or the folder, that it is about.
         busy: What to do where another process holds it too long.
         damaged: What to do where it is damaged.
     """
+    if isinstance(error, sqlite3.Error) and path.is_dir():
+        error = IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if isinstance(error, OSError):
         return _system_error(error, path)
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -143,11 +156,11 @@ def file_error(
     full = code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and _no_room(path)
     if full or code == sqlite3.SQLITE_FULL:
         return _full(path)
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return StoreError(
-            f"the file is damaged or not a store: {error}",
+    if isinstance(error, ValueError) or code in _DAMAGED or _DECODING.match(str(error)):
+        return StoreDamagedError(
+            f"{path.name} is damaged or not a store: {_said(error)}",
             where=str(path),
-            hint=damaged or "restore it from a backup; a reply cache may simply be deleted",
+            hint=damaged or "restore it from a backup",
         )
     if code in _UNWRITTEN:
         return _refused(path, str(error))
@@ -158,11 +171,24 @@ def file_error(
     )
 
 
+def _said(error: sqlite3.Error | ValueError) -> str:
+    """What was wrong, without what is stored: SQLite quotes a text that does not decode."""
+    if isinstance(error, ValueError) or "decode" in str(error):
+        return "what it holds does not decode"
+    return str(error)
+
+
 def _system_error(error: OSError, path: Path) -> StoreError:
     if error.errno in _FULL:
         return _full(path)
     place = Path(os.fsdecode(error.filename)) if error.filename else path
     said = error.strerror or str(error)
+    if error.errno == errno.EISDIR:
+        return StoreDamagedError(
+            f"{place.name} is a folder where a file should be",
+            where=str(place),
+            hint="move the folder away and run the command again",
+        )
     if error.errno in _REFUSED:
         return _refused(place, said)
     return StoreError(

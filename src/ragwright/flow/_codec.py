@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Usage, canonical_json, text_hash
+from ..core import StoreDamagedError, Usage, canonical_json, text_hash
 from ._requests import (
     Chat,
     ChatReply,
@@ -91,7 +91,21 @@ def encode(reply: Reply) -> bytes:
 
 
 def decode(kind: type[Request], data: bytes) -> Reply:
-    """The reply behind its stored form, marked as cached."""
+    """The reply behind its stored form, marked as cached.
+
+    Raises:
+        StoreDamagedError: The stored form is not what was written.
+    """
+    try:
+        return _decoded(kind, data)
+    except (ValueError, TypeError, KeyError) as error:
+        raise StoreDamagedError(
+            f"a stored reply of kind {kind.__name__} is damaged",
+            hint="run: ragwright cache clear (what is asked again is paid for again)",
+        ) from error
+
+
+def _decoded(kind: type[Request], data: bytes) -> Reply:
     if kind is Embed:
         head, _, raw = data.partition(b"\n")
         fields = json.loads(head)

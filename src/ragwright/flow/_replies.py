@@ -16,12 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ..core import StoreBusyError, StoreFullError, Usage, file_error
+from ..core import StoreBusyError, StoreFullError, Usage
 from ._writer import Database, Done, Writer, one_to_forget, scrub
 
 _VERSION = 2
 _SAMPLE = 2000
 _PATIENCE_MS = 200
+_DAMAGED = (
+    "run: ragwright cache clear (the replies in it are lost: what is asked again is paid for again)"
+)
 _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS replies (
         key TEXT PRIMARY KEY,
@@ -108,7 +111,7 @@ class Replies:
     def __init__(
         self, path: Path, *, power_safe: bool = False, max_bytes: int = 2_000_000_000
     ) -> None:
-        self._database = Database(path, _SCHEMA, _VERSION, power_safe)
+        self._database = Database(path, _SCHEMA, _VERSION, power_safe, _DAMAGED)
         read_only = self._database.read_only
         self._fresh = self._database.in_memory() if read_only else None
         self._writer = Writer(self._database, self._fresh)
@@ -141,12 +144,10 @@ class Replies:
 
     def _get(self, connection: sqlite3.Connection, key: str) -> bytes | None:
         known = "SELECT body FROM replies WHERE key = ? AND state = 'done'"
-        try:
+        with self._database.explained():
             row = connection.execute(known, (key,)).fetchone()
             if row is None and self._fresh is not None:
                 row = self._fresh.execute(known, (key,)).fetchone()
-        except sqlite3.Error as error:
-            raise file_error(error, self._database.path) from error
         return None if row is None else row[0]
 
     def claim(self, key: str, kind: str, lane: str, lease: float, done: Done) -> float:
@@ -244,10 +245,8 @@ class Replies:
     def add_sources(self, key: str, sources: Sequence[str]) -> None:
         """Note what else a known reply was used for; waits for nothing, writes what is new."""
         known = "SELECT 1 FROM reply_sources WHERE source = ? AND key = ?"
-        try:
+        with self._database.explained():
             new = [s for s in sources if self._reader.execute(known, (s, key)).fetchone() is None]
-        except sqlite3.Error as error:
-            raise file_error(error, self._database.path) from error
         if not new:
             return
 
@@ -262,13 +261,14 @@ class Replies:
 
     def facts(self, lane: str) -> LaneFacts:
         """Sums over finished calls of a lane; keys are hashes, so the first are a fair sample."""
-        row = self._reader.execute(
-            "SELECT count(*), total(prompt_tokens), total(completion_tokens), total(characters), "
-            "total(seconds) FROM (SELECT prompt_tokens, completion_tokens, characters, "
-            "seconds FROM replies WHERE lane = ? "
-            "AND state IN ('done', 'spent') LIMIT ?)",
-            (lane, _SAMPLE),
-        ).fetchone()
+        with self._database.explained():
+            row = self._reader.execute(
+                "SELECT count(*), total(prompt_tokens), total(completion_tokens), "
+                "total(characters), total(seconds) FROM (SELECT prompt_tokens, "
+                "completion_tokens, characters, seconds FROM replies WHERE lane = ? "
+                "AND state IN ('done', 'spent') LIMIT ?)",
+                (lane, _SAMPLE),
+            ).fetchone()
         return LaneFacts(int(row[0]), int(row[1]), int(row[2]), int(row[3]), float(row[4]))
 
     def forget(self, *, source: str | None = None, scope: str | None = None) -> int:
@@ -295,7 +295,7 @@ class Replies:
             return len(keys)
 
         count = self._writer.call(work)
-        scrub(self._reader, self._database.path)
+        scrub(self._reader, self._database)
         return count
 
     def drop(self, source: str) -> int:
@@ -326,15 +326,17 @@ class Replies:
             return int(count)
 
         count = self._writer.call(work)
-        scrub(self._reader, self._database.path)
+        scrub(self._reader, self._database)
         return count
 
     def statistics(self) -> Sequence[tuple[str, str, int, int, int, float]]:
         """Per (kind, lane): replies, prompt tokens, completion tokens, cost."""
-        return self._reader.execute(
-            "SELECT kind, lane, count(*), total(prompt_tokens), total(completion_tokens), "
-            "total(cost) FROM replies WHERE state != 'pending' GROUP BY kind, lane ORDER BY 1, 2"
-        ).fetchall()
+        with self._database.explained():
+            return self._reader.execute(
+                "SELECT kind, lane, count(*), total(prompt_tokens), total(completion_tokens), "
+                "total(cost) FROM replies WHERE state != 'pending' GROUP BY kind, lane "
+                "ORDER BY 1, 2"
+            ).fetchall()
 
     def size(self) -> int:
         """Bytes of the file, 0 where it could not be made."""
@@ -365,34 +367,36 @@ class Replies:
             with suppress(StoreBusyError, StoreFullError):
                 while self._used() > max_bytes and self._drop_oldest():
                     pass
-                scrub(connection, self._database.path)
+                scrub(connection, self._database)
         finally:
             connection.execute(f"PRAGMA busy_timeout = {patience}")
 
     def _used(self) -> int:
         """Bytes of the file that hold something."""
-        pages, free, each = (
-            self._reader.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("page_count", "freelist_count", "page_size")
-        )
+        with self._database.explained():
+            pages, free, each = (
+                self._reader.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("page_count", "freelist_count", "page_size")
+            )
         return int((pages - free) * each)
 
     def _drop_oldest(self) -> int:
         connection = self._reader
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            gone = connection.execute(
-                "DELETE FROM replies WHERE key IN (SELECT key FROM replies WHERE state != "
-                "'pending' ORDER BY created LIMIT (SELECT count(*) / 4 + 1 FROM replies))"
-            ).rowcount
-            connection.execute(
-                "DELETE FROM reply_sources WHERE key NOT IN (SELECT key FROM replies)"
-            )
-            connection.execute("COMMIT")
-        except sqlite3.Error as error:
+            with self._database.explained():
+                connection.execute("BEGIN IMMEDIATE")
+                gone = connection.execute(
+                    "DELETE FROM replies WHERE key IN (SELECT key FROM replies WHERE state != "
+                    "'pending' ORDER BY created LIMIT (SELECT count(*) / 4 + 1 FROM replies))"
+                ).rowcount
+                connection.execute(
+                    "DELETE FROM reply_sources WHERE key NOT IN (SELECT key FROM replies)"
+                )
+                connection.execute("COMMIT")
+        except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            raise file_error(error, self._database.path) from error
+            raise
         return gone
 
 

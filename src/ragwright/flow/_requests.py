@@ -230,7 +230,8 @@ class SearchReply:
         candidates: With soft filters: by weight of the rung, then score, then id.
         rungs: With soft filters: per candidate the ones it meets, bit i for ``soft[i]``.
         ladder: With soft filters: (rung as in ``rungs``, number of chunks over the threshold)
-            of every rung that holds any, heaviest first, whether or not it was reached.
+            of every rung that holds any, heaviest first, down to the weight of the last
+            candidate; with k = 0, or where fewer than k candidates were found, of all.
         terms: For ``keyword``: what was looked for, in query order.
         notes: What the reader must know: an approximate answer and its recall, a primary that
             failed.

@@ -308,7 +308,7 @@ class Runs:
             return len(found)
 
         count = self._writer.call(work)
-        scrub(self._reader, self._database.path)
+        scrub(self._reader, self._database)
         return count
 
     def close(self) -> None:

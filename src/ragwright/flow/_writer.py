@@ -7,13 +7,14 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..core import (
     SchemaVersionError,
     StoreBusyError,
+    StoreDamagedError,
     StoreError,
     file_error,
     reading_connection,
@@ -31,6 +32,14 @@ _MOST_A_COMMIT = 512
 class Database:
     """A SQLite file of this program: WAL, owner-only, with its schema version checked.
 
+    Args:
+        path: The file; made where it is missing.
+        schema: Statements that make the tables; the first one makes the table by which the file
+            is told from another program's.
+        version: Schema version.
+        power_safe: Wait for the disk at each commit.
+        damaged: What to do where the file is damaged, and what is lost by it.
+
     One that cannot be written is read as it is; where it is missing as well, it is empty. A
     statement that writes is an error there.
 
@@ -38,23 +47,27 @@ class Database:
         read_only: True where it cannot be written.
     """
 
-    def __init__(self, path: Path, schema: Sequence[str], version: int, power_safe: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        schema: Sequence[str],
+        version: int,
+        power_safe: bool,
+        damaged: str = "",
+    ) -> None:
         self.path = path
+        self._damaged = damaged
         self._power_safe = power_safe
         self._schema = schema
         self._version = version
         self.read_only = not writable(path)
         if not self.read_only:
             self._make()
+        with self.explained():
+            self._check()
         connection = self.connect()
         try:
             found = connection.execute("PRAGMA user_version").fetchone()[0]
-            if found > version:
-                raise SchemaVersionError(
-                    f"{path.name} has schema version {found}; this ragwright reads {version}",
-                    where=str(path),
-                    hint="upgrade ragwright: pip install -U ragwright",
-                )
             if found < version and self.read_only:
                 raise SchemaVersionError(
                     f"{path.name} has schema version {found} and must be brought up to {version}",
@@ -67,10 +80,48 @@ class Database:
                     for statement in schema:
                         connection.execute(statement)
                     connection.execute(f"PRAGMA user_version = {version}")
-        except sqlite3.Error as error:
-            raise file_error(error, path) from error
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise self._error(error) from error
         finally:
             connection.close()
+
+    def _check(self) -> None:
+        """Refuse another program's file, and a newer version, before anything is written."""
+        if not self.path.is_file() or not self.path.stat().st_size:
+            return
+        with closing(reading_connection(self.path, _BUSY_SECONDS)) as connection:
+            found = connection.execute("PRAGMA user_version").fetchone()[0]
+            names = {str(n) for (n,) in connection.execute("SELECT name FROM sqlite_master")}
+        ours = self._schema[0].partition("(")[0].split()[-1]
+        if names and ours not in names:
+            raise StoreDamagedError(
+                f"{self.path.name} is a SQLite file of another program: it has no table {ours!r}",
+                where=str(self.path),
+                hint="move it away and run the command again",
+            )
+        if found > self._version:
+            raise SchemaVersionError(
+                f"{self.path.name} has schema version {found}; "
+                f"this ragwright reads {self._version}",
+                where=str(self.path),
+                hint="upgrade ragwright: pip install -U ragwright",
+            )
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Turn what SQLite says of the file into our errors.
+
+        Raises:
+            StoreDamagedError: The file is damaged.
+            StoreError: It cannot be used otherwise.
+        """
+        try:
+            yield
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise self._error(error) from error
+
+    def _error(self, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
+        return file_error(error, self.path, damaged=self._damaged)
 
     def _make(self) -> None:
         try:
@@ -104,18 +155,16 @@ class Database:
             )
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA synchronous = {'FULL' if self._power_safe else 'NORMAL'}")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             if connection is not None:
                 connection.close()
-            raise file_error(error, self.path) from error
+            raise self._error(error) from error
         return connection
 
     def _reading(self) -> sqlite3.Connection:
         if self.path.exists():
-            try:
+            with self.explained():
                 return reading_connection(self.path, _BUSY_SECONDS)
-            except sqlite3.Error as error:
-                raise file_error(error, self.path) from error
         connection = self.in_memory()
         connection.execute("PRAGMA query_only = ON")
         return connection
@@ -136,11 +185,10 @@ class Database:
         """
         connection = self.connect()
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            yield connection
-            connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise file_error(error, self.path) from error
+            with self.explained():
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                connection.execute("COMMIT")
         finally:
             connection.close()  # rolls back what was not committed
 
@@ -259,9 +307,11 @@ class Writer:
         return results
 
     def _typed(self, error: Exception) -> BaseException:
-        if isinstance(error, sqlite3.Error):
-            return file_error(error, self._database.path)
-        return error
+        try:
+            with self._database.explained():
+                raise error
+        except Exception as typed:
+            return typed
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
@@ -287,21 +337,19 @@ def one_to_forget(source: str | None, scope: str | None) -> None:
         )
 
 
-def scrub(connection: sqlite3.Connection, path: Path) -> None:
+def scrub(connection: sqlite3.Connection, database: Database) -> None:
     """Overwrite what was deleted, so that forgotten text is gone from the file and its log.
 
     Raises:
         StoreBusyError: Another connection still reads what was deleted.
     """
-    try:
+    with database.explained():
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         connection.execute("VACUUM")
         busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-    except sqlite3.Error as error:
-        raise file_error(error, path) from error
     if busy:
         raise StoreBusyError(
             "what was forgotten is deleted but not yet overwritten: the file is being read",
-            where=str(path),
+            where=str(database.path),
             hint="end other work on this project, then forget again",
         )

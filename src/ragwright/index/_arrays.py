@@ -14,7 +14,8 @@ import mmap
 import os
 import struct
 import zlib
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ class Arrays:
     @property
     def bytes(self) -> int:
         """Size of all arrays in bytes."""
-        return sum(array.nbytes for array in self.arrays.values())
+        return sum(one.nbytes for one in self.arrays.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +86,30 @@ class Blob:
         return len(self.offsets) - 1
 
 
-def pack(name: str, pieces: list[bytes]) -> dict[str, Array]:
+class Packer:
+    """Collects byte strings, one behind the other: no object is kept for each."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._ends = array("q", (0,))
+
+    def add(self, piece: bytes) -> None:
+        """Put one behind those that are there."""
+        self._data += piece
+        self._ends.append(len(self._data))
+
+    def packed(self, name: str) -> dict[str, Array]:
+        """The byte strings as the two arrays of a :class:`Blob` under ``name``."""
+        data = np.frombuffer(self._data, np.uint8)
+        return {name: data, f"{name}.offsets": np.frombuffer(self._ends, np.int64)}
+
+
+def pack(name: str, pieces: Iterable[bytes]) -> dict[str, Array]:
     """Byte strings as the two arrays of a :class:`Blob` under ``name``."""
-    offsets = np.zeros(len(pieces) + 1, np.int64)
-    np.cumsum([len(piece) for piece in pieces], out=offsets[1:])
-    return {name: np.frombuffer(b"".join(pieces), np.uint8), f"{name}.offsets": offsets}
+    packer = Packer()
+    for piece in pieces:
+        packer.add(piece)
+    return packer.packed(name)
 
 
 def unpack(arrays: Arrays, name: str) -> Blob:
@@ -105,10 +125,10 @@ def write_arrays(path: Path, content: Arrays) -> None:
     """
     entries: dict[str, tuple[str, list[int], int]] = {}
     position = 0
-    for name, array in content.arrays.items():
+    for name, one in content.arrays.items():
         position = -(-position // _ALIGN) * _ALIGN
-        entries[name] = (array.dtype.str, list(array.shape), position)
-        position += array.nbytes
+        entries[name] = (one.dtype.str, list(one.shape), position)
+        position += one.nbytes
     facts = {"meta": content.meta, "arrays": entries, "size": position}
     header = json.dumps({**facts, "check": _checksum(content.arrays)}).encode()
     header += b" " * (-(len(header) + 16) % _ALIGN)
@@ -116,10 +136,10 @@ def write_arrays(path: Path, content: Arrays) -> None:
     with replacing(path, private=True) as out:
         out.write(_MAGIC + struct.pack("<Q", len(header)) + header)
         written = 0
-        for name, array in content.arrays.items():
+        for name, one in content.arrays.items():
             out.write(b"\0" * (entries[name][2] - written))
-            out.write(np.ascontiguousarray(array).data)
-            written = entries[name][2] + array.nbytes
+            out.write(np.ascontiguousarray(one).data)
+            written = entries[name][2] + one.nbytes
 
 
 def open_arrays(path: Path) -> Arrays:
@@ -159,8 +179,8 @@ def open_arrays(path: Path) -> Arrays:
 def _checksum(arrays: Mapping[str, Array]) -> int:
     """Over the first and the last bytes of each array."""
     found = 0
-    for array in arrays.values():
-        raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    for one in arrays.values():
+        raw = np.ascontiguousarray(one).reshape(-1).view(np.uint8)
         found = zlib.crc32(raw[:_EDGE].data, zlib.crc32(raw[-_EDGE:].data, found))
     return found
 

@@ -13,6 +13,7 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -107,10 +108,9 @@ class Catalog:
             kept = self._reusable(pair, live)
             have = [segment.stamps for segment in kept]
             missing = np.setdiff1d(live, np.concatenate(have)) if have else live
-            fresh = [
-                self._save_segment(pair, arrays)
-                for arrays in build_segments(read(missing), pair.dimensions)
-            ]
+            # map() lets each go before the next is built: one segment is in memory at a time.
+            built = build_segments(read(missing), pair.dimensions)
+            fresh = list(map(partial(self._save_segment, pair), built))
             state = self._save_view(pair, snapshot, [*kept, *fresh], live)
             self._open[snapshot] = state
             self._tidy(pair)

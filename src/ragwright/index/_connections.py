@@ -7,16 +7,17 @@ process also queue at a lock, which is fairer and cheaper than SQLite's busy wai
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from ..core import StoreError, StoreFullError, file_error, reading_connection, writable
 from ._options import StoreOptions
-from ._schema import prepare
+from ._schema import checked_version, prepare
 
 _CACHE_KIB = 32_768
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -43,6 +44,10 @@ class Connections:
         self._closed = False
         self._read_only = not writable(path)
         with self.explained():
+            if path.is_file() and path.stat().st_size:
+                # Before the first write: the journal mode of a foreign file stays as it was.
+                with closing(reading_connection(path, options.busy_seconds)) as db:
+                    checked_version(db, path)
             if not self._read_only:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 # SQLite gives the journal files the mode of the main file.
@@ -160,18 +165,19 @@ class Connections:
         """Turn SQLite's errors and the system's into ours."""
         try:
             yield
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError, json.JSONDecodeError) as error:
             raise self._error(error) from error
         except OSError as error:
             raise file_error(error, self.path) from error
 
-    def _error(self, error: sqlite3.DatabaseError) -> StoreError:
+    def _error(self, error: sqlite3.DatabaseError | ValueError) -> StoreError:
         told = file_error(
             error,
             self.path,
             busy=f"it has written for over {self._options.busy_seconds:g} s: wait for it to end, "
             "or raise store.busy_seconds",
-            damaged="restore it from a backup, or delete it and ingest again",
+            damaged="restore it from a backup, or delete it and run: ragwright ingest (documents, "
+            "chunks and vectors are made again)",
         )
         if isinstance(told, StoreFullError) and self._options.max_mb:
             told.what = "no space left for the store; what was committed before is intact"

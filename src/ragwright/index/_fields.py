@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core import MetaValue
 from ._arrays import Array, Arrays, Blob, pack, unpack
+
+if TYPE_CHECKING:
+    Ints = array[int]
 
 Rows = NDArray[np.int32]
 
@@ -51,7 +55,7 @@ class FieldsBuilder:
 
     def __init__(self) -> None:
         self._values: dict[str, dict[str, int]] = {}
-        self._ranges: dict[str, tuple[list[int], list[int], list[int]]] = {}
+        self._ranges: dict[str, tuple[Ints, Ints, Ints]] = {}
 
     def add(self, fields: Mapping[str, MetaValue | None], start: int, end: int) -> None:
         """Say that rows ``start`` to ``end`` (exclusive) carry these fields."""
@@ -59,7 +63,9 @@ class FieldsBuilder:
             if value is None or value == "" or value == ():
                 continue
             values = self._values.setdefault(name, {})
-            numbers, starts, ends = self._ranges.setdefault(name, ([], [], []))
+            numbers, starts, ends = self._ranges.setdefault(
+                name, (array("q"), array("q"), array("q"))
+            )
             for one in dict.fromkeys(value) if isinstance(value, tuple) else (value,):
                 numbers.append(values.setdefault(spelling(one), len(values)))
                 starts.append(start)
@@ -75,7 +81,7 @@ class FieldsBuilder:
 
     def _field(self, prefix: str, name: str) -> dict[str, Array]:
         values = list(self._values[name])
-        numbers, starts, ends = (np.asarray(part, np.int64) for part in self._ranges[name])
+        numbers, starts, ends = (np.frombuffer(part, np.int64) for part in self._ranges[name])
         lengths = ends - starts
         before = np.cumsum(lengths) - lengths
         rows = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
@@ -87,7 +93,7 @@ class FieldsBuilder:
         order = np.argsort(place[owner], kind="stable")
         bounds = np.zeros(len(values) + 1, np.int64)
         np.cumsum(np.bincount(place[owner], minlength=len(values)), out=bounds[1:])
-        spelled = [values[i].encode("utf-8", "surrogatepass") for i in by_hash.tolist()]
+        spelled = (values[i].encode("utf-8", "surrogatepass") for i in by_hash.tolist())
         return {
             f"{prefix}.hashes": hashes[by_hash],
             f"{prefix}.bounds": bounds,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 import numpy as np
@@ -17,8 +18,39 @@ Mask = NDArray[np.bool_]
 _PIECE = 4096
 """Rows of a position list that are looked at at once."""
 
+_WIDE = 16
+"""A list is wide from one row in this many on."""
+
 _NEAR_AMONG = 5_000
 """Most values that are searched for near ones: comparing more would take seconds."""
+
+
+@dataclass(slots=True, eq=False)
+class Positions:
+    """The rows of one segment that meet a condition, as a list and, where they are many, as bits.
+
+    Attributes:
+        rows: The rows; a row may be there twice.
+        size: Rows of the segment.
+    """
+
+    rows: Rows
+    size: int
+    _bits: NDArray[np.uint8] | None = None
+
+    @property
+    def wide(self) -> bool:
+        """True where a mask is quicker to work with than the list."""
+        return len(self.rows) * _WIDE > self.size
+
+    def mask(self) -> Mask:
+        """The rows as a mask; made of the list once, of bits from then on."""
+        if self._bits is None:
+            met = np.zeros(self.size, np.bool_)
+            met[self.rows] = True
+            self._bits = np.packbits(met)
+            return met
+        return np.unpackbits(self._bits, count=self.size).view(np.bool_)
 
 
 def field_counts(segments: Sequence[Segment], dead: Sequence[Mask | None]) -> dict[str, int]:
@@ -64,10 +96,8 @@ def filter_masks(
         if must_be_held(condition) and not held(positions, masks):
             rest = [other for other in filters if other is not condition]
             raise unknown_value(condition, segments, _allowed(segments, live, rest))
-        for mask, rows in zip(masks, positions, strict=True):
-            met = np.zeros(len(mask), np.bool_)
-            met[rows] = True
-            mask &= met
+        for mask, met in zip(masks, positions, strict=True):
+            mask &= met.mask()
     return masks
 
 
@@ -76,14 +106,15 @@ def must_be_held(condition: Filter) -> bool:
     return bool(condition.values) and not condition.exclude
 
 
-def held(positions: Sequence[Rows], masks: Sequence[Mask | None]) -> bool:
+def held(positions: Sequence[Positions], masks: Sequence[Mask | None]) -> bool:
     """True where a row that a mask leaves is among the positions, or where none is left.
 
     Args:
-        positions: Rows that meet a condition, one array a segment.
+        positions: Rows that meet a condition, one a segment.
         masks: Rows to look among, None for all of a segment.
     """
-    for rows, mask in zip(positions, masks, strict=True):
+    for met, mask in zip(positions, masks, strict=True):
+        rows = met.rows
         if mask is None and len(rows):
             return True
         # Piece by piece: the first pieces nearly always settle it.
@@ -95,8 +126,8 @@ def held(positions: Sequence[Rows], masks: Sequence[Mask | None]) -> bool:
 
 def positions_of(
     segments: Sequence[Segment], known: Mapping[str, int], condition: Filter
-) -> list[Rows]:
-    """Rows that meet a condition, dead ones among them; one array a segment.
+) -> list[Positions]:
+    """Rows that meet a condition, dead ones among them; one a segment.
 
     Args:
         segments: The segments.
@@ -108,7 +139,7 @@ def positions_of(
     """
     if condition.field not in known and condition.field not in ALWAYS:
         raise _unknown_field(condition.field, known)
-    return [_positions(segment, condition) for segment in segments]
+    return [Positions(_positions(segment, condition), segment.rows) for segment in segments]
 
 
 def _positions(segment: Segment, condition: Filter) -> Rows:

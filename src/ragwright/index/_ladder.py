@@ -75,14 +75,7 @@ class Ladder:
 
         Bit i of a step stands for ``conditions[i]``.
         """
-        if sum(self.weights) < 1 << 62:
-            places = np.arange(len(self.weights), dtype=np.int64)
-            met = (steps[:, None] >> places) & 1
-            return np.asarray(met @ np.array(self.weights, np.int64))
-        totals = np.zeros(len(steps), object)
-        for place, weight in enumerate(self.weights):
-            totals[(steps >> place & 1) == 1] += weight
-        return totals
+        return summed(self.weights, steps)
 
     def asked(self, step: int) -> int:
         """The rung, in bits of the request, of a set of conditions."""
@@ -101,6 +94,18 @@ class Ladder:
     def step(self, rung: int) -> int:
         """The set of conditions that a rung holds, the other way round."""
         return sum(1 << place for place, bits in enumerate(self.bits) if rung & bits)
+
+
+def summed(weights: Sequence[int], steps: Bits) -> Totals:
+    """Sum of the weights whose bit is set, per step."""
+    if sum(weights) < 1 << 62:
+        places = np.arange(len(weights), dtype=np.int64)
+        met = (steps[:, None] >> places) & 1
+        return np.asarray(met @ np.array(weights, np.int64))
+    totals = np.zeros(len(steps), object)
+    for place, weight in enumerate(weights):
+        totals[(steps >> place & 1) == 1] += weight
+    return totals
 
 
 @lru_cache(maxsize=256)
@@ -177,7 +182,8 @@ def rung_rates(
     (512 combinations) only the whole, each single filter and no filter at all are counted.
 
     Args:
-        searches: What each asked for, and the ``ladder`` of its reply.
+        searches: What each asked for, and the ``ladder`` of all rungs: that of a search with
+            k = 0. One that stops at the last candidate counts lighter rungs as empty.
 
     Raises:
         FilterError: As in :meth:`View.relaxed`.

@@ -12,24 +12,38 @@ from ._tokens import AnalyzerFactory
 
 
 def open_store(
-    options: StoreOptions, folder: Path, analyzers: AnalyzerFactory | None = None
+    options: StoreOptions,
+    folder: Path,
+    analyzers: AnalyzerFactory | None = None,
+    *,
+    root: Path | None = None,
 ) -> Store:
     """The store of a project.
 
     Args:
-        options: Kind, path and settings; relative paths are taken from ``folder``.
+        options: Kind, path and settings.
         folder: The project's data folder (``.ragwright``): holds ``data/`` and ``cache/``.
         analyzers: Makes the analyzer of a pair from its spec; ours where None.
+        root: The project folder, from which relative paths of the options are taken; ``folder``
+            where None. What earlier versions made below ``folder`` is found there.
 
     Raises:
         MissingExtraError: The kind needs a package that is not installed.
         SchemaVersionError: A newer ragwright wrote the store.
         StoreError: The store cannot be opened.
     """
-    views = folder / (options.views or "cache/views")
-    path = folder / (options.path or f"data/store.{options.kind}")
+    views = _place(options.views, folder, root) if options.views else folder / "cache/views"
+    path = folder / f"data/store.{options.kind}"
+    if options.path:
+        path = _place(options.path, folder, root)
     if options.kind == "lance":
         # An address (s3://…) is not a path below the project.
         place = options.path if "://" in options.path else path
         return LanceStore(place, options, analyzers=analyzers, views=views)
     return SqliteStore(path, options, analyzers=analyzers, views=views)
+
+
+def _place(path: str, folder: Path, root: Path | None) -> Path:
+    """Where a path of the settings leads; below ``folder`` where that alone is there."""
+    place, former = (root or folder) / path, folder / path
+    return former if former.exists() and not place.exists() else place

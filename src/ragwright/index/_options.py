@@ -13,9 +13,13 @@ class StoreOptions:
 
     kind: str = option("sqlite", "Store: sqlite (embedded), or lance (scales out).", when="index")
     path: str = option(
-        "", "File or folder of the store; empty for data/ in the project.", when="index"
+        "",
+        "File or folder of the store, from the project folder; empty for .ragwright/data.",
+        when="index",
     )
-    views: str = option("", "Folder of saved views; empty for cache/views in the project.")
+    views: str = option(
+        "", "Folder of saved views, from the project folder; empty for .ragwright/cache/views."
+    )
     k1: float = option(1.2, "BM25: how soon repeating a word stops to count.", ge=0.0)
     b: float = option(0.75, "BM25: how much a long chunk is held against it.", ge=0.0, le=1.0)
     approximate: bool = option(

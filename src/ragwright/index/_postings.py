@@ -14,8 +14,10 @@ saved; dead rows have impact 0, and so count neither in a score nor in df.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,26 +36,106 @@ error codes of benchmarks/codes.py; SciFact's training claims and PIAF are indif
 (docs/decisions/0005-fusion.md)."""
 
 
-def build_postings(rows: Sequence[Terms]) -> dict[str, Array]:
-    """Posting lists of a segment from the terms of its rows, in row order."""
-    sizes = np.array([len(numbers) for numbers, _ in rows], np.int64)
-    empty = np.empty(0, np.uint64)
-    numbers = np.concatenate([numbers for numbers, _ in rows]) if rows else empty
-    counts = np.concatenate([c for _, c in rows]) if rows else np.empty(0, np.uint32)
-    lengths = np.array([int(c.sum()) for _, c in rows], np.int32)
-    order = np.argsort(numbers, kind="stable")
-    numbers = numbers[order]
-    firsts = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]][: len(numbers)])
-    bounds = np.append(firsts, len(numbers)).astype(np.int64)
-    counts = counts[order]
-    narrow = np.min_scalar_type(int(counts.max())) if len(counts) else np.dtype(np.uint8)
-    return {
-        "terms": numbers[firsts],
-        "terms.bounds": bounds,
-        "terms.rows": np.repeat(np.arange(len(rows), dtype=np.int32), sizes)[order],
-        "terms.counts": counts.astype(narrow),
-        "lengths": lengths,
-    }
+_BLOCK = 200_000
+"""Postings that are worked on at once: some 10 MB."""
+
+
+class PostingsBuilder:
+    """Makes the posting lists of a segment from the terms of its rows, added in row order.
+
+    Terms are kept as numbers within a block, each block with its own vocabulary: that takes a
+    third of what their 64-bit numbers take, and the whole is never sorted at once.
+    """
+
+    def __init__(self) -> None:
+        self._lengths = array("i")
+        self._sizes = array("i")
+        self._numbers = bytearray()
+        self._counts = bytearray()
+        self._blocks: list[_Block] = []
+
+    def add(self, terms: Terms) -> None:
+        """The terms of the next row."""
+        numbers, counts = terms
+        self._lengths.append(int(counts.sum()))
+        self._sizes.append(len(numbers))
+        self._numbers += numbers.tobytes()
+        self._counts += counts.tobytes()
+        if len(self._counts) >= 4 * _BLOCK:
+            self._close()
+
+    def _close(self) -> None:
+        counts = np.frombuffer(self._counts, np.uint32)
+        vocabulary, places = np.unique(np.frombuffer(self._numbers, np.uint64), return_inverse=True)
+        narrow = np.min_scalar_type(int(counts.max(initial=0)))
+        self._blocks.append(
+            _Block(
+                vocabulary,
+                places.astype(np.min_scalar_type(len(vocabulary))),
+                counts.astype(narrow),
+                np.frombuffer(self._sizes, np.int32).copy(),
+            )
+        )
+        self._numbers, self._counts, self._sizes = bytearray(), bytearray(), array("i")
+
+    def finish(self) -> dict[str, Array]:
+        """The posting lists, each in row order; the builder is empty afterwards."""
+        self._close()
+        blocks, self._blocks = self._blocks, []
+        terms = np.unique(np.concatenate([block.vocabulary for block in blocks]))
+        bounds = np.zeros(len(terms) + 1, np.int64)
+        for block in blocks:
+            block.vocabulary = np.searchsorted(terms, block.vocabulary)
+            bounds[1 + block.vocabulary] += np.bincount(
+                block.places, minlength=len(block.vocabulary)
+            )
+        np.cumsum(bounds, out=bounds)
+        free = bounds[:-1].copy()
+        rows = np.empty(int(bounds[-1]), np.int32)
+        counts = np.empty(len(rows), max((block.counts.dtype for block in blocks), key=_size))
+        first = 0
+        for at, block in enumerate(blocks):
+            blocks[at] = _Block.empty()
+            order = np.argsort(block.places, kind="stable")
+            sizes = np.bincount(block.places, minlength=len(block.vocabulary))
+            # Behind what earlier blocks put into the list of the same term.
+            starts = free[block.vocabulary]
+            free[block.vocabulary] += sizes
+            before = np.cumsum(sizes) - sizes
+            places = np.arange(len(order)) + np.repeat(starts - before, sizes)
+            owners = np.repeat(
+                np.arange(first, first + len(block.sizes), dtype=np.int32), block.sizes
+            )
+            rows[places] = owners[order]
+            counts[places] = block.counts[order]
+            first += len(block.sizes)
+        return {
+            "terms": terms,
+            "terms.bounds": bounds,
+            "terms.rows": rows,
+            "terms.counts": counts,
+            "lengths": np.frombuffer(self._lengths, np.int32),
+        }
+
+
+@dataclass(slots=True)
+class _Block:
+    """Terms of some rows: the distinct ones, and of every posting its place among them."""
+
+    vocabulary: NDArray[Any]
+    places: NDArray[np.unsignedinteger]
+    counts: NDArray[np.unsignedinteger]
+    sizes: NDArray[np.int32]
+
+    @classmethod
+    def empty(cls) -> _Block:
+        """One without rows."""
+        none = np.empty(0, np.uint8)
+        return cls(none, none, none, np.empty(0, np.int32))
+
+
+def _size(kind: np.dtype[Any]) -> int:
+    return kind.itemsize
 
 
 def length_norms(lengths: Array, average: float, k1: float, b: float) -> Scores:
@@ -89,9 +171,8 @@ class Postings:
         lengths = self.lengths.astype(np.float64)
         norms = length_norms(lengths, average, k1, b)
         found = np.empty(len(self.rows), np.float32)
-        step = 4_000_000
-        for start in range(0, len(found), step):
-            part = slice(start, start + step)
+        for start in range(0, len(found), _BLOCK):
+            part = slice(start, start + _BLOCK)
             counts = self.counts[part].astype(np.float64)
             found[part] = counts / (counts + norms[self.rows[part]])
             if dead is not None:

@@ -1,28 +1,50 @@
-"""Relaxed filters in one pass: rank by the weight of the rung, then by score, then by id.
+"""Relaxed filters in one walk: rank by the weight of the rung, then by score, then by id.
 
-The naive algorithm sends a query for each of the 2^n combinations of n soft filters. A chunk is
-first found by the combination of exactly those filters that it meets, so one look at each chunk
-is enough: which filters it meets follows from the position lists, and sorting does the rest.
+The naive algorithm sends a query for each of the 2^n combinations of n soft filters and stops
+when it has enough. A chunk is first found by the combination of exactly those filters that it
+meets, so the position lists alone put every chunk on its rung. Rungs of equal weight are one
+*level*. Levels are scored from the heaviest down, some at a time, until k chunks are found: a
+chunk on a level below the last one needed costs no similarity.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Relaxation
 from ..flow import SearchReply
-from ._fields import Rows as Positions
-from ._filters import Mask
-from ._ladder import Bits, Ladder
+from ._filters import Mask, Positions
+from ._ladder import Bits, Ladder, summed
 from ._rank import ROUNDING, Rows, Scores, highest
 from ._segment import Segment
 
+Steps = NDArray[np.integer]
+"""Sets of conditions or levels, in the narrowest type that holds them."""
+
+_NONE = np.empty(0, np.intp)
+
+_FEW = 9
+"""Filters up to which the levels of all combinations are worked out before any row is looked at."""
+
 _TABLE = 16
-"""Filters up to which the levels of all rungs stand in one table."""
+"""Filters up to which one table holds the levels of all combinations."""
+
+_SINGLY = 8
+"""Levels that are looked for one by one before all rows are put on theirs."""
+
+_EQUAL = 4
+"""Combinations of equal weight up to which a level is looked for by itself."""
+
+_TOGETHER = 128
+_GROUP = 512
+"""Rows up to which small levels are scored at once: few cost as much as these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,26 +52,134 @@ class Channel:
     """The scores of one segment's rows.
 
     Attributes:
-        near: Scores of some rows, each within ``slack`` of the exact one.
         exact: Exact scores of some rows.
+        near: Scores of some rows, each within ``slack`` of the exact one; None where the exact
+            ones cost no more.
         slack: Most that a near score and the rounding to 6 digits may differ, together.
         above: Rounded scores must be greater than this.
     """
 
-    near: Callable[[Rows], NDArray[np.floating]]
     exact: Callable[[Rows], Scores]
+    near: Callable[[Rows], NDArray[np.float32]] | None = None
     slack: float = ROUNDING
     above: float = -np.inf
 
+    def over(self, rows: Rows, threshold: float | None) -> Rows:
+        """Those rows whose rounded score is above ``above`` and reaches the threshold."""
+        least = -np.inf if threshold is None else threshold
+        bar = max(least, self.above)
+        if bar == -np.inf or not len(rows):
+            return rows
+        if self.near is None:
+            return rows[self._reached(rows, least)]
+        near = self.near(rows)
+        # Python's float would make an infinity, and a warning, of a bar that float32 cannot hold.
+        some = np.flatnonzero(near >= np.float32(min(max(bar - self.slack, -1e30), 1e30)))
+        rows, near = rows[some], near[some]
+        sure = near > np.float64(bar + self.slack)
+        doubtful = np.flatnonzero(~sure)
+        if len(doubtful):
+            sure[doubtful] = self._reached(rows[doubtful], least)
+        return rows[sure]
 
-@dataclass(frozen=True, slots=True)
-class Rungs:
-    """One segment: the rows that may be found, and what each meets (bit i: condition i)."""
+    def _reached(self, rows: Rows, least: float) -> Mask:
+        scores = rounded(self.exact(rows))
+        return np.asarray((scores >= least) & (scores > self.above))
+
+    def best(self, rows: Rows, k: int) -> Rows:
+        """Which of these rows may be among the k best."""
+        return highest((self.near or self.exact)(rows), k, self.slack)
+
+
+@dataclass(slots=True)
+class _Part:
+    """One segment: what each of its rows meets, and those found so far.
+
+    Attributes:
+        mask: Rows that the hard filters leave, None for all.
+        steps: Of every row, the conditions it meets (bit i: condition i).
+        few: Rows that meet some condition and what they meet, where no condition is wide.
+        levels: Level of every row, or of those few; one past the last for rows that may not be
+            found.
+        lowest: Level of the rows that meet no condition, where the others are few.
+        found: Rows found so far, each list on lower levels than those before it.
+    """
 
     segment: Segment
+    mask: Mask | None
     channel: Channel
-    rows: Rows
-    steps: Bits
+    steps: Steps
+    few: tuple[Rows, Steps] | None = None
+    levels: Steps | None = None
+    lowest: int = 0
+    found: list[Rows] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls, part: tuple[Segment, Mask | None, Channel], positions: Sequence[Positions]
+    ) -> _Part:
+        """A segment with the conditions that its rows meet."""
+        segment, mask, channel = part
+        # Narrow numbers: the scattered writes below should stay within a cache.
+        kind = np.min_scalar_type((1 << len(positions)) - 1)
+        steps = np.zeros(segment.rows, kind)
+        for place, held in enumerate(positions):
+            bit = kind.type(1 << place)
+            if held.wide:
+                steps |= held.mask() * bit
+            else:
+                steps[held.rows] |= bit
+        few = None
+        if not any(held.wide for held in positions):
+            met = np.flatnonzero(steps != 0)
+            few = met, steps[met]
+        return cls(segment, mask, channel, steps, few)
+
+    def exactly(self, steps: Sequence[int]) -> Rows:
+        """Rows that meet one of these sets of conditions and nothing else."""
+        known = self.steps if self.few is None or 0 in steps else self.few[1]
+        chosen = known == steps[0]
+        for step in steps[1:]:
+            chosen |= known == step
+        rows = np.flatnonzero(chosen)
+        if self.few is not None and known is self.few[1]:
+            rows = self.few[0][rows]
+        return rows if self.mask is None else rows[self.mask[rows]]
+
+    def take(self, rows: Sequence[Rows], threshold: float | None) -> int:
+        """Keep those rows that are over the threshold; how many they are."""
+        if not rows:
+            return 0
+        some = rows[0] if len(rows) == 1 else np.concatenate(rows)
+        self.found.append(self.channel.over(some, threshold))
+        return len(self.found[-1])
+
+    def all_found(self, levels: _Levels) -> tuple[Rows, Steps]:
+        """Rows found, and the level of each."""
+        rows = self.found[0] if len(self.found) == 1 else np.concatenate([_NONE, *self.found])
+        return rows, levels.of(self.steps[rows])
+
+    def place(self, levels: _Levels) -> NDArray[np.int64]:
+        """Put rows on their levels; how many rows there are on each."""
+        self.levels = levels.of(self.steps if self.few is None else self.few[1])
+        if self.mask is not None:
+            allowed = self.mask if self.few is None else self.mask[self.few[0]]
+            self.levels[~allowed] = levels.count
+        sizes = np.bincount(self.levels, minlength=levels.count + 1)[: levels.count]
+        if self.few is not None:
+            self.lowest = int(levels.of(np.zeros(1, np.int64))[0])
+            if self.lowest < levels.count:
+                sizes[self.lowest] += len(self.exactly([0]))
+        return sizes
+
+    def between(self, start: int, end: int) -> Rows:
+        """Rows on the levels from ``start`` up to ``end`` (exclusive)."""
+        assert self.levels is not None
+        rows = np.flatnonzero((self.levels >= start) & (self.levels < end))
+        if self.few is None:
+            return rows
+        rows = self.few[0][rows]
+        return np.concatenate([rows, self.exactly([0])]) if start <= self.lowest < end else rows
 
 
 def climb(
@@ -63,25 +193,26 @@ def climb(
 
     Args:
         parts: Segments, the rows of each that the hard filters leave (None: all), scores.
-        positions: Per condition of the ladder, the rows that meet it, one array a segment.
+        positions: Per condition of the ladder, the rows that meet it, one a segment.
         ladder: The conditions.
-        k: Most to return.
+        k: Most to return; 0 counts every rung.
         relax: Threshold, and whether chunks that meet no condition count.
     """
-    kept = [
-        _kept(segment, mask, channel, [lists[at] for lists in positions], relax)
-        for at, (segment, mask, channel) in enumerate(parts)
-    ]
-    steps, counts = _counted([one.steps for one in kept], len(ladder.conditions))
-    if not len(steps):
+    held = [_Part.of(part, [lists[at] for lists in positions]) for at, part in enumerate(parts)]
+    levels = _Levels(held, ladder, relax)
+    _walk(held, levels, k, relax)
+    found = [part.all_found(levels) for part in held]
+    level = np.concatenate([one[1] for one in found])
+    if not len(level):
         return SearchReply(())
-    weights = ladder.totals(steps)
-    _, level = np.unique(-weights, return_inverse=True)
-    reply = _listed(kept, _Levels(steps, level, counts, len(ladder.conditions)), k)
-    # Of equal weight: first what meets more, then the filters asked for first.
-    order = np.lexsort((steps, -np.bitwise_count(steps).astype(np.int64), level))
+    last, room = _border(level, k)
+    reply = _listed(held, found, k, last, room)
+    told = np.concatenate([part.steps[rows] for part, (rows, _) in zip(held, found, strict=True)])
+    steps, counts = np.unique(told[level <= last].astype(np.int64), return_counts=True)
     shown = ladder.all_asked(steps)
     rung = dict(zip(steps.tolist(), shown, strict=True))
+    # Of equal weight: first what meets more, then the filters asked for first.
+    order = np.lexsort((steps, -np.bitwise_count(steps).astype(np.int64), levels.of(steps)))
     totals = counts.tolist()
     return SearchReply(
         tuple((key, -negative + 0.0) for _, negative, key, _ in reply),
@@ -90,35 +221,50 @@ def climb(
     )
 
 
-def _kept(
-    segment: Segment,
-    mask: Mask | None,
-    channel: Channel,
-    positions: Sequence[Positions],
-    relax: Relaxation,
-) -> Rungs:
-    """The rows over the threshold. Hard filters come first: nothing below sees another row."""
-    rows = np.arange(segment.rows) if mask is None else np.flatnonzero(mask)
-    # Narrow numbers: the scattered writes below should stay within a cache.
-    kind = np.min_scalar_type((1 << len(positions)) - 1)
-    steps = np.zeros(segment.rows, kind)
-    for place, met in enumerate(positions):
-        steps[met] |= kind.type(1 << place)
-    if positions and not relax.unfiltered:
-        rows = rows[steps[rows] != 0]
-    least = -np.inf if relax.threshold is None else relax.threshold
-    bar = max(least, channel.above)
-    if bar > -np.inf and len(rows):
-        near = channel.near(rows)
-        # Python's float would make an infinity, and a warning, of a bar that float32 cannot hold.
-        some = np.flatnonzero(near >= near.dtype.type(np.clip(bar - channel.slack, -1e30, 1e30)))
-        rows, near = rows[some], near[some]
-        sure = near > np.float64(bar + channel.slack)
-        doubtful = np.flatnonzero(~sure)
-        scores = rounded(channel.exact(rows[doubtful]))
-        sure[doubtful] = (scores >= least) & (scores > channel.above)
-        rows = rows[sure]
-    return Rungs(segment, channel, rows, steps[rows].astype(np.int64))
+def _border(level: Steps, k: int) -> tuple[int, int]:
+    """The last level from which chunks are wanted, and how many of it."""
+    reached = np.cumsum(np.bincount(level))
+    last = len(reached) - 1
+    if k > 0:
+        last = min(int(np.searchsorted(reached, k)), last)
+    return last, k - (int(reached[last - 1]) if last else 0)
+
+
+def _walk(parts: Sequence[_Part], levels: _Levels, k: int, relax: Relaxation) -> None:
+    """Find rows from the heaviest level down, whole levels, until k are found.
+
+    The first levels are looked for one by one. Where they do not suffice, all rows are put on
+    their levels, so that many small levels are scored at once; how many follows from the share
+    of rows that was over the threshold so far.
+    """
+    start = tried = found = 0
+    waiting: list[list[Rows]] = [[] for _ in parts]
+    while levels.known and 0 < k > found and start < min(_SINGLY, levels.count):
+        steps = levels.on(start)
+        if len(steps) > _EQUAL:
+            break
+        for part, lists in zip(parts, waiting, strict=True):
+            lists.append(part.exactly(steps))
+        start += 1
+        size = sum(len(rows) for lists in waiting for rows in lists)
+        if size >= min(_TOGETHER, k - found) or start == min(_SINGLY, levels.count):
+            found += sum(map(_Part.take, parts, waiting, repeat(relax.threshold)))
+            tried += size
+            waiting = [[] for _ in parts]
+    found += sum(map(_Part.take, parts, waiting, repeat(relax.threshold)))
+    if start == levels.count or 0 < k <= found:
+        return
+    sizes = sum(part.place(levels) for part in parts).tolist()  # type: ignore[union-attr]
+    while start < levels.count and (found < k or k < 1):
+        wanted = math.inf if k < 1 else max(_GROUP, (k - found) * tried / max(found, 0.5))
+        end, size = start + 1, sizes[start]
+        # A level is never begun for the sake of few rows: it may be most of the corpus.
+        while end < levels.count and size + sizes[end] <= wanted:
+            size += sizes[end]
+            end += 1
+        for part in parts:
+            found += part.take([part.between(start, end)], relax.threshold)
+        start, tried = end, tried + size
 
 
 def rounded(scores: Scores) -> Scores:
@@ -126,69 +272,96 @@ def rounded(scores: Scores) -> Scores:
     return np.asarray(np.rint(scores * 1e6) / 1e6, np.float64)
 
 
-def _counted(lists: Sequence[Bits], conditions: int) -> tuple[Bits, NDArray[np.int64]]:
-    """The distinct values and how often each stands in the lists."""
+class _Levels:
+    """Sets of conditions that rows may meet, and their weights as levels.
+
+    Attributes:
+        steps: The sets, ascending (bit i: condition i).
+        level: Level of each set, 0 for the heaviest.
+        count: How many levels there are.
+        known: True where they hold every combination; else only those that some row meets.
+    """
+
+    def __init__(self, parts: Sequence[_Part], ladder: Ladder, relax: Relaxation) -> None:
+        conditions = len(ladder.conditions)
+        self.known = conditions <= _FEW
+        if self.known:
+            self.steps, self.level = _combinations(ladder.weights, relax.unfiltered)
+        else:
+            self.steps = _held(parts, conditions)
+            if not relax.unfiltered:
+                self.steps = self.steps[self.steps != 0]
+            self.level = _ordered(ladder.weights, self.steps)
+        self.count = int(self.level.max(initial=-1)) + 1
+        self._kind = np.min_scalar_type(self.count)
+        self._table: Steps | None = None
+        if conditions <= _TABLE:
+            self._table = np.full(1 << conditions, self.count, self._kind)
+            self._table[self.steps] = self.level
+
+    def on(self, level: int) -> list[int]:
+        """The sets on a level."""
+        return list(map(int, self.steps[self.level == level]))
+
+    def of(self, steps: Steps) -> Steps:
+        """Level of each of some sets; one past the last for a set that does not count."""
+        if self._table is not None:
+            return self._table.take(steps)
+        if not len(self.steps):
+            return np.zeros(len(steps), self._kind)
+        places = np.searchsorted(self.steps, steps.astype(np.int64))
+        at = np.minimum(places, len(self.steps) - 1)
+        levels = self.level[at].astype(self._kind)
+        levels[self.steps[at] != steps] = self.count
+        return levels
+
+
+def _held(parts: Sequence[_Part], conditions: int) -> Bits:
+    """The sets of conditions that some row meets, ascending."""
     if conditions <= _TABLE:
         size = 1 << conditions
         totals = np.zeros(size, np.int64)
-        for one in lists:
-            totals += np.bincount(one, minlength=size)
-        found = np.flatnonzero(totals)
-        return found.astype(np.int64), totals[found]
-    values = np.concatenate(lists) if lists else np.empty(0, np.int64)
-    found, counts = np.unique(values, return_counts=True)
-    return found, counts.astype(np.int64)
+        for part in parts:
+            totals += np.bincount(part.steps, minlength=size)
+        return np.flatnonzero(totals).astype(np.int64)
+    return np.unique(np.concatenate([np.unique(part.steps) for part in parts])).astype(np.int64)
 
 
-class _Levels:
-    """Distinct weights from 0, the heaviest; and the level at which k chunks are reached."""
-
-    def __init__(
-        self, steps: Bits, level: NDArray[np.intp], counts: NDArray[np.int64], conditions: int
-    ) -> None:
-        self._steps = steps
-        self._level = level
-        self._reached = np.cumsum(np.bincount(level, counts)).astype(np.int64)
-        self._table: NDArray[np.intp] | None = None
-        if conditions <= _TABLE:
-            self._table = np.zeros(1 << conditions, np.intp)
-            self._table[steps] = level
-
-    def of(self, steps: Bits) -> NDArray[np.intp]:
-        """Level of each of some steps."""
-        if self._table is not None:
-            return self._table[steps]
-        return self._level[np.searchsorted(self._steps, steps)]
-
-    def last(self, k: int) -> tuple[int, int]:
-        """The last level from which chunks are wanted, and how many of it."""
-        level = min(int(np.searchsorted(self._reached, k)), len(self._reached) - 1)
-        before = int(self._reached[level - 1]) if level else 0
-        return level, k - before
+@lru_cache(maxsize=64)
+def _combinations(weights: tuple[int, ...], unfiltered: bool) -> tuple[Bits, NDArray[np.intp]]:
+    """All sets of conditions of these weights, ascending, and the level of each."""
+    steps = np.arange(0 if unfiltered or not weights else 1, 1 << len(weights), dtype=np.int64)
+    return steps, _ordered(weights, steps)
 
 
-def _listed(kept: Sequence[Rungs], levels: _Levels, k: int) -> list[tuple[int, float, str, int]]:
+def _ordered(weights: Sequence[int], steps: Bits) -> NDArray[np.intp]:
+    """Level of each set, 0 for the heaviest."""
+    _, level = np.unique(-summed(weights, steps), return_inverse=True)
+    return np.asarray(level, np.intp)
+
+
+def _listed(
+    parts: Sequence[_Part], found: Sequence[tuple[Rows, Steps]], k: int, last: int, room: int
+) -> list[tuple[int, float, str, int]]:
     """The k best as (level, negative score, chunk id, step)."""
     if k < 1:
         return []
-    last, room = levels.last(k)
-    found: list[tuple[int, float, str, int]] = []
-    for one in kept:
-        level = levels.of(one.steps)
-        at = np.flatnonzero(level < last)
+    listed: list[tuple[int, float, str, int]] = []
+    for part, (rows, level) in zip(parts, found, strict=True):
+        sure = np.flatnonzero(level < last)
         border = np.flatnonzero(level == last)
         if len(border) > room:
-            near = one.channel.near(one.rows[border])
-            border = border[highest(near, room, one.channel.slack)]
-        at = np.concatenate([at, border])
-        rows, level = one.rows[at], level[at]
-        scores = rounded(one.channel.exact(rows))
-        order = np.lexsort((one.segment.rank[rows], -scores, level))[:k]
-        found += zip(
+            border = border[part.channel.best(rows[border], room)]
+        at = np.concatenate([sure, border])
+        rows, level = rows[at], level[at]
+        scores = rounded(part.channel.exact(rows))
+        order = np.lexsort((part.segment.rank[rows], -scores, level))[:k]
+        rows = rows[order]
+        listed += zip(
             level[order].tolist(),
             (-scores[order]).tolist(),
-            one.segment.ids_of(rows[order]),
-            one.steps[at][order].tolist(),
+            part.segment.ids_of(rows),
+            part.steps[rows].tolist(),
             strict=True,
         )
-    return found if len(kept) == 1 else sorted(found)[:k]
+    return listed if len(parts) == 1 else sorted(listed)[:k]

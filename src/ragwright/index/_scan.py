@@ -186,7 +186,9 @@ class _Asked:
         order = sorted(
             zip(self.ladder.totals(steps).tolist(), steps.tolist(), strict=True), key=_by_weight
         )
-        held = [step for _, step in order]
+        full = 0 < self.request.k == len(self._best)
+        least = self.ladder.totals(found[-1:])[0] if full else 0
+        held = [step for weight, step in order if weight >= least]
         names = self.ladder.all_asked(np.array(held, np.int64))
         ladder = tuple(zip(names, (self._steps[step] for step in held), strict=True))
         return SearchReply(candidates, rungs, ladder, self.terms)

@@ -91,7 +91,7 @@ def prepare(db: sqlite3.Connection, path: Path, steps: Sequence[str] = STEPS) ->
     """
     db.execute("BEGIN")
     try:
-        version = _checked_version(db, path, steps)
+        version = checked_version(db, path, steps)
     finally:
         db.rollback()
     if version == len(steps):
@@ -101,7 +101,7 @@ def prepare(db: sqlite3.Connection, path: Path, steps: Sequence[str] = STEPS) ->
     db.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have done all this while we waited for the lock.
-        version = _checked_version(db, path, steps)
+        version = checked_version(db, path, steps)
         for step in steps[version:]:
             for statement in step.split(";"):
                 if statement.strip():
@@ -116,7 +116,13 @@ def prepare(db: sqlite3.Connection, path: Path, steps: Sequence[str] = STEPS) ->
         raise
 
 
-def _checked_version(db: sqlite3.Connection, path: Path, steps: Sequence[str]) -> int:
+def checked_version(db: sqlite3.Connection, path: Path, steps: Sequence[str] = STEPS) -> int:
+    """Version of a file, 0 for one without tables; reads only.
+
+    Raises:
+        SchemaVersionError: A newer ragwright wrote the file.
+        StoreError: The file is some other program's.
+    """
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     owner = int(db.execute("PRAGMA application_id").fetchone()[0])
     tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]

@@ -8,7 +8,8 @@ dead by the view. Rows of one document stand together, and documents are known b
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from hashlib import blake2b
 from itertools import groupby
@@ -18,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Hit, MetaValue
-from ._arrays import Array, Arrays, pack, unpack
+from ._arrays import Array, Arrays, Blob, Packer, unpack
 from ._fields import FieldIndex, FieldsBuilder, open_fields
-from ._postings import Postings, build_postings
+from ._postings import Postings, PostingsBuilder
 from ._stored import StoredDocument, as_metadata, shown_metadata
-from ._tokens import Terms, unpack_terms
+from ._tokens import unpack_terms
 
 FORMAT = 2
 """Version of the layout; a saved segment of another version is built anew."""
@@ -36,69 +37,93 @@ _SMALL = 20_000
 
 
 def build_segments(documents: Iterable[StoredDocument], dimensions: int) -> Iterator[Arrays]:
-    """Segments of documents, each as large as its bounds allow, one in memory at a time."""
-    batch: list[StoredDocument] = []
-    rows = size = 0
+    """Segments of documents, each as large as its bounds allow, one in memory at a time.
+
+    While one is built, memory holds its own arrays and about half of their size again.
+    """
+    builder = _Builder(dimensions)
     for document in documents:
-        if batch and (rows + len(document.chunks) > MAX_ROWS or size + document.size > MAX_BYTES):
-            yield _build(batch, dimensions)
-            batch, rows, size = [], 0, 0
-        batch.append(document)
-        rows += len(document.chunks)
-        size += document.size
-    if batch:
-        yield _build(batch, dimensions)
+        if builder.full(document):
+            # Not by name: who asks for the next segment must not keep this one alive.
+            yield builder.finish()
+            builder = _Builder(dimensions)
+        builder.add(document)
+    if builder.documents:
+        yield builder.finish()
 
 
-def _build(documents: Sequence[StoredDocument], dimensions: int) -> Arrays:
-    ids: list[bytes] = []
-    texts: list[bytes] = []
-    extras: list[bytes] = []
-    heads: list[bytes] = []
-    terms: list[Terms] = []
-    places: list[tuple[int, int, int, int]] = []
-    fields = FieldsBuilder()
-    vectors: list[NDArray[np.float32]] = []
-    for number, document in enumerate(documents):
-        heads.append(_head(document))
-        _add_fields(fields, document, len(ids))
+class _Builder:
+    """Collects the documents of one segment; keeps bytes and numbers, no object a row."""
+
+    def __init__(self, dimensions: int) -> None:
+        self.documents = 0
+        self._dimensions = dimensions
+        self._size = 0
+        self._sizes, self._stamps = array("q"), array("q")
+        self._columns = {name: array("i") for name in ("document", "start", "end", "page")}
+        self._packs = {name: Packer() for name in ("ids", "names", "heads", "extras", "texts")}
+        self._postings = PostingsBuilder()
+        self._fields = FieldsBuilder()
+        self._vectors = bytearray()
+
+    @property
+    def rows(self) -> int:
+        """Rows so far."""
+        return len(self._columns["document"])
+
+    def full(self, document: StoredDocument) -> bool:
+        """True where a further document would be more than the bounds allow."""
+        over = self.rows + len(document.chunks) > MAX_ROWS
+        return self.documents > 0 and (over or self._size + document.size > MAX_BYTES)
+
+    def add(self, document: StoredDocument) -> None:
+        """A document with its chunks."""
+        packs, columns = self._packs, self._columns
+        _add_fields(self._fields, document, self.rows)
+        packs["heads"].add(_head(document))
+        packs["names"].add(_raw(document.id))
+        self._stamps.append(document.stamp)
+        self._sizes.append(len(document.chunks))
         for chunk in document.chunks:
-            ids.append(_raw(chunk.id))
-            texts.append(_raw(document.text[chunk.start : chunk.end]))
-            places.append((number, chunk.start, chunk.end, chunk.page or 0))
+            packs["ids"].add(_raw(chunk.id))
+            packs["texts"].add(_raw(document.text[chunk.start : chunk.end]))
             extra = [chunk.headings, dict(chunk.metadata), chunk.pages]
-            extras.append(json.dumps(extra).encode() if any(extra) else b"")
-            terms.append(unpack_terms(chunk.terms))
-            if chunk.vector is not None:
-                vectors.append(chunk.vector)
-    names, field_arrays = fields.finish()
-    columns = np.array(places, np.int32).reshape(len(places), 4)
-    matrix = np.stack(vectors) if dimensions and vectors else np.empty((0, dimensions), np.float32)
-    meta = {
-        "format": FORMAT,
-        "rows": len(ids),
-        "documents": len(documents),
-        "fields": names,
-        "norm": float(np.sqrt(np.einsum("ij,ij->i", matrix, matrix).max(initial=0.0))),
-    }
-    arrays: dict[str, Array] = {
-        "stamps": np.array([document.stamp for document in documents], np.int64),
-        "sizes": np.array([len(document.chunks) for document in documents], np.int64),
-        "document": np.ascontiguousarray(columns[:, 0]),
-        "start": np.ascontiguousarray(columns[:, 1]),
-        "end": np.ascontiguousarray(columns[:, 2]),
-        "page": np.ascontiguousarray(columns[:, 3]),
-        **_id_order(ids),
-        **pack("ids", ids),
-        **pack("names", [_raw(document.id) for document in documents]),
-        **pack("heads", heads),
-        **pack("extras", extras),
-        **pack("texts", texts),
-        **build_postings(terms),
-        **field_arrays,
-        "vectors": matrix,
-    }
-    return Arrays(meta, arrays)
+            packs["extras"].add(json.dumps(extra).encode() if any(extra) else b"")
+            place = (self.documents, chunk.start, chunk.end, chunk.page or 0)
+            for column, number in zip(columns.values(), place, strict=True):
+                column.append(number)
+            self._postings.add(unpack_terms(chunk.terms))
+            if chunk.vector is not None and self._dimensions:
+                self._vectors += chunk.vector.tobytes()
+        self.documents += 1
+        self._size += document.size
+
+    def finish(self) -> Arrays:
+        """The segment; the builder is of no use afterwards."""
+        matrix = np.frombuffer(self._vectors, np.float32).reshape(-1, max(1, self._dimensions))
+        matrix = matrix if self._dimensions else np.empty((0, 0), np.float32)
+        ids = self._packs["ids"].packed("ids")
+        arrays: dict[str, Array] = {
+            "stamps": np.frombuffer(self._stamps, np.int64),
+            "sizes": np.frombuffer(self._sizes, np.int64),
+            **{name: np.frombuffer(one, np.int32) for name, one in self._columns.items()},
+            **_id_order(Blob(ids["ids"], ids["ids.offsets"])),
+            **ids,
+        }
+        for name in ("names", "heads", "extras", "texts"):
+            arrays |= self._packs[name].packed(name)
+        arrays |= self._postings.finish()
+        names, field_arrays = self._fields.finish()
+        arrays |= field_arrays
+        arrays["vectors"] = matrix
+        meta = {
+            "format": FORMAT,
+            "rows": self.rows,
+            "documents": self.documents,
+            "fields": names,
+            "norm": float(np.sqrt(np.einsum("ij,ij->i", matrix, matrix).max(initial=0.0))),
+        }
+        return Arrays(meta, arrays)
 
 
 def _raw(text: str) -> bytes:
@@ -110,13 +135,14 @@ def id_number(chunk_id: str) -> int:
     return int.from_bytes(blake2b(_raw(chunk_id), digest_size=8).digest(), "little")
 
 
-def _id_order(ids: Sequence[bytes]) -> dict[str, Array]:
+def _id_order(packed: Blob) -> dict[str, Array]:
     """Rank of each row's id, and the ids' numbers in ascending order with their rows."""
+    ids = [packed[row] for row in range(len(packed))]
     by_id = np.array(sorted(range(len(ids)), key=ids.__getitem__), np.int32)
     rank = np.empty(len(ids), np.int32)
     rank[by_id] = np.arange(len(ids), dtype=np.int32)
-    digests = [int.from_bytes(blake2b(i, digest_size=8).digest(), "little") for i in ids]
-    numbers = np.array(digests, np.uint64)
+    digests = (int.from_bytes(blake2b(i, digest_size=8).digest(), "little") for i in ids)
+    numbers = np.fromiter(digests, np.uint64, len(ids))
     order = np.argsort(numbers, kind="stable").astype(np.int32)
     return {"rank": rank, "numbers": numbers[order], "numbers.rows": order}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core import Document, SnapshotGoneError, StoreBusyError, StoreError
+from ..core import Document, SnapshotGoneError, StoreBusyError, StoreDamagedError, StoreError
 from . import _sqlite_rows as rows
 from ._catalog import Catalog
 from ._connections import Connections
@@ -41,6 +41,7 @@ class SqliteStore(Store):
 
     Raises:
         SchemaVersionError: A newer ragwright wrote the file.
+        StoreDamagedError: The file is damaged, or is empty though saved views belong to it.
         StoreError: The file cannot be opened, or is another program's.
     """
 
@@ -55,10 +56,11 @@ class SqliteStore(Store):
         self._options = options or StoreOptions()
         self._path = Path(path)
         self._analyzers = Analyzers(analyzers)
+        folder = Path(views) if views else self._path.parent / "cache" / "views"
+        _refuse_emptied(self._path, folder)
         self._connections = Connections(self._path, self._options)
         with self._connections.reading() as db:
             store_id = db.execute("SELECT value FROM facts WHERE name = 'store'").fetchone()[0]
-        folder = Path(views) if views else self._path.parent / "cache" / "views"
         self._catalog = Catalog(folder, store_id, self._options)
 
     def content_hashes(self, pair: Pair) -> Mapping[str, str]:
@@ -282,3 +284,17 @@ class SqliteStore(Store):
     def close(self) -> None:
         """Close files; safe to call twice. Open views stay usable."""
         self._connections.close()
+
+
+def _refuse_emptied(path: Path, views: Path) -> None:
+    """Refuse a file without a byte that was a store: SQLite would begin a new one in it."""
+    if not path.is_file() or path.stat().st_size or not any(views.glob("*/*/*.view")):
+        return
+    log = path.with_name(f"{path.name}-wal")
+    if not log.is_file() or not log.stat().st_size:
+        raise StoreDamagedError(
+            f"{path.name} is empty, and saved views show that it was not",
+            where=str(path),
+            hint="restore it from a backup, or delete it and run: ragwright ingest (documents, "
+            "chunks and vectors are made again)",
+        )

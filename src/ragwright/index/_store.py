@@ -167,13 +167,14 @@ class View(ABC):
 
         Args:
             query: Query text, or one query vector of shape (dimensions,).
-            k: Most candidates; 0 gives the ladder alone.
+            k: Most candidates; 0 gives the ladder of all rungs alone.
             relax: Soft filters, threshold, whether the unfiltered rung counts.
             filters: Hard filters.
 
         Returns:
-            ``candidates``, ``rungs`` beside them, and the ``ladder`` (of equal weight: first
-            the rung with more filters, then the one with the filters asked for first).
+            ``candidates``, ``rungs`` beside them, and the ``ladder``: the rungs down to the
+            weight of the last candidate, or all where fewer than k were found (of equal weight:
+            first the rung with more filters, then the one with the filters asked for first).
 
         Raises:
             FilterError: More than 62 soft filters; a threshold that is NaN; weights whose sum

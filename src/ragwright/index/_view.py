@@ -14,9 +14,9 @@ from ..flow import SearchReply
 from ..models import TokenSource
 from ._approximate import Approximate, stated
 from ._arrays import Arrays
-from ._fields import Rows as Positions
 from ._filters import (
     Mask,
+    Positions,
     field_counts,
     filter_masks,
     held,
@@ -34,6 +34,9 @@ from ._store import Matrix, Pair, View, ViewStatistics
 
 _CELLS = 16_000_000
 """Most similarities worked out at once: 64 MB."""
+
+_FETCHED = 128
+"""Vectors fetched at once for a product: they stay within a cache."""
 
 _MASKS = 32
 """Filters whose masks are remembered."""
@@ -114,7 +117,7 @@ class State:
         return list(found)
 
     def positions(self, ladder: Ladder, masks: Sequence[Mask | None]) -> list[list[Positions]]:
-        """Per condition of a ladder the rows that meet it, one array a segment.
+        """Per condition of a ladder the rows that meet it, one a segment.
 
         Args:
             ladder: The conditions.
@@ -242,8 +245,8 @@ class SegmentView(View):
     ) -> SearchReply:
         """Up to k chunks by weight of the soft filters they meet, then score, then id.
 
-        One pass over the rows that the hard filters leave; soft filters cost what their
-        position lists are long.
+        Position lists put rows on their rungs; scores are worked out from the heaviest rung
+        down, no further than k needs.
         """
         state = self._open()
         ladder = Ladder.of(relax)
@@ -270,7 +273,7 @@ class SegmentView(View):
         if isinstance(query, str):
             if asked is None:
                 return None
-            return [Channel(scores.take, scores.take, above=0.0) for scores in asked.scores]
+            return [Channel(scores.take, above=0.0) for scores in asked.scores]
         queries = checked_queries(query, self.pair, self.snapshot)
         if len(queries) != 1:
             raise RetrieveError(
@@ -422,16 +425,41 @@ def _concerned(part: Part, k: int, mask: Mask | None) -> bool:
     return part.near is not None and (not part.near.narrow(mask) or bool(part.near.fault))
 
 
+class _Near:
+    """Float32 similarities of one segment's rows to one query.
+
+    Few rows are fetched and multiplied; from a quarter of the segment on, all in one product,
+    which is then kept.
+    """
+
+    def __init__(self, matrix: Matrix, query: NDArray[np.float32]) -> None:
+        self._matrix = matrix
+        self._query = query
+        self._asked = 0
+        self._every: NDArray[np.float32] | None = None
+        self._fetched: Matrix | None = None
+
+    def __call__(self, rows: Rows) -> NDArray[np.float32]:
+        self._asked += len(rows)
+        if self._every is None and self._asked > len(self._matrix) // 4:
+            self._every = products(self._matrix, self._query)
+        if self._every is not None:
+            return self._every[rows]
+        found = np.empty(len(rows), np.float32)
+        if self._fetched is None:
+            self._fetched = np.empty((_FETCHED, len(self._query)), np.float32)
+        for start in range(0, len(rows), _FETCHED):
+            piece = rows[start : start + _FETCHED]
+            # Rows are in range: to clip them is to do without a copy that a check would need.
+            some = self._matrix.take(piece, 0, self._fetched[: len(piece)], "clip")
+            found[start : start + _FETCHED] = some @ self._query
+        return found
+
+
 def _similarity(segment: Segment, query: NDArray[np.float32]) -> Channel:
     matrix = segment.vectors
-
-    def near(rows: Rows) -> NDArray[np.float32]:
-        if len(rows) > len(matrix) // 4:
-            every = products(matrix, query)
-            return every if len(rows) == len(matrix) else every[rows]
-        return products(matrix[rows], query)
-
-    return Channel(near, lambda rows: _exact(matrix, rows, query), _error(query, segment.norm))
+    near = _Near(matrix, query)
+    return Channel(lambda rows: _exact(matrix, rows, query), near, _error(query, segment.norm))
 
 
 def _error(query: NDArray[np.float32], norm: float) -> float:

@@ -300,7 +300,7 @@ def _ladder(
     """Rungs as the dense channel counted them, else the keyword channel, heaviest first."""
     if relax is None or not relax.soft:
         return ()
-    # Similarities exist for every chunk: the dense channel's counts are the whole ladder.
+    # Similarities exist for every chunk: the dense channel's counts leave none out.
     dense = [one.replies["dense"] for one in found if "dense" in one.replies]
     replies = dense or [_reply(one, "keyword") for one in found]
     ladder = replies[0].ladder

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
-import time
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from ..core import DatabaseError, StatementError
 from ..flow import SqlReply
+from . import _sqlite_child
 from ._options import DatabaseOptions
 from ._statement import named_subqueries
-from ._tables import Column, DatabaseReader, RowBuffer, Table
+from ._tables import CELL, Column, DatabaseReader, RowBuffer, Table
 
 _NAMES = (
     "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') "
     "AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY name"
 )
 
-_STEPS = 1_000
-"""Machine instructions of SQLite between two looks at the clock."""
+_START_SECONDS = 5.0
+"""Seconds that a process may take to start, beside the time of the statement."""
 
-_LONGEST_VALUE = 4_000_000
-"""Bytes a value may reach on the way: bounds what one function call can build."""
+_GONE = "its process was ended by the system"
 
 _SAMPLE = 1_000
 """Rows that example values are taken from."""
@@ -34,8 +37,9 @@ _SAMPLE = 1_000
 class SqliteReader(DatabaseReader):
     """Opens the file read-only; an authorizer lets reading through and nothing else.
 
-    A clock stops what takes too long, limits bound the size of values, and no extension,
-    attached file or pragma can be reached.
+    A statement runs in a process of its own, which is ended when its time is over and whose
+    memory is bounded; limits bound the size of values, and no extension, attached file or pragma
+    can be reached.
     """
 
     dialect = "SQLite"
@@ -102,18 +106,47 @@ class SqliteReader(DatabaseReader):
     def read(self, statement: str, max_rows: int) -> SqlReply:
         """Rows of one checked statement, within all limits."""
         options = self._options
-        buffer = RowBuffer(max_rows, options.max_characters)
         with self._opened() as connection:
-            self._guard(connection, self._views_to_read(connection, statement))
-            try:
-                cursor = connection.execute(statement)
-                columns = [str(column[0]) for column in cursor.description or ()]
-                for row in cursor:
-                    if not buffer.take(row):
-                        break
-            except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
-                raise self._rejected(error) from error
+            views = self._views_to_read(connection, statement)
+        job = {
+            "address": self._address(),
+            "statement": statement,
+            "timeout": options.timeout,
+            "tables": list(options.tables),
+            "views": sorted(views),
+            "cell": CELL,
+            "max_rows": max_rows,
+            "max_characters": options.max_characters,
+        }
+        columns, *rows = self._lines(job)
+        buffer = RowBuffer(max_rows, options.max_characters)
+        for row in rows:
+            if not buffer.take([_value(one) for one in row]):
+                break
         return buffer.reply(columns)
+
+    def _lines(self, job: Mapping[str, Any]) -> list[list[Any]]:
+        """Columns and rows as the child process tells them.
+
+        Raises:
+            StatementError: It was rejected, or took too long.
+        """
+        command = [sys.executable, "-I", _sqlite_child.__file__]
+        try:
+            done = subprocess.run(
+                command,
+                input=json.dumps(job).encode(),
+                capture_output=True,
+                timeout=self._options.timeout + _START_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise self._rejected("interrupted") from None
+        lines = done.stdout.splitlines()
+        last = json.loads(lines[-1]) if lines and not done.returncode else {"error": _GONE}
+        if isinstance(last, dict):
+            raise self._rejected(str(last["error"]))
+        return [json.loads(line) for line in lines]
 
     def _views_to_read(self, connection: sqlite3.Connection, statement: str) -> frozenset[str]:
         """Views on whose behalf any table may be read, in small letters.
@@ -147,60 +180,28 @@ class SqliteReader(DatabaseReader):
                 hint="sqlite:///PATH starts from the project folder, sqlite:////PATH from the root",
             )
         try:
-            # not `immutable`: another program may be writing, and its locks must be kept
-            address = f"{self._path.resolve().as_uri()}?mode=ro"
-            connection = sqlite3.connect(address, uri=True, timeout=self._options.timeout)
-            with closing(connection):
-                connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-                end = time.monotonic() + self._options.timeout
-                connection.set_progress_handler(lambda: int(time.monotonic() > end), _STEPS)
-                yield connection
+            with closing(_sqlite_child.opened(self._address(), self._options.timeout)) as found:
+                yield found
         except sqlite3.Error as error:
             raise DatabaseError(
                 f"{self._options.name!r} cannot be read: {error}", where=where
             ) from error
 
-    def _guard(self, connection: sqlite3.Connection, views: frozenset[str]) -> None:
-        """Take from a connection all it could do beside reading."""
-        for limit, most in (
-            (sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE),
-            (sqlite3.SQLITE_LIMIT_ATTACHED, 0),
-            (sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 200),
-            (sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0),
-        ):
-            connection.setlimit(limit, most)
-        connection.set_authorizer(partial(self._allowed, views))
+    def _address(self) -> str:
+        return f"{self._path.resolve().as_uri()}?mode=ro"
 
-    def _allowed(
-        self,
-        views: frozenset[str],
-        action: int,
-        first: str | None,
-        second: str | None,
-        base: str | None,
-        by: str | None,
-    ) -> int:
-        """SQLite's question before each step of a statement; anything not named is denied."""
-        tables = self._options.tables
-        if action == sqlite3.SQLITE_READ:
-            # `by` is the view on whose behalf a table is read: who may read the view may do so
-            open_to = not tables or first in tables or (by or "").lower() in views
-            return sqlite3.SQLITE_OK if open_to or not first else sqlite3.SQLITE_DENY
-        if action in {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE}:
-            return sqlite3.SQLITE_OK
-        if action == sqlite3.SQLITE_FUNCTION:
-            refused = (second or "").lower() in {"load_extension", "readfile", "writefile", "edit"}
-            return sqlite3.SQLITE_DENY if refused else sqlite3.SQLITE_OK
-        return sqlite3.SQLITE_DENY
-
-    def _rejected(self, error: Exception) -> StatementError:
-        reason = str(error)
+    def _rejected(self, reason: str) -> StatementError:
         if reason == "interrupted":
             reason = f"it took longer than {self._options.timeout:g} s and was stopped"
         return StatementError(
             f"{self._options.name!r} did not answer the statement: {reason}",
             hint="only reading is allowed, within the limits under retrieve.databases",
         )
+
+
+def _value(told: Any) -> Any:
+    """A value as the child told it; of bytes it tells how many there are."""
+    return f"<{told['bytes']} bytes>" if isinstance(told, dict) else told
 
 
 def _age(path: Path) -> tuple[int, int]:

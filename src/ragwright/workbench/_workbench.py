@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import answer, flow, ingest, retrieve
-from ..core import ConfigError
+from ..core import ConfigError, StoreDamagedError, discard
 from . import building, measuring, runs, serving, tables
 from .project import Opened, SourceEntry, at_work, configuration_of, keep_configuration
 
@@ -389,6 +389,17 @@ class Workbench(Opened):
         return measuring.forecast_stored(self, rows, measures)
 
     # -- forgetting ------------------------------------------------------------------------
+
+    def clear_replies(self) -> int:
+        """Delete every stored reply; how many there were, 0 where their file was damaged."""
+        try:
+            return self.replies.clear()
+        except StoreDamagedError:
+            held = self.__dict__.pop("replies", None)
+            if held is not None:
+                held.close()
+            discard(self.folder.cache / "replies.sqlite")
+            return 0
 
     def forget(self, document_id: str) -> Mapping[str, int]:
         """Purge a document from store, replies, runs and outputs; how much went from each.

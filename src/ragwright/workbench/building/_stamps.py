@@ -10,10 +10,12 @@ import os
 import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
-from ...core import file_error, writable
+from ...core import StoreBusyError, discard, file_error, writable
 
 _SCHEMA = """CREATE TABLE IF NOT EXISTS stamps (
     reading TEXT NOT NULL,
@@ -25,6 +27,9 @@ _SCHEMA = """CREATE TABLE IF NOT EXISTS stamps (
     documents TEXT NOT NULL,
     PRIMARY KEY (reading, path)
 ) WITHOUT ROWID"""
+
+_DAMAGED = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""What a damaged file raises; SQLite quotes parts of it that may not be UTF-8."""
 
 _RACY_NS = 2_000_000_000
 """A file changed within this time of being read may change again under the same times."""
@@ -50,33 +55,55 @@ class Stamps:
     """Stamps of files per way of reading, in one SQLite file.
 
     Args:
-        path: File to use; one that cannot be used is started afresh, and where it cannot be
-            written either, nothing is remembered.
+        path: File to use; one that is damaged is started afresh, and where it cannot be
+            written, nothing is remembered.
         reading: Names the reader's settings and version: other settings, other stamps.
     """
 
     def __init__(self, path: Path, reading: str) -> None:
         self._reading = reading
-        if not writable(path):
+        self._path = path
+        self._kept = writable(path)
+        if not self._kept:
             self._connection = _prepared(sqlite3.connect(":memory:"))
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = _open(path)
-        except sqlite3.DatabaseError:
-            path.unlink(missing_ok=True)
-            try:
-                self._connection = _open(path)
-            except sqlite3.Error as error:
-                raise file_error(error, path) from error
+        except _DAMAGED:
+            self._connection = self._afresh()
+        except OSError as error:
+            raise file_error(error, path) from error
+
+    def _afresh(self) -> sqlite3.Connection:
+        """A new file in the place of a damaged one: all files are read again, once."""
+        try:
+            discard(self._path)
+            return _open(self._path)
+        except (*_DAMAGED, OSError) as error:
+            raise file_error(error, self._path) from error
+
+    def _run(self, statement: str, values: tuple[str | int | bytes, ...]) -> tuple[Any, ...] | None:
+        """The first row of a statement; of a damaged file, that of the one made in its place."""
+        try:
+            return cast("tuple[Any, ...] | None", self._first(statement, values))
+        except _DAMAGED as error:
+            if not self._kept or isinstance(file_error(error, self._path), StoreBusyError):
+                raise file_error(error, self._path) from error
+        self._connection.close()
+        self._connection = self._afresh()
+        return cast("tuple[Any, ...] | None", self._first(statement, values))
+
+    def _first(self, statement: str, values: tuple[str | int | bytes, ...]) -> Any:
+        return self._connection.execute(statement, values).fetchone()
 
     def documents(self, path: Path) -> tuple[int, tuple[tuple[str, str], ...]] | None:
         """Size and (document id, content hash) of an unchanged file, None where it is new."""
-        row = self._connection.execute(
+        row = self._run(
             "SELECT size, modified, changed, taken, documents FROM stamps "
             "WHERE reading = ? AND path = ?",
             (self._reading, _key(path)),
-        ).fetchone()
+        )
         if row is None:
             return None
         try:
@@ -85,13 +112,16 @@ class Stamps:
             return None
         if (row[0], row[1], row[2]) != (now.size, now.modified, now.changed):
             return None
-        if row[3] - max(row[1], row[2]) < _RACY_NS:
+        if not isinstance(row[3], int) or row[3] - max(row[1], row[2]) < _RACY_NS:
             return None
-        return row[0], tuple((name, content) for name, content in json.loads(row[4]))
+        try:
+            return row[0], tuple((str(name), str(content)) for name, content in json.loads(row[4]))
+        except (ValueError, TypeError):
+            return None  # damaged: the file is read again
 
     def put(self, path: Path, stamp: Stamp, documents: Sequence[tuple[str, str]]) -> None:
         """Remember a file that was read; the stamp must have been taken before reading."""
-        self._connection.execute(
+        self._run(
             "INSERT OR REPLACE INTO stamps VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 self._reading,
@@ -105,11 +135,12 @@ class Stamps:
         )
 
     def commit(self) -> None:
-        """Make what was put last; a busy file is no fault, the stamps are a cache."""
+        """Make what was put last; a busy or damaged file only costs time."""
         try:
             self._connection.commit()
-        except sqlite3.OperationalError:
-            self._connection.rollback()
+        except _DAMAGED:
+            with suppress(*_DAMAGED):
+                self._connection.rollback()
 
     def close(self) -> None:
         """Commit and close."""

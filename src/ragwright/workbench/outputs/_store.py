@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...core import ConfigError, StoreError, Usage, canonical_json, file_error, well_formed
+from ...core import ConfigError, StoreError, Usage, canonical_json, well_formed
 from ...flow import Database, one_to_forget, scrub
 from ._records import (
     Feedback,
@@ -292,7 +292,7 @@ class Outputs:
                     keys,
                 )
         with self._lock:
-            scrub(self._connection, self._database.path)
+            scrub(self._connection, self._database)
         return len(keys)
 
     # -- reading ---------------------------------------------------------------------------
@@ -402,11 +402,10 @@ class Outputs:
         db = self._connection
         with self._lock:
             try:
-                db.execute("BEGIN IMMEDIATE")
-                yield db
-                db.execute("COMMIT")
-            except sqlite3.Error as error:
-                raise file_error(error, self._database.path) from error
+                with self._database.explained():
+                    db.execute("BEGIN IMMEDIATE")
+                    yield db
+                    db.execute("COMMIT")
             finally:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
@@ -414,12 +413,9 @@ class Outputs:
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """A connection of its own, in one state of the file: a half-read cursor holds up no one."""
-        with closing(self._database.connect()) as db:
-            try:
-                db.execute("BEGIN")
-                yield db
-            except sqlite3.Error as error:
-                raise file_error(error, self._database.path) from error
+        with closing(self._database.connect()) as db, self._database.explained():
+            db.execute("BEGIN")
+            yield db
 
     def _key(self, output: str, db: sqlite3.Connection) -> tuple[int, str, int]:
         """Batch, kind and position of an output that is there."""

@@ -177,7 +177,8 @@ class Opened:
     @cached_property
     def store(self) -> Store:
         """Documents, chunks and vectors."""
-        return index.open_store(self.settings.store, self.folder.root / ".ragwright")
+        root = self.folder.root
+        return index.open_store(self.settings.store, root / ".ragwright", root=root)
 
     @cached_property
     def views(self) -> Views:

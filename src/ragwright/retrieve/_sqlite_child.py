@@ -1,0 +1,133 @@
+"""Runs one statement on a SQLite file in a process of its own, which can be ended at any moment.
+
+SQLite looks at the clock between its own steps and not within a function: ``instr`` of two long
+values alone can run for hours. A process is ended from outside, and its memory is bounded by the
+system. This file is run by its path and imports nothing of the package: it starts in the time of
+a bare interpreter. It reads a job from standard input and writes a line of JSON for each row.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+if sys.platform != "win32":
+    import resource
+
+STEPS = 1_000
+"""Machine instructions of SQLite between two looks at the clock."""
+
+MEMORY = 512 * 2**20
+"""Bytes of address space beyond which the process gets no more."""
+
+_GRACE = 0.25
+"""Seconds that SQLite has to stop by itself."""
+
+_LIMITS = (
+    # Bytes of one value, on the way to a result too.
+    (sqlite3.SQLITE_LIMIT_LENGTH, 4_000_000),
+    (sqlite3.SQLITE_LIMIT_ATTACHED, 0),
+    (sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 200),
+    (sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0),
+)
+
+_REFUSED = {"load_extension", "readfile", "writefile", "edit"}
+
+
+def opened(address: str, timeout: float) -> sqlite3.Connection:
+    """A connection that reads, for so many seconds."""
+    # not `immutable`: another program may be writing, and its locks must be kept
+    connection = sqlite3.connect(address, uri=True, timeout=timeout)
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    end = time.monotonic() + timeout
+    connection.set_progress_handler(lambda: int(time.monotonic() > end), STEPS)
+    return connection
+
+
+def _allowed(
+    tables: Sequence[str],
+    views: Sequence[str],
+    action: int,
+    first: str | None,
+    second: str | None,
+    base: str | None,
+    by: str | None,
+) -> int:
+    """SQLite's question before each step of a statement; anything not named is denied."""
+    if action == sqlite3.SQLITE_READ:
+        # `by` is the view on whose behalf a table is read: who may read the view may do so
+        open_to = not tables or (first or "") in tables or (by or "").lower() in views
+        return sqlite3.SQLITE_OK if open_to or not first else sqlite3.SQLITE_DENY
+    if action in {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE}:
+        return sqlite3.SQLITE_OK
+    if action == sqlite3.SQLITE_FUNCTION:
+        refused = (second or "").lower() in _REFUSED
+        return sqlite3.SQLITE_DENY if refused else sqlite3.SQLITE_OK
+    return sqlite3.SQLITE_DENY
+
+
+def _bounded() -> None:
+    """Let the system refuse memory beyond the limit, where it can."""
+    if sys.platform != "win32":
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def _plain(value: Any, longest: int) -> Any:
+    if isinstance(value, bytes):
+        return {"bytes": len(value)}
+    return value[: longest + 1] if isinstance(value, str) else value
+
+
+def _run(job: dict[str, Any]) -> None:
+    connection = opened(job["address"], job["timeout"])
+    connection.execute("PRAGMA temp_store = MEMORY")  # what is sorted must not fill the disk
+    for limit, most in _LIMITS:
+        connection.setlimit(limit, most)
+    connection.set_authorizer(partial(_allowed, job["tables"], job["views"]))
+    cursor = connection.execute(job["statement"])
+    _tell([str(column[0]) for column in cursor.description or ()])
+    used = 0
+    for number, row in enumerate(cursor):
+        plain = [_plain(value, job["cell"]) for value in row]
+        _tell(plain)
+        used += sum(len(str(value)) for value in plain)
+        if number >= job["max_rows"] or used > job["max_characters"]:
+            break
+
+
+def _tell(line: object) -> None:
+    sys.stdout.write(f"{json.dumps(line)}\n")
+
+
+def _end() -> None:
+    """End the process within whatever function it is."""
+    os.write(1, b'\n{"error": "interrupted"}\n')
+    os._exit(0)
+
+
+def main() -> None:
+    """Run the job on standard input."""
+    try:
+        _bounded()
+        job = json.load(sys.stdin)
+        # SQLite gives the interpreter free while it works: this thread is not held up.
+        timer = threading.Timer(job["timeout"] + _GRACE, _end)
+        timer.daemon = True
+        timer.start()
+        _run(job)
+        timer.cancel()
+    except MemoryError:
+        _tell({"error": f"it needed more than {MEMORY // 2**20} MB of memory"})
+    except Exception as error:
+        _tell({"error": str(error)})
+
+
+if __name__ == "__main__":
+    main()
