@@ -5,7 +5,7 @@ from ._compare import Comparison, Comparisons, compare_rows, holm
 from ._defaults import ChosenMeasures, default_measures, ranking_measures
 from ._definition import Definition, MeasureScale
 from ._embedded import QADistances, qa_distances
-from ._equivalence import most_lost
+from ._equivalence import least_rows, most_lost
 from ._gate import (
     GateCheck,
     GateOptions,
@@ -78,6 +78,7 @@ __all__ = [
     "judge_check",
     "judge_spread",
     "known_scale",
+    "least_rows",
     "load_rubrics",
     "marked",
     "most_lost",

@@ -84,13 +84,23 @@ def summary_csv(summaries: Iterable[Summary]) -> str:
     states = list(dict.fromkeys(state for summary in summaries for state in summary.states))
     numbers = ("mean", "low", "high", "interval", "median", "sd", "n", "coverage", "worst", "best")
     return _csv(
-        ["measure", "scale_low", "scale_high", *numbers, "no_gold", "seed", *states],
+        [
+            "measure",
+            "scale_low",
+            "scale_high",
+            *numbers,
+            "no_gold",
+            "unanswerable",
+            "seed",
+            *states,
+        ],
         (
             [
                 summary.measure,
                 *((None, None) if summary.scale is None else summary.scale.ends),
                 *(getattr(summary, name) for name in numbers),
                 summary.no_gold,
+                summary.unanswerable,
                 summary.seed,
                 *(summary.states.get(state, 0) for state in states),
             ]
@@ -102,13 +112,16 @@ def summary_csv(summaries: Iterable[Summary]) -> str:
 def rows_csv(rows: Iterable[ScoredRow]) -> str:
     """One line a row and measure: row, measure, state, value, reason, a judge's own words.
 
-    ``no_gold`` is 1 where the row does not say what the measure has to know, else 0.
+    ``no_gold`` is 1 where the row does not say what the measure has to know, else 0;
+    ``unanswerable`` where abstaining on the row was right.
     """
     names = ("measure", "state", "value", "reason", "detail")
+    marks = ("no_gold", "unanswerable")
     return _csv(
-        ["row", *names, "no_gold"],
+        ["row", *names, *marks],
         (
-            [row.row_id, *(getattr(score, name) for name in names), int(score.no_gold)]
+            [row.row_id, *(getattr(score, name) for name in names)]
+            + [int(getattr(score, name)) for name in marks]
             for row in rows
             for score in row.scores
         ),
