@@ -89,7 +89,7 @@ def test_what_is_seen_is_told() -> None:
     assert found.difference == pytest.approx(0.295)
     assert (found.mean_a, found.mean_b) == pytest.approx((0.3, 0.595))
     assert (found.n, found.coverage, found.exact) == (20, 1.0, True)
-    assert found.effect == pytest.approx(0.095 / np.std(np.subtract(b, a), ddof=1))
+    assert found.effect == pytest.approx(0.295 / np.std(np.subtract(b, a), ddof=1))
     assert (found.verdict, found.more_rows) == ("better", 0)
     assert found.text.startswith("nDCG@10: better, +0.2950 (+0.0")
 

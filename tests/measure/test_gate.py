@@ -195,6 +195,10 @@ def test_not_worse_than_a_baseline() -> None:
     assert gate([], ["nDCG@10>=baseline-0.05"], against=against).state == "passed"
     found = gate([], ["nDCG@10>=baseline"], against=against)
     assert found.state == "failed"
+    assert "may be beyond 0" in found.checks[0].reason
+    lower = compare_rows(side(*base), side(*[value - 0.1 for value in base]))
+    found = gate([], ["nDCG@10>=baseline"], against=lower)
+    assert found.state == "failed"
     assert "is beyond 0" in found.checks[0].reason
     few = compare_rows(side(*base[:8]), side(0.3, 0.8, 0.6, 0.9, 0.5, 0.4, 0.8, 0.9))
     unsure = gate([], ["nDCG@10>=baseline-0.05"], GateOptions(least=8), against=few)

@@ -113,10 +113,14 @@ def rows_csv(rows: Iterable[ScoredRow]) -> str:
     """One line a row and measure: row, measure, state, value, reason, a judge's own words.
 
     ``no_gold`` is 1 where the row does not say what the measure has to know, else 0;
-    ``unanswerable`` where abstaining on the row was right.
+    ``unanswerable`` is 1 where abstaining on the row was right; without such rows, the column is
+    left out.
     """
     names = ("measure", "state", "value", "reason", "detail")
-    marks = ("no_gold", "unanswerable")
+    rows = tuple(rows)
+    marks = ["no_gold"]
+    if any(score.unanswerable for row in rows for score in row.scores):
+        marks.append("unanswerable")
     return _csv(
         ["row", *names, *marks],
         (
