@@ -387,7 +387,9 @@ def _compared(
     ends = difference_interval(differences, named.seed, reach=width, clusters=groups)
     low, high = ends or (None, None)
     bare = _with_the_lost(bare, sides, math.fsum(differences))
-    steps = differences if groups is None else np.bincount(groups, weights=differences)
+    steps: Values = differences
+    if groups is not None:
+        steps = np.bincount(groups, weights=differences).astype(np.float64)
     p, exact = permutation_p(np.round(steps, 9), named.seed)
     sd = float(np.std(differences, ddof=1)) if n > 1 else 0.0
     mean = math.fsum(differences) / n
