@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import repeat
+from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from ragwright.core import Score
+from ragwright.app import command_line
+from ragwright.core import Row, Score
+from ragwright.experiment import RowResult
 from ragwright.measure import (
     Comparison,
     Comparisons,
@@ -18,7 +22,10 @@ from ragwright.measure import (
     compare_rows,
     gate,
     least_rows,
+    parse_measures,
+    score_rows,
 )
+from ragwright.report import rows_csv
 
 TRIES = 200
 Values = np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -217,6 +224,36 @@ def test_abstaining_on_an_unanswerable_row_loses_nothing() -> None:
     assert outcome.state == "passed"
     with pytest.raises(ValueError, match="unanswerable"):
         Score("Contains", "errored", unanswerable=True)
+
+
+def test_a_row_says_itself_whether_it_can_be_answered(tmp_path: Path) -> None:
+    """By the marks of rows, through a file of scores, to the exit code of the gate."""
+    rows = [Row(f"r{n}", "q?", response="yes", reference="yes") for n in range(190)]
+    for answerable, code in ((False, 0), (True, 101)):
+        quiet = [
+            Row(
+                f"s{n}",
+                "q?",
+                response="I do not know.",
+                reference="unknown",
+                metadata={"abstained": True, "answerable": answerable},
+            )
+            for n in range(10)
+        ]
+        results = [
+            RowResult(row.id, (), tuple(scores))
+            for row, scores in zip(
+                [*rows, *quiet],
+                score_rows([*rows, *quiet], parse_measures("Contains")),
+                strict=True,
+            )
+        ]
+        assert results[-1].scores[0].state == "abstained"
+        path = tmp_path / f"{answerable}.csv"
+        path.write_text(rows_csv(results))
+        words = ["gate", str(path), "--rule", "Contains>=0.97"]
+        found = CliRunner().invoke(command_line(), words)
+        assert found.exit_code == code, found.output
 
 
 def test_what_would_settle_a_difference_is_a_range_that_holds_the_true_need() -> None:
