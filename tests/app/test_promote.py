@@ -11,6 +11,7 @@ from command_line import called
 
 PARTS = ("brake", "coolant", "filter", "belt", "battery", "tyre", "wiper", "lamp", "horn", "door")
 RULE = ("--gate", "HitRate@1>=0.5")
+NEAR = ("--gate", "HitRate@1>=baseline-0.5")
 
 
 @pytest.fixture
@@ -52,14 +53,15 @@ def test_what_passes_is_served_and_what_does_not_is_not(project: Path) -> None:
     assert found["served"]["number"] == 1
 
     measured(project, "--set", "retrieve.top_k=2", "--name", "equal")
-    assert told(project, "promote", "equal", "--dry-run")["promoted"] is False
-    found = told(project, "promote", "equal", "--reason", "shorter")
+    assert told(project, "promote", "equal", *NEAR, "--dry-run")["promoted"] is False
+    told(project, "promote", "equal", code=100)  # equal rows prove no gain
+    found = told(project, "promote", "equal", *NEAR, "--reason", "shorter")
     assert (found["promoted"], found["served"]["number"]) == (True, 2)
-    assert found["served"]["gate"]["checks"][0]["rule"] == "HitRate@1>=baseline"
+    assert found["served"]["gate"]["checks"][0]["rule"] == NEAR[1]
 
     words = ("--testset", "rows.jsonl", "--measures", "HitRate@1", "--retrieval-only")
     called(project, "eval", *words, "-o", "scores.jsonl")
-    found = told(project, "promote", "first", "--baseline", "scores.jsonl", "--dry-run")
+    found = told(project, "promote", "first", *NEAR, "--baseline", "scores.jsonl", "--dry-run")
     assert (found["outcome"], found["baseline"]) == ("passed", "scores.jsonl")
     served = told(project, "retrieve", "brake changed", "--served")["hits"]
     present = told(project, "retrieve", "brake changed")["hits"]

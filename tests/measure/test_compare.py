@@ -83,37 +83,44 @@ def test_holms_method(values: list[float]) -> None:
 
 
 def test_what_is_seen_is_told() -> None:
-    a, b = [0.1] * 10 + [0.5] * 10, [0.3] * 10 + [0.5] * 9 + [0.4]
+    a, b = [0.1] * 10 + [0.5] * 10, [0.7] * 10 + [0.5] * 9 + [0.4]
     found = compared(a, b)
     assert (found.wins, found.ties, found.losses) == (10, 9, 1)
-    assert found.difference == pytest.approx(0.095)
-    assert (found.mean_a, found.mean_b) == pytest.approx((0.3, 0.395))
+    assert found.difference == pytest.approx(0.295)
+    assert (found.mean_a, found.mean_b) == pytest.approx((0.3, 0.595))
     assert (found.n, found.coverage, found.exact) == (20, 1.0, True)
-    assert found.effect == pytest.approx(0.095 / np.std(np.subtract(b, a), ddof=1))
+    assert found.effect == pytest.approx(0.295 / np.std(np.subtract(b, a), ddof=1))
     assert (found.verdict, found.more_rows) == ("better", 0)
-    assert found.text.startswith("nDCG@10: better, +0.0950 (+0.0")
+    assert found.text.startswith("nDCG@10: better, +0.2950 (+0.0")
 
 
 def test_lower_may_be_better() -> None:
-    found = compared([0.9, 0.8] * 10, [0.5] * 20, "QADistance")
+    found = compared([0.9, 0.8] * 20, [0.5] * 40, "QADistance")
     assert found.difference is not None
     assert found.difference < 0
-    assert (found.verdict, found.wins) == ("better", 20)
+    assert (found.verdict, found.wins) == ("better", 40)
 
 
 def test_a_run_equals_itself() -> None:
     found = compared([0.1, 0.5, 0.9] * 4, [0.1, 0.5, 0.9] * 4)
-    assert (found.low, found.high, found.p, found.ties) == (0, 0, 1, 12)
-    assert (found.verdict, found.smallest, found.more_rows) == ("no change proven", None, None)
-    shifted = compared([0.1, 0.5] * 6, [0.2, 0.6] * 6)  # the same on every row
-    assert (shifted.low, shifted.high, shifted.verdict) == (0.1, 0.1, "better")
-    assert compared([0.1, 0.5], [0.2, 0.6]).verdict == "no change proven"
+    assert (found.difference, found.p, found.ties) == (0, 1, 12)
+    unseen = 1 - 0.025 ** (1 / 12)  # share of all rows that twelve can have missed
+    assert (found.low, found.high) == pytest.approx((-unseen, unseen))
+    assert (found.verdict, found.more_rows) == ("no change proven", None)
+    assert found.smallest == pytest.approx(unseen / (1 - unseen))
+    # the same difference on every row: fewer than 39 say too little of the others
+    shifted = compared([0.1, 0.5] * 6, [0.2, 0.6] * 6)
+    assert (shifted.low, shifted.high) == pytest.approx((0.1 - 1.1 * unseen, 0.1 + 0.9 * unseen))
+    assert (shifted.verdict, shifted.more()) == ("no change proven", "27 more rows")
+    for half, verdict in ((19, "no change proven"), (20, "better")):
+        assert compared([0.1, 0.5] * half, [0.2, 0.6] * half).verdict == verdict
+    assert compared([0.1], [0.2]).more_rows is None
 
 
 def test_a_few_rows_prove_nothing_and_say_what_would() -> None:
     generator = np.random.default_rng(2)
     a = generator.uniform(0.3, 0.7, 20)
-    b = a + generator.normal(0.01, 0.1, 20)
+    b = a + generator.normal(0.03, 0.1, 20)
     found = compared(list(a), list(b))
     assert found.verdict == "no change proven"
     assert found.smallest is not None
@@ -123,7 +130,7 @@ def test_a_few_rows_prove_nothing_and_say_what_would() -> None:
     assert found.difference is not None
     due = 20 * (found.smallest / found.difference) ** 2
     assert found.more_rows == math.ceil(due - 20)
-    assert f"About {found.more_rows:,} more rows would settle this one." in found.text
+    assert f"About {found.more()} would settle this one." in found.text
 
 
 def test_the_smallest_difference_is_found_in_80_of_100_tries() -> None:
@@ -170,7 +177,7 @@ def test_many_measures_are_corrected_together() -> None:
     names = [f"Recall@{k}" for k in range(1, 11)]
     a: dict[str, list[Score]] = {}
     b: dict[str, list[Score]] = {}
-    for at in range(40):
+    for at in range(80):
         base = generator.uniform(0.2, 0.8, 10)
         shift = np.where(np.arange(10) == 0, 0.1, generator.normal(0, 0.05, 10))
         a[str(at)] = [Score(n, "scored", v) for n, v in zip(names, base, strict=True)]

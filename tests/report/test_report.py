@@ -150,12 +150,12 @@ def test_a_gate_in_every_form() -> None:
 
 
 def test_a_comparison_in_both_forms() -> None:
-    a, b = side(*[0.5] * 12), side(*[0.5 + at / 100 for at in range(12)])
+    a, b = side(*[0.5] * 40), side(*[0.5 + at / 100 for at in range(40)])
     b["new"] = [Score("MRR", "scored", 1.0), Score("KF1", "scored", 1.0)]
     found = compare_rows(a, b)
     text = comparison_table(found, names=("old", "new"))
     assert "new - old" in text.splitlines()[0]
-    assert "MRR: better, +0.0550" in text
+    assert "MRR: better, +0.1950" in text
     assert "rows of new alone, left out: new" in text
     assert "measures of one run alone, left out: KF1" in text
     body = json.loads(json.dumps(comparison_json(found), allow_nan=False))

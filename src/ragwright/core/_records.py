@@ -444,6 +444,7 @@ class Score:
         parts: Named numbers that the value is the mean of, where it is one: ``sample 1``, ….
         no_gold: The row does not say what the measure would have to know (no reference, no
             relevant document), so that no system could be scored on it, whatever it does.
+        unanswerable: The row is marked ``answerable: false``, so that abstaining on it was right.
     """
 
     measure: str
@@ -453,6 +454,7 @@ class Score:
     detail: str = ""
     parts: Mapping[str, float] = field(default_factory=dict, hash=False)
     no_gold: bool = False
+    unanswerable: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a value without the state for it, and the state without a value."""
@@ -460,6 +462,13 @@ class Score:
             raise ValueError(f"state {self.state!r} does not go with value {self.value!r}")
         if self.no_gold and self.state != "not_applicable":
             raise ValueError(f"state {self.state!r} does not go with missing gold")
+        if self.unanswerable and self.state != "abstained":
+            raise ValueError(f"state {self.state!r} does not go with an unanswerable row")
+
+    @property
+    def lost(self) -> bool:
+        """True where the row has no value although a system could have had one for it."""
+        return self.value is None and not (self.no_gold or self.unanswerable)
 
 
 def ranked(pairs: Iterable[tuple[str, float]], k: int) -> list[tuple[str, float]]:

@@ -7,7 +7,7 @@ from ._defaults import ChosenMeasures, default_measures, ranking_measures
 from ._definition import Definition, MeasureScale
 from ._edit import edit_distance
 from ._embedded import QADistances, qa_distances
-from ._equivalence import most_lost
+from ._equivalence import least_rows, most_lost
 from ._gate import (
     GateCheck,
     GateOptions,
@@ -81,6 +81,7 @@ __all__ = [
     "judge_check",
     "judge_spread",
     "known_scale",
+    "least_rows",
     "load_rubrics",
     "marked",
     "most_lost",

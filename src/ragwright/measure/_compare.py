@@ -11,7 +11,15 @@ import numpy as np
 
 from ..core import MeasureError, Score
 from ._definition import MeasureScale
-from ._intervals import NORMAL, Values, mean_interval, numbered, standard_error
+from ._intervals import (
+    FEW_SEEN,
+    NORMAL,
+    Values,
+    difference_interval,
+    numbered,
+    standard_error,
+    unseen_interval,
+)
 from ._statistics import known_scale
 
 Scored: TypeAlias = Mapping[str, Sequence[Score]]
@@ -25,6 +33,8 @@ _EXACT = 16
 """Most differences whose signs are flipped in every way; 65,536 of them."""
 _FLIPS = 10_000
 _BLOCK = 4_000_000  # most random signs held at once
+_TEN_PERCENT = NORMAL.inv_cdf(0.9)  # standard errors to the 10 % point
+_ENDLESS = 10**9  # rows or clusters that nobody will ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +48,13 @@ class Comparison:
             0 to 1.
         mean_a: Mean of a over these rows; likewise ``mean_b``.
         difference: ``mean_b - mean_a``.
-        low: Lower end of the 95 % interval of the difference, ``high`` its upper end; both are
-            the difference itself where it is the same on every row.
-        p: Two-sided p-value of the paired permutation test; ``p_holm`` corrected for all
-            measures compared together (Holm 1979).
+        low: Lower end of the 95 % interval of the difference, ``high`` its upper end. On a side of
+            0 with fewer than five rows or clusters it allows for rows too rare to be among these
+            ones, as far as the scale reaches. None below two rows or clusters, and where the scale
+            has no end and all differences are equal.
+        p: Two-sided p-value of the paired permutation test.
+        p_holm: The larger of ``p`` and ``p_rare``, corrected for all measures compared together
+            (Holm 1979).
         exact: Every way of flipping the signs was counted; else 10,000 drawn ones.
         effect: Difference over the standard deviation of the rows' differences (Cohen's d_z).
         wins: Rows on which b is better; likewise ``ties`` and ``losses``.
@@ -50,10 +63,13 @@ class Comparison:
             b than in a.
         no_gold: Rows that do not say what the measure has to know; no part of the coverage.
         smallest: Smallest difference that this many rows show in 80 of 100 tries.
-        more_rows: How many more rows of this kind would show the difference seen, with the same
-            chance; 0 where it is shown, None where there is no difference to show.
-        verdict: ``better`` or ``worse`` (b than a, in the measure's direction) where the
-            corrected p-value is at most 0.05, the interval leaves out 0 and there is no ``doubt``.
+        more_rows: How many more rows of this kind would show a difference as large as the one
+            seen, with the same chance; 0 where it is shown, None where the difference cannot be
+            told from 0 (``more_rows_high`` would have no end).
+        more_rows_low: The same for the largest difference that is likely, ``more_rows_high`` for
+            the smallest one: the ends of its 80 % interval, the 10 % and the 90 % point.
+        verdict: ``better`` or ``worse`` (b than a, in the measure's direction) where
+            ``p_holm`` is at most 0.05, the interval leaves out 0 and there is no ``doubt``.
         clusters: Number of clusters compared, None where rows stand for themselves.
         seed: Seed of flips and resampling.
         scale: Range and direction of the measure; None where they are not known.
@@ -64,6 +80,12 @@ class Comparison:
         incomparable: Why the numbers of the two cannot be compared at all, such as two judges.
         doubt: Why there is no verdict although the test shows a difference; empty where there is
             one, or none was shown.
+        p_rare: Two-sided p-value of the difference if it were due to rows too rare to be among
+            these ones: ``2 (w / (w + |difference|)) ** n``, w being the width of the scale and n
+            the rows or clusters. None where the scale has no end, and where five or more of them
+            go against the difference, so that the test knows their kind.
+        unanswerable: Rows on which one of the two abstained as it should, and the other one did
+            so too or answered; no part of the coverage.
     """
 
     measure: str
@@ -96,6 +118,43 @@ class Comparison:
     highest: float | None = None
     incomparable: str = ""
     doubt: str = ""
+    p_rare: float | None = None
+    unanswerable: int = 0
+    more_rows_low: int | None = None
+    more_rows_high: int | None = None
+
+    @property
+    def p_verdict(self) -> float | None:
+        """The p-value that decides, before corrections: the larger of ``p`` and ``p_rare``."""
+        return self.p if self.p is None or self.p_rare is None else max(self.p, self.p_rare)
+
+    @property
+    def furthest(self) -> tuple[float, float] | None:
+        """The interval of the difference with room for rare rows on both sides, for a proof.
+
+        Whatever these rows are like, others can be at an end of the scale that all of them have
+        missed (see :func:`ragwright.measure.least_rows`). None where there is no interval.
+        """
+        if self.low is None or self.high is None or self.difference is None:
+            return None
+        width = None if self.scale is None else self.scale.width
+        if width is None:
+            return self.low, self.high
+        low, high = unseen_interval(self.difference, self.units, (-width, width))
+        return min(self.low, low), max(self.high, high)
+
+    @property
+    def units(self) -> int:
+        """Observations that are independent of each other: clusters, or rows."""
+        return self.n if self.clusters is None else self.clusters
+
+    def more(self, noun: str = "row") -> str:
+        """``62 to 774 more rows``: what would show the difference; empty where that is unknown."""
+        low, high = self.more_rows_low, self.more_rows_high
+        if not low or not high:
+            return ""
+        span = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        return f"{span} more {noun}{'' if high == 1 else 's'}"
 
     @property
     def text(self) -> str:
@@ -115,10 +174,11 @@ class Comparison:
         if self._silent:
             return f"{said} {self._silent[0].upper()}{self._silent[1:]}."
         if self.verdict == "no change proven":
+            if self.p is not None and self.p <= LEVEL < (self.p_rare or 0.0):
+                said += " Rows too rare to be among these could turn it."
             if self.smallest is not None:
                 said += f" So many rows show differences from about {self.smallest:.4f}."
-            if self.more_rows:
-                more = "1 more row" if self.more_rows == 1 else f"{self.more_rows:,} more rows"
+            if more := self.more():
                 said += f" About {more} would settle this one."
         return said
 
@@ -302,20 +362,19 @@ def _compared(
     """One measure, without the corrections that need the others."""
     pairs = paired(*sides)
     n = len(pairs)
+    known = [[side[key] for side in sides if key in side] for key in ids]
     # A row that one side calls unlabelled and the other scores has gold after all.
-    lacking = sum(
-        any(key in side for side in sides)
-        and all(side[key].no_gold for side in sides if key in side)
-        for key in ids
-    )
+    lacking = sum(bool(scores) and all(s.no_gold for s in scores) for scores in known)
+    excused = sum(map(_excused, known))
     bare = replace(
         named,
         n=n,
-        coverage=n / (len(ids) - lacking) if n else 0.0,
+        coverage=n / (len(ids) - lacking - excused) if n else 0.0,
         only_a=sum(score.value is not None for score in sides[0].values()) - n,
         only_b=sum(score.value is not None for score in sides[1].values()) - n,
         moved=moved_rows(*sides),
         no_gold=lacking,
+        unanswerable=excused,
     )
     if not n:
         return bare
@@ -324,14 +383,13 @@ def _compared(
     differences: Values = values[:, 0]
     upward = named.scale is None or named.scale.higher_is_better
     groups = None if clusters is None else numbered([clusters[key] for key, _, _ in pairs])
-    ends, _ = mean_interval(differences, named.seed, clusters=groups)
-    if ends is None and n > 1 and (groups is None or groups.max() > 0):
-        # All differences are equal; the permutation test alone decides. Two equal runs must not
-        # look as if they might differ, when two that differ in one row would not.
-        ends = float(differences[0]), float(differences[0])
-    low, high = _within(ends or (None, None), named.scale)
+    width = None if named.scale is None else named.scale.width
+    ends = difference_interval(differences, named.seed, reach=width, clusters=groups)
+    low, high = ends or (None, None)
     bare = _with_the_lost(bare, sides, math.fsum(differences))
-    steps = differences if groups is None else np.bincount(groups, weights=differences)
+    steps: Values = differences
+    if groups is not None:
+        steps = np.bincount(groups, weights=differences).astype(np.float64)
     p, exact = permutation_p(np.round(steps, 9), named.seed)
     sd = float(np.std(differences, ddof=1)) if n > 1 else 0.0
     mean = math.fsum(differences) / n
@@ -351,8 +409,25 @@ def _compared(
         losses=int(np.count_nonzero(ahead < 0)),
         # the standard error, until the number of tests is known
         smallest=standard_error(differences, groups),
-        clusters=None if groups is None else int(groups.max()) + 1,
+        clusters=None if groups is None else len(steps),
+        p_rare=_rare(mean, steps, width),
     )
+
+
+def _rare(difference: float, steps: Values, width: float | None) -> float | None:
+    """P-value of a difference if rare rows at the other end of the scale made up for it.
+
+    They would be a share of ``d / (w + d)`` of all rows, and none of these was drawn.
+    """
+    against = np.count_nonzero(steps < 0 if difference > 0 else steps > 0)
+    if width is None or against >= FEW_SEEN:
+        return None
+    return min(1.0, 2 * math.exp(-len(steps) * math.log1p(abs(difference) / width)))
+
+
+def _excused(scores: Sequence[Score]) -> bool:
+    """True for a row that is not compared, because one of the two was right to abstain."""
+    return any(s.unanswerable for s in scores) and not any(s.lost for s in scores)
 
 
 def _with_the_lost(
@@ -366,7 +441,7 @@ def _with_the_lost(
     lost, ends = 0, [total, total]
     for key, score in sides[0].items():
         other = sides[1].get(key)
-        if other is None or (score.no_gold and other.no_gold):
+        if other is None or (score.no_gold and other.no_gold) or _excused((score, other)):
             continue
         x, y = score.value, other.value
         if x is None or y is None:
@@ -380,21 +455,10 @@ def _with_the_lost(
     return replace(found, lost=lost, lowest=ends[0] / n, highest=ends[1] / n)
 
 
-def _within(
-    ends: tuple[float | None, float | None], scale: MeasureScale | None
-) -> tuple[float | None, float | None]:
-    """Ends of a difference no further apart than two values of the scale can be."""
-    low, high = ends
-    if scale is None or scale.high is None or low is None or high is None:
-        return ends
-    width = scale.high - scale.low
-    return max(low, -width), min(high, width)
-
-
 def _settled(found: Sequence[Comparison]) -> list[Comparison]:
     """The comparisons with what depends on their number: Holm, smallest difference, verdict."""
     tested = [comparison for comparison in found if comparison.p is not None]
-    corrected = iter(holm([comparison.p or 0.0 for comparison in tested]))
+    corrected = iter(holm([comparison.p_verdict or 0.0 for comparison in tested]))
     return [
         comparison if comparison.p is None else _judged(comparison, next(corrected), len(tested))
         for comparison in found
@@ -402,32 +466,78 @@ def _settled(found: Sequence[Comparison]) -> list[Comparison]:
 
 
 def _judged(comparison: Comparison, p_holm: float, tests: int) -> Comparison:
-    difference, error = comparison.difference or 0.0, comparison.smallest
-    smallest = smallest_difference(error, tests) if error else None
+    difference, low, high = comparison.difference or 0.0, comparison.low, comparison.high
     verdict: Verdict = "no change proven"
-    low, high = comparison.low, comparison.high
     shown = p_holm <= LEVEL and low is not None and high is not None and not low <= 0 <= high
     doubt = _doubt(comparison) if shown else ""
     if shown and not doubt and comparison.scale is not None:
         verdict = "better" if (difference > 0) == comparison.scale.higher_is_better else "worse"
-    more: int | None = None
+    need = _Need(comparison, tests)
+    found = replace(comparison, p_holm=p_holm, smallest=need.smallest, verdict=verdict, doubt=doubt)
     if shown:
-        more = 0
-    elif difference and smallest:
-        due = comparison.n * (smallest / difference) ** 2
-        units = comparison.n if comparison.clusters is None else comparison.clusters
-        # Flips of k units give no p below 2 / 2^k, whatever the difference is.
-        least = math.ceil(math.log2(2 * tests / LEVEL)) * comparison.n / units
-        # at least one: the test has just said that these rows do not show it
-        more = max(1, math.ceil(max(due, least) - comparison.n))
+        return replace(found, more_rows=0, more_rows_low=0, more_rows_high=0)
+    most = need.more_rows(abs(difference) - _TEN_PERCENT * need.error)
+    if most is None:
+        return found
     return replace(
-        comparison,
-        p_holm=p_holm,
-        smallest=smallest,
-        more_rows=more,
-        verdict=verdict,
-        doubt=doubt,
+        found,
+        more_rows=need.more_rows(abs(difference)),
+        more_rows_low=need.more_rows(abs(difference) + _TEN_PERCENT * need.error),
+        more_rows_high=most,
     )
+
+
+class _Need:
+    """How many rows it takes to show a difference in 80 of 100 tries, from those seen.
+
+    ``comparison.smallest`` still holds the standard error of the difference.
+    """
+
+    def __init__(self, comparison: Comparison, tests: int) -> None:
+        self._known = comparison.smallest is not None
+        self.error = comparison.smallest or 0.0
+        self._n = comparison.n
+        self._units = comparison.units
+        against = min(comparison.wins, comparison.losses)
+        self._against = against / comparison.n
+        self._width = None if comparison.scale is None else comparison.scale.width
+        self._tests = tests
+
+    @property
+    def smallest(self) -> float | None:
+        """What the rows seen show; None where they show nothing, or their spread is not known."""
+        found = self._shown_by(self._units) if self._known else 0.0
+        return None if not found or found > (self._width or math.inf) else found
+
+    def more_rows(self, difference: float) -> int | None:
+        """Rows beyond those seen, at least 1; None where no number of rows shows a difference."""
+        if difference <= 0 or not self._known or not self._shown_by(self._units):
+            return None
+        # Flips of k units give no p below 2 / 2^k, whatever the difference is.
+        few = math.ceil(math.log2(2 * self._tests / LEVEL))
+        many = max(few, self._units)
+        while self._shown_by(many) > difference:
+            many *= 2
+            if many > _ENDLESS:
+                return None
+        while few < many:
+            middle = (few + many) // 2
+            if self._shown_by(middle) <= difference:
+                many = middle
+            else:
+                few = middle + 1
+        # at least one: the test has just said that these rows do not show it
+        return max(1, math.ceil(many * self._n / self._units - self._n))
+
+    def _shown_by(self, units: int) -> float:
+        """Smallest difference that so many rows or clusters show, see smallest_difference."""
+        error = self.error * math.sqrt(self._units / units)
+        # A mean below this one may be turned by rows that so many units can all have missed.
+        missed = 0.0
+        if self._width is not None and self._against * units < FEW_SEEN:
+            missed = self._width * math.expm1(-math.log(LEVEL / (2 * self._tests)) / units)
+        noise = smallest_difference(error, self._tests)
+        return max(noise, missed + NORMAL.inv_cdf(POWER) * error)
 
 
 def _doubt(found: Comparison) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -32,6 +33,13 @@ class MeasureScale:
     def ends(self) -> tuple[float, float | None]:
         """Smallest and largest value."""
         return self.low, self.high
+
+    @property
+    def width(self) -> float | None:
+        """How far apart two values can be; None where the scale has no end."""
+        if self.high is None or math.isinf(self.high - self.low):
+            return None
+        return self.high - self.low
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from typing import Literal, TypeAlias
 from ..core import MeasureError, option
 from ._agreement import Calibration, shifted_mean
 from ._agreement_statistics import Estimate
-from ._compare import Comparisons
+from ._compare import Comparison, Comparisons
 from ._definition import MeasureScale
+from ._equivalence import least_rows
 from ._measure import Measure, on_scale, parse_measure
 from ._statistics import Summary
 
@@ -129,7 +130,8 @@ class GateOutcome:
     A threshold fails where the mean misses it, or with ``sure`` an end of its interval; below the
     coverage floor only where it is missed whatever the rows without a score hold, else it is
     ``untrusted``. A rule against a baseline fails where the loss is, or may be, beyond the margin:
-    *not worse* has to be shown.
+    *not worse* has to be shown. A rule that is met is ``untrusted`` where it would not be with the
+    rows without a score at the worst end of the scale.
     """
 
     state: GateState
@@ -261,7 +263,10 @@ def _threshold(
     if estimate.value is None:
         return _check(rule, "untrusted", "the judge's bias is unknown", summary.mean)
     thin = _thin(rule, summary, options, certain=what == "mean")
-    return thin or _held(rule, summary, options, estimate, what)
+    if thin is not None:
+        return thin
+    found = _held(rule, summary, options, estimate, what)
+    return _turned(found, rule, summary, options, estimate) or found
 
 
 def _thin(
@@ -277,7 +282,7 @@ def _thin(
         if certain and summary.best is not None and not _meets(summary.best, rule):
             reason = f"at best {summary.best:.4f} with all missing rows at their best"
             return _check(rule, "failed", reason, mean)
-        lost = ", ".join(f"{k} {v}" for k, v in _without_score(summary).items())
+        lost = ", ".join(f"{state} {count}" for state, count in summary.lost.items())
         reason = f"coverage {summary.coverage:.1%} is below the floor, {options.floor:.1%} ({lost})"
         return _check(rule, "untrusted", reason, mean)
     if summary.n < options.least:
@@ -309,11 +314,27 @@ def _held(
     return _check(rule, "passed" if reached else "failed", reason, mean)
 
 
-def _without_score(summary: Summary) -> dict[str, int]:
-    """State -> rows that have gold and no score."""
-    lost = {state: count for state, count in summary.states.items() if state != "scored"}
-    lost["not_applicable"] = lost.get("not_applicable", 0) - summary.no_gold
-    return {state: count for state, count in lost.items() if count}
+def _turned(
+    found: GateCheck, rule: GateRule, summary: Summary, options: GateOptions, estimate: Estimate
+) -> GateCheck | None:
+    """What is said of a pass that rows without a score could turn; None where they could not."""
+    lost = sum(summary.lost.values())
+    if found.state != "passed" or not lost:
+        return None
+    if summary.worst is None or summary.mean is None:
+        could = "on a scale without an end they could turn it"
+    else:
+        end = (estimate.low if rule.upward else estimate.high) if options.sure else estimate.value
+        share = summary.coverage
+        least = share * (end or 0.0) + summary.worst - share * summary.mean
+        if _meets(least, rule):
+            return None
+        could = f"at their worst it would be {least:.4f}"
+    return replace(found, state="untrusted", reason=f"{found.reason}; {_lost(lost)}: {could}")
+
+
+def _lost(rows: int) -> str:
+    return "1 row lacks a score" if rows == 1 else f"{rows} rows lack a score"
 
 
 def _not_worse(rule: GateRule, against: Comparisons | None, options: GateOptions) -> GateCheck:
@@ -329,18 +350,61 @@ def _not_worse(rule: GateRule, against: Comparisons | None, options: GateOptions
         return _check(rule, "untrusted", f"{reason}, {options.floor:.1%} are due", found.difference)
     if found.incomparable:
         return _check(rule, "untrusted", found.incomparable, found.difference)
-    units = found.n if found.clusters is None else found.clusters
     due = max(_FEWEST, options.least)
-    if found.low is None or found.high is None or units < due:
-        reason = f"{units} rows or clusters prove nothing, {due} are due"
+    if found.units < due:
+        reason = f"{found.units} rows or clusters prove nothing, {due} are due"
         return _check(rule, "untrusted", reason, found.difference)
-    loss = -found.low if rule.upward else found.high
-    certain = -found.high if rule.upward else found.low
-    reason = f"difference {found.difference:+.4f} ({found.low:+.4f} to {found.high:+.4f})"
-    if round(loss, _OVER) <= rule.margin:
-        return _check(rule, "passed", reason, found.difference)
-    why = "is beyond" if certain > rule.margin else "may be beyond"
-    return _check(rule, "failed", f"{reason}: the loss {why} {rule.margin:g}", found.difference)
+    ends = found.furthest
+    if ends is None:
+        reason = "all differences are equal, and on a scale without an end that bounds no loss"
+        return _check(rule, "untrusted", reason, found.difference)
+    return _within_margin(rule, rule.margin, found, ends)
+
+
+def _within_margin(
+    rule: GateRule, margin: float, found: Comparison, ends: tuple[float, float]
+) -> GateCheck:
+    """A difference held to a margin by its interval."""
+    low, high = ends
+    loss, certain = (-low, -high) if rule.upward else (high, low)
+    reason = f"difference {found.difference:+.4f} ({low:+.4f} to {high:+.4f})"
+    if round(loss, _OVER) > margin:
+        why = "is beyond" if certain > margin else "may be beyond"
+        reason += f": the loss {why} {margin:g}"
+        hint = _too_few(margin, found) if certain <= margin else ""
+        return replace(_check(rule, "failed", reason, found.difference), hint=hint)
+    could = _turned_loss(rule, margin, found, loss)
+    if could:
+        reason += f"; {_lost(found.lost)} in one of the two: {could}"
+    return _check(rule, "untrusted" if could else "passed", reason, found.difference)
+
+
+def _turned_loss(rule: GateRule, margin: float, found: Comparison, loss: float) -> str:
+    """How rows without a score could bring a loss beyond its margin; empty where they cannot."""
+    if not found.lost:
+        return ""
+    worst = found.lowest if rule.upward else found.highest
+    if worst is None:
+        return "on a scale without an end they could turn it"
+    seen, worst = ((-1 if rule.upward else 1) * (v or 0.0) for v in (found.difference, worst))
+    share = found.n / (found.n + found.lost)
+    most = share * loss + worst - share * seen
+    return f"at their worst it may lose {most:.4f}" if round(most, _OVER) > margin else ""
+
+
+def _too_few(margin: float, found: Comparison) -> str:
+    """What to do where a margin cannot be shown by so many rows, whatever they hold."""
+    if not margin:
+        return "name a margin, as in baseline-0.02: without one only a gain can be shown"
+    width = None if found.scale is None else found.scale.width
+    due = 0 if width is None else least_rows(margin / width)
+    if found.units >= due:
+        return ""
+    kind = "rows" if found.clusters is None else "clusters"
+    return (
+        f"ask more questions: where nothing differs, it takes {due} {kind} to show that the loss "
+        f"is within {margin:g}; there are {found.units}"
+    )
 
 
 def _meets(value: float, rule: GateRule) -> bool:

@@ -5,7 +5,9 @@ bias-corrected and accelerated bootstrap else (Efron 1987) at the expanded perce
 Hesterberg 2015, and over whole clusters where rows share one. The bootstrap of a few values is
 too narrow even so, since it never leaves their range: below 20 each end reaches as far as that of
 Student's interval, too. Values without any spread carry no bootstrap: how often another value can
-have been missed is bounded exactly instead.
+have been missed is bounded exactly instead. Intervals of a difference allow for
+such missed values on a side of 0 where few were seen, because a few large losses can outweigh many
+small gains.
 """
 
 from __future__ import annotations
@@ -31,6 +33,9 @@ TAIL = 0.025
 NORMAL = NormalDist()
 _FEW = 20
 """Values, or clusters of them, below which the bootstrap is not left to itself."""
+
+FEW_SEEN = 5
+"""Rows, or clusters, on one side of 0 below which little is known of how far that side reaches."""
 
 _BLOCK = 1_000_000  # most resampled values held at once
 
@@ -65,6 +70,67 @@ def mean_interval(
         half = student_quantile(len(sums) - 1) * error
         low, high = min(low, mean - half), max(high, mean + half)
     return _on_scale(low, high, scale), method
+
+
+def difference_interval(
+    differences: Values,
+    seed: int,
+    *,
+    reach: float | None,
+    clusters: NDArray[np.int64] | None = None,
+) -> Interval | None:
+    """The 95 % interval of a mean paired difference, with room for rows too rare to be drawn.
+
+    The interval of :func:`mean_interval`. Where fewer than five rows (or clusters) lie on one side
+    of 0, little is known of that side: then the end there reaches as far as
+    :func:`unseen_interval`, too. A bootstrap does not know of such rows: most differences may be
+    small gains, a few a large loss.
+
+    Args:
+        differences: One a row.
+        seed: Seed of the bootstrap.
+        reach: Largest difference that two values of the measure can have; None where the scale
+            has no end. Then rows that were not drawn stay unbounded, and nothing is allowed for
+            them.
+        clusters: Number of each row's cluster, from 0; None where rows are independent.
+
+    Returns:
+        None below two rows or clusters, and for equal differences on a scale without an end.
+    """
+    scale = None if reach is None else (-reach, reach)
+    ends, _ = mean_interval(differences, seed, scale=scale, clusters=clusters)
+    if ends is None or scale is None:
+        return ends
+    sums, sizes = _by_cluster(differences, clusters)
+    low, high = unseen_interval(math.fsum(sums) / math.fsum(sizes), len(sums), scale)
+    if np.count_nonzero(sums < 0) < FEW_SEEN:
+        ends = min(ends[0], low), ends[1]
+    if np.count_nonzero(sums > 0) < FEW_SEEN:
+        ends = ends[0], max(ends[1], high)
+    return ends
+
+
+def unseen_interval(mean: float, count: int, scale: Interval) -> Interval:
+    """Where a mean can lie if the rows that were not drawn are at an end of the scale.
+
+    Args:
+        mean: Of the rows drawn.
+        count: Number of rows, or clusters of them.
+        scale: Smallest and largest value.
+    """
+    unseen = unseen_share(count)
+    low = mean - unseen * max(0.0, mean - scale[0])
+    high = mean + unseen * max(0.0, scale[1] - mean)
+    return low, high
+
+
+def unseen_share(count: int, tail: float = TAIL) -> float:
+    """The largest share of all rows of which ``count`` drawn ones can have held none.
+
+    ``1 - tail ** (1 / count)``, about 3.7 / count: the exact upper bound for none seen (Clopper
+    and Pearson 1934).
+    """
+    return -math.expm1(math.log(tail) / count)
 
 
 def numbered(keys: Sequence[Hashable]) -> NDArray[np.int64]:
@@ -212,14 +278,7 @@ def _acceleration(sums: Values, sizes: Values) -> float:
 def _without_spread(
     value: float, count: int, scale: Scale | None
 ) -> tuple[Interval | None, Method]:
-    """Where the mean can lie although all values seen are equal.
-
-    At most ``1 - 0.025 ** (1 / count)`` of all rows have another value (the exact bound for
-    none seen, Clopper and Pearson 1934; about 3.7 / count), and lie no further than the scale.
-    """
+    """Where the mean can lie although all values seen are equal."""
     if scale is None or scale[1] is None:
         return None, ""
-    unseen = 1 - TAIL ** (1 / count)
-    low = value - unseen * max(0.0, value - scale[0])
-    high = value + unseen * max(0.0, scale[1] - value)
-    return (low, high), "no spread"
+    return unseen_interval(value, count, (scale[0], scale[1])), "no spread"

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core import PromptTooLongError, Row, Score
 from ..flow import Flow, gather, settled
-from ._gold import gold_missing, marked
+from ._gold import gold_missing
 from ._judge_call import (
     JudgeCall,
     Judged,
@@ -26,7 +26,7 @@ from ._judge_call import (
 from ._reply import CUE, Declined, ReplyForm, Verdict, read_verdict
 from ._rubric import Example, Rubric, shipped_rubrics
 from ._setup import MeasureSetup
-from ._silence import NOTHING
+from ._silence import NOTHING, withheld
 from ._spread import FIRST_ORDER, SECOND_ORDER, of_repeats
 
 
@@ -57,10 +57,11 @@ def by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int = 0) ->
         reason = f"the row has no {' and no '.join(lacking)}"
         no_gold = gold_missing(row, lacking)
         return Score(rubric.name, "not_applicable", reason=reason, no_gold=no_gold)
-    if "response" in rubric.needs and marked(row, "abstained"):
-        return Score(rubric.name, "abstained", reason="the system gave no answer")
-    if "response" in rubric.needs and not row.said:
-        return _of_nothing(rubric)
+    if "response" in rubric.needs:
+        if score := withheld(row, rubric.name):
+            return score
+        if not row.said:
+            return _of_nothing(rubric)
     calls = _calls(row, rubric, sample)
     too_long = over_window(calls[0], setup)
     if not too_long:

@@ -19,14 +19,14 @@ from ..flow import Flow, aside, gather
 from ._capability import capability_value
 from ._definition import Definition
 from ._embedded import chunk_score, kept_chunk_score, qa_distance, token_similarity
-from ._gold import NoGold, lacks_gold, marked
+from ._gold import NoGold, lacks_gold
 from ._judged import check_rubric, judged
 from ._knowledge import Found
 from ._likelihood import perplexity
 from ._measure import Measure
 from ._retrieval import retrieval_scores
 from ._setup import MeasureSetup
-from ._silence import empty_answer
+from ._silence import empty_answer, withheld
 from ._spans import span_value
 from ._text import text_value
 
@@ -168,12 +168,10 @@ def _blocked(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
         reason = f"the row has no {' and no '.join(lacking)}"
         no_gold = lacks_gold(row, definition)
         return Score(str(measure), "not_applicable", reason=reason, no_gold=no_gold)
-    if (
-        definition.kind in _OF_RESPONSE
-        and "response" in definition.needs
-        and marked(row, "abstained")
-    ):
-        return Score(str(measure), "abstained", reason="the system gave no answer")
+    if definition.kind in _OF_RESPONSE and "response" in definition.needs:
+        score = withheld(row, str(measure))
+        if score is not None:
+            return score
     no_model = _no_model(definition, setup)
     if no_model and not _kept(row, measure):
         return Score(str(measure), "not_applicable", reason=no_model)

@@ -123,7 +123,7 @@ def _has(score: Score | None) -> bool:
 
 def _lost(score: Score | None) -> bool:
     """Whether a system has no value for a row that it could have had one for."""
-    return score is not None and score.value is None and not score.no_gold
+    return score is not None and score.lost
 
 
 def _share_a_row(a: Mapping[str, Score], b: Mapping[str, Score]) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..core import Row, Score
+from ._gold import marked
 from ._measure import Measure
 
 NOTHING = "the response is empty"
@@ -26,6 +27,20 @@ _SAYS: Mapping[str, float | str] = {
     "QuestionSimilarity": "no question can be written from it",
 }
 """A value, or why there is none; measures by rubric read it off the rubric."""
+
+
+def withheld(row: Row, measure: str) -> Score | None:
+    """The score of a row that its system declined to answer; None where it did not.
+
+    On a row marked ``answerable: false`` that was right, and costs nothing.
+
+    Raises:
+        MeasureError: One of the two marks is neither true nor false.
+    """
+    if not marked(row, "abstained"):
+        return None
+    right = marked(row, "answerable") is False
+    return Score(measure, "abstained", reason="the system gave no answer", unanswerable=right)
 
 
 def empty_answer(row: Row, measure: Measure) -> Score | None:

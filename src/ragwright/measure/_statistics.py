@@ -27,7 +27,7 @@ class Summary:
         sd: Sample standard deviation (divisor n - 1), None below two scored rows.
         n: Number of scored rows.
         coverage: Share of the rows with gold for the measure, whatever their state, that are
-            scored, 0 to 1.
+            scored, 0 to 1; ``unanswerable`` rows left out.
         low: Lower end of the 95 % interval of the mean, ``high`` its upper end; None below two
             scored rows (or clusters).
         states: State -> number of rows; ``scored`` and every other state that occurs.
@@ -42,6 +42,8 @@ class Summary:
         no_gold: Rows that do not say what the measure has to know, such as a reference. They are
             ``not_applicable`` whatever the system does, and no part of coverage and bounds.
         scale: Range and direction of the measure; None where they are not known.
+        unanswerable: Rows marked ``answerable: false`` on which the system abstained, as it
+            should. They are no part of coverage and bounds.
     """
 
     measure: str = ""
@@ -61,6 +63,14 @@ class Summary:
     clusters: int | None = None
     no_gold: int = 0
     scale: MeasureScale | None = None
+    unanswerable: int = 0
+
+    @property
+    def lost(self) -> dict[ScoreState, int]:
+        """State -> rows that have no score although a system could have had one."""
+        excused = {"scored": self.n, "not_applicable": self.no_gold, "abstained": self.unanswerable}
+        lost = {state: count - excused.get(state, 0) for state, count in self.states.items()}
+        return {state: count for state, count in lost.items() if count}
 
 
 class Tally:
@@ -75,6 +85,7 @@ class Tally:
         self.measure = str(measure)
         self._known = measure if isinstance(measure, Measure) else None
         self._no_gold = 0
+        self._unanswerable = 0
         self._values = array("d")
         self._clusters: list[Hashable] = []
         self._states: Counter[ScoreState] = Counter()
@@ -108,6 +119,7 @@ class Tally:
                 )
         self._states[score.state] += 1
         self._no_gold += score.no_gold
+        self._unanswerable += score.unanswerable
 
     def summary(self, seed: int = 0) -> Summary:
         """What the scores taken so far come to."""
@@ -116,14 +128,19 @@ class Tally:
             for state in get_args(ScoreState)
             if self._states[state] or state == "scored"
         }
-        total = sum(states.values()) - self._no_gold
+        total = sum(states.values()) - self._no_gold - self._unanswerable
         values: Values = np.array(self._values, dtype=np.float64)
         n = len(values)
         known = self._known or known_measure(self.measure)
         scale = None if known is None else known.known_scale
         if not n:
             return Summary(
-                self.measure, states=states, seed=seed, no_gold=self._no_gold, scale=scale
+                self.measure,
+                states=states,
+                seed=seed,
+                no_gold=self._no_gold,
+                scale=scale,
+                unanswerable=self._unanswerable,
             )
         clusters = numbered(self._clusters) if self._clusters else None
         ends, how = mean_interval(
@@ -149,6 +166,7 @@ class Tally:
             clusters=None if clusters is None else int(clusters.max()) + 1,
             no_gold=self._no_gold,
             scale=scale,
+            unanswerable=self._unanswerable,
         )
 
 

@@ -80,8 +80,9 @@ def summary_csv(summaries: Iterable[Summary]) -> str:
     summaries = tuple(summaries)
     states = list(dict.fromkeys(state for summary in summaries for state in summary.states))
     numbers = ("mean", "low", "high", "interval", "median", "sd", "n", "coverage", "worst", "best")
+    ends = ("scale_low", "scale_high")
     rows: list[Sequence[Any]] = [
-        ["measure", "scale_low", "scale_high", *numbers, "no_gold", "seed", *states]
+        ["measure", *ends, *numbers, "no_gold", "unanswerable", "seed", *states]
     ]
     for summary in summaries:
         rows.append(
@@ -90,6 +91,7 @@ def summary_csv(summaries: Iterable[Summary]) -> str:
                 *((None, None) if summary.scale is None else summary.scale.ends),
                 *(getattr(summary, name) for name in numbers),
                 summary.no_gold,
+                summary.unanswerable,
                 summary.seed,
                 *(summary.states.get(state, 0) for state in states),
             ]
@@ -100,15 +102,22 @@ def summary_csv(summaries: Iterable[Summary]) -> str:
 def rows_csv(rows: Iterable[ScoredRow]) -> str:
     """One line a row and measure: row, measure, state, value, reason, a judge's own words.
 
-    ``no_gold`` is 1 where the row does not say what the measure has to know, else 0.
+    ``no_gold`` is 1 where the row does not say what the measure has to know, else 0;
+    ``unanswerable`` is 1 where abstaining on the row was right; without such rows, the column is
+    left out.
     """
     names = ("measure", "state", "value", "reason", "detail")
+    rows = tuple(rows)
+    marks = ["no_gold"]
+    if any(score.unanswerable for row in rows for score in row.scores):
+        marks.append("unanswerable")
     lines: Iterable[Sequence[Any]] = (
-        [row.row_id, *(getattr(score, name) for name in names), int(score.no_gold)]
+        [row.row_id, *(getattr(score, name) for name in names)]
+        + [int(getattr(score, name)) for name in marks]
         for row in rows
         for score in row.scores
     )
-    return "".join(csv_lines(chain([("row", *names, "no_gold")], lines)))
+    return "".join(csv_lines(chain([("row", *names, *marks)], lines)))
 
 
 def _by_measure(summaries: Iterable[Summary]) -> dict[str, Any]:

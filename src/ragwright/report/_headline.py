@@ -132,8 +132,8 @@ def _selection(verdict: VerdictLike) -> Iterable[str]:
     )
     if verdict.confirmations:
         found = verdict.confirmations[0].confirmed
-        if found is not None and found.more_rows:
-            yield f"About {found.more_rows:,} more rows would settle a difference of this size."
+        if found is not None and (more := found.more()):
+            yield f"About {more} would settle a difference of this size."
 
 
 def _lead(found: Comparisons | None, a: Entry, b: Entry, name: str) -> str:

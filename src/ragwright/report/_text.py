@@ -100,7 +100,7 @@ def summary_table(summaries: Iterable[Summary], *, notes: Iterable[str] = (), ru
 
 def _beside_the_mean(s: Summary) -> Iterator[str]:
     """Sentences on what a mean does not say: rows without a score, the histogram, clusters."""
-    missing = _without_score(s)
+    missing = [f"{state} {count}" for state, count in s.lost.items()]
     if missing:
         bounds = ""
         if s.n and s.worst is not None and s.best is not None:
@@ -109,17 +109,12 @@ def _beside_the_mean(s: Summary) -> Iterator[str]:
         yield f"without a score: {', '.join(missing)}{bounds}"
     if s.no_gold:
         yield f"without gold for it, not counted: {s.no_gold} of {sum(s.states.values())} rows"
+    if s.unanswerable:
+        yield f"abstained on unanswerable rows, not counted: {s.unanswerable}"
     if s.histogram:
         yield ", ".join(f"{value}: {count}" for value, count in s.histogram.items())
     if s.clusters is not None:
         yield f"{s.n} rows in {s.clusters} clusters"
-
-
-def _without_score(s: Summary) -> list[str]:
-    """States of the rows that count and have no score, with their numbers."""
-    states = {**s.states, "scored": 0}
-    states["not_applicable"] = states.get("not_applicable", 0) - s.no_gold
-    return [f"{name} {count}" for name, count in states.items() if count]
 
 
 def slice_table(parts: Mapping[str, Sequence[Summary]], by: str) -> str:
@@ -165,6 +160,10 @@ def comparison_table(found: Comparisons, *, names: tuple[str, str] = ("A", "B"))
             )
         if c.no_gold:
             lines.append(f"{c.measure}: {c.no_gold} rows have no gold for it, left out")
+        if c.unanswerable:
+            lines.append(
+                f"{c.measure}: {c.unanswerable} unanswerable rows on which one abstained, left out"
+            )
         for way, ids in c.moved.items():
             lines.append(f"{c.measure}: {way} in {len(ids)} rows: {_some(ids)}")
     for name, ids in ((a, found.only_a), (b, found.only_b)):

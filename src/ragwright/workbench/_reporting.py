@@ -447,6 +447,7 @@ def _light(body: Mapping[str, Any]) -> RowResult:
             score["state"],
             score["value"],
             no_gold=score.get("no_gold", False),
+            unanswerable=score.get("unanswerable", False),
         )
         for score in body["scores"]
     )

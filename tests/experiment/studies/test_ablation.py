@@ -201,7 +201,7 @@ def test_effects_of_a_factorial_are_those_computed_by_hand() -> None:
 
 def test_less_is_better_turns_the_sign() -> None:
     plan = ablation_plan(Ablated(leave_one_out=("role",)), BASE, STUDY)
-    trials = {0: results([2.0 + n % 3 for n in range(12)]), 1: results([5.0] * 12)}
+    trials = {0: results([2.0 + n % 3 for n in range(24)]), 1: results([5.0] * 24)}
     how = EffectOptions({"m": MeasureScale(0.0, 9.0, False)})
     [(_, [told])] = part_effects(plan.contrasts, trials, how)
     assert told.verdict == "helps"
@@ -217,7 +217,7 @@ def test_p_values_are_corrected_for_the_parts_and_personas_apart() -> None:
     plan = ablation_plan(Ablated(leave_one_out=("role", "tailor")), BASE, STUDY)
     trials = {
         0: results([1.0] * 8),
-        1: results([0.5] * 6 + [1.0] * 2),
+        1: results([0.0] * 6 + [1.0] * 2),
         2: results([1.0] * 7 + [0.0]),
     }
     personas = {f"r{n}": "a" if n < 4 else "b" for n in range(8)}

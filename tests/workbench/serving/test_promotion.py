@@ -56,6 +56,9 @@ prompt_structure: "{} %s text:\\n\\n%s"
 """
 OPEN = Promoting(Gating(GateOptions(least=6)))
 RULE = ("HitRate@1>=0.5",)
+ALONE = replace(OPEN, rules_alone=True)
+NEAR = ("HitRate@1>=baseline-0.5",)
+"""What eight equal rows can show."""
 
 
 Make: TypeAlias = Callable[..., Path]
@@ -282,7 +285,8 @@ def test_worse_than_what_is_served_is_not_promoted(make: Make) -> None:
         assert (worse.outcome.state, worse.changed, worse.baseline) == ("failed", False, good)
         assert worse.served is not None
         assert worse.served.run == good
-        same = promote(bench, good, (), OPEN)
+        assert promote(bench, good, (), OPEN).outcome.state == "failed"  # equal rows prove no gain
+        same = promote(bench, good, NEAR, OPEN)
         assert (same.outcome.state, same.changed) == ("passed", False)
         assert "served already, as number 1" in same.notes[-1]
         forced = replace(OPEN, rules_alone=True)
@@ -302,14 +306,15 @@ def test_rules_without_a_baseline_are_held_beside_not_worse(make: Make) -> None:
             "HitRate@1>=0.5",
             "HitRate@1>=baseline",
         ]
-        assert found.changed
+        assert not found.changed  # equal rows prove no gain
+        assert promote(bench, second, NEAR, OPEN).changed
         third = measured(folder, "retrieve.top_k=6")
-        found = promote(bench, third, ("HitRate@1>=baseline-0.1",), OPEN)
-        assert [check.rule for check in found.outcome.checks] == ["HitRate@1>=baseline-0.1"]
+        found = promote(bench, third, NEAR, OPEN)
+        assert [check.rule for check in found.outcome.checks] == list(NEAR)
         assert found.baseline == second
         fourth = measured(folder, "retrieve.top_k=7")
-        assert not promote(bench, fourth, RULE, replace(OPEN, dry_run=True)).changed
-        named = promote(bench, fourth, RULE, replace(OPEN, baseline=first))
+        assert not promote(bench, fourth, NEAR, replace(OPEN, dry_run=True)).changed
+        named = promote(bench, fourth, NEAR, replace(OPEN, baseline=first))
         assert (named.baseline, named.changed) == (first, True)
 
 
@@ -320,7 +325,7 @@ def test_back_goes_to_the_one_before_and_says_so(make: Make) -> None:
         with pytest.raises(ConfigError, match="no configuration to go back to"):
             promote_back(bench, "why not")
         for run in runs:
-            promote(bench, run, RULE, OPEN)
+            promote(bench, run, RULE, ALONE)
         with pytest.raises(ConfigError, match="needs a reason"):
             promote_back(bench, " ")
         assert promote_back(bench, "too dear", "ann").number == 2
@@ -337,7 +342,7 @@ def test_back_goes_to_the_one_before_and_says_so(make: Make) -> None:
         ]
         assert (history[3].by, history[3].reason, history[3].run) == ("ann", "too dear", runs[1])
         # after a way back the next number is new, and the one before it is what was served
-        assert promote(bench, runs[2], RULE, OPEN).served.number == 4  # type: ignore[union-attr]
+        assert promote(bench, runs[2], RULE, ALONE).served.number == 4  # type: ignore[union-attr]
         assert promote_back(bench, "again").number == 1
     with Workbench.open(folder, Session(served=True)) as bench:
         assert bench.settings.retrieve.top_k == 3
@@ -348,7 +353,7 @@ def test_a_snapshot_that_somebody_edited_is_not_served(make: Make) -> None:
     first, second = measured(folder), measured(folder, "retrieve.top_k=4")
     with Workbench.open(folder) as bench:
         promote(bench, first, RULE, OPEN)
-        promote(bench, second, RULE, OPEN)
+        promote(bench, second, RULE, ALONE)
     path = folder / ".ragwright" / "data" / "served" / "0002" / "settings.yaml"
     path.write_text(path.read_text().replace("top_k: 4", "top_k: 5"))
     with pytest.raises(StoreError, match=r"not what was promoted: settings\.yaml has changed"):
@@ -419,7 +424,7 @@ def test_a_run_over_served_texts_promotes_what_they_were_drafted_under(make: Mak
                 name = bench.outputs.batch(number).configuration
             sampling = Sampling(OutputQuery(configuration=name))
             _, summary, _ = evaluate_outputs(bench, "KPrecision", sampling)
-            found = promote(bench, summary.run, ("KPrecision>=0.5",) if k == 3 else (), OPEN)
+            found = promote(bench, summary.run, ("KPrecision>=0.5",), ALONE)
             assert found.changed, found
     with Workbench.open(folder, Session(served=True)) as bench:
         assert bench.settings.retrieve.top_k == 4
@@ -433,7 +438,7 @@ def test_a_run_over_served_texts_promotes_what_they_were_drafted_under(make: Mak
 def promoting(folder: Path, run: str, barrier: Any, told: Any) -> None:
     with Workbench.open(folder) as bench:
         barrier.wait()
-        found = promote(bench, run, RULE, OPEN)
+        found = promote(bench, run, NEAR, OPEN)
         told.put((run, found.changed, found.baseline))
 
 

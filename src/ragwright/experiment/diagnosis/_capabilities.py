@@ -274,14 +274,7 @@ class _Curves:
         if not a.keys() & b.keys():
             return None, None, None, None
         found = compare_rows(a, b, seed=self.seed, clusters=clusters).measures[0]
-        low, high = found.low, found.high
-        ends = found.scale.ends if found.scale is not None else (0.0, None)
-        if low is None or high is None or ends[1] is None:
-            return found.difference, low, high, found.mean_a
-        most = ends[1] - ends[0]  # two values of a scale are no further apart
-        if low == high:
-            low, high = _unseen(low, most, found.clusters or found.n)
-        return found.difference, max(low, -most), min(high, most), found.mean_a
+        return found.difference, found.low, found.high, found.mean_a
 
     def _known(self, row: Row) -> bool:
         """True where the model answers the question right without any passage."""
@@ -316,16 +309,6 @@ class _Curves:
     def _taken(self, row: Row, measure: str) -> Score:
         [[score]] = score_rows((row,), (parse_measure(measure),), self.setup)
         return score
-
-
-def _unseen(difference: float, most: float, n: int) -> tuple[float, float]:
-    """Where a mean difference can lie although all n differences seen are equal.
-
-    As for a mean without spread: at most ``1 - 0.025 ** (1 / n)`` of all differences have another
-    value (the exact bound for none seen, Clopper and Pearson 1934), up to ``most`` either way.
-    """
-    other = 1 - 0.025 ** (1 / n)
-    return difference - other * (difference + most), difference + other * (most - difference)
 
 
 def _gold(row: Row) -> GoldAnswer:

@@ -274,7 +274,7 @@ def _good(score: Score, measure: Measure, name: str) -> Score:
     upward = definition.higher_is_better
     worst = definition.low if upward else definition.high
     value = score.value
-    if score.state == "abstained":
+    if score.state == "abstained" and not score.unanswerable:
         value = worst
     if value is None:
         return replace(score, measure=name) if score.value is None else score

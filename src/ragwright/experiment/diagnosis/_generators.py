@@ -276,7 +276,8 @@ def _side(
     for (who, model, question), row in at.items():
         if (who, model) == (persona, generator):
             score = row.result.scores[0]
-            value = worst if score.state == "abstained" else score.value
+            silent = score.state == "abstained" and not score.unanswerable
+            value = worst if silent else score.value
             if value is not None:
                 found[question] = Score(str(measure), "scored", value if upward else -value)
     return found

@@ -17,6 +17,7 @@ from ._results import Evaluation, RowResult, evaluation_of, result_body, result_
 
 _HEAD = "ragwright_results"
 _LONG = frozenset({"row", "measure", "state"})
+_TRUE = (True, "True", "true", "1")
 _NAMES = ("row_id", "id", "row")
 
 
@@ -125,9 +126,14 @@ def _long(records: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, dict[str, 
         value = _number(record.get("value"), where) if state == "scored" else None
         if (value is None) == (state == "scored"):
             raise TestsetError(f"row {key!r} is scored and has no value", where=where)
-        no_gold = state == "not_applicable" and record.get("no_gold") in (True, "True", "true", "1")
-        reason = str(record.get("reason", ""))
-        of_row[measure] = Score(measure, state, value, reason=reason, no_gold=no_gold)
+        of_row[measure] = Score(
+            measure,
+            state,
+            value,
+            reason=str(record.get("reason", "")),
+            no_gold=state == "not_applicable" and record.get("no_gold") in _TRUE,
+            unanswerable=state == "abstained" and record.get("unanswerable") in _TRUE,
+        )
     return found
 
 

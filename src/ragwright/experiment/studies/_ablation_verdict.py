@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ...measure import least_rows as least_rows
 from ._part_effects import PartEffect, PartResult
-
-_TAIL = 0.025
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +57,6 @@ class Ablation:
     def scored(self) -> bool:
         """True where at least one row says something of one part."""
         return any(effect.n for one in self.parts for effect in one.effects)
-
-
-def least_rows(margin: float) -> int:
-    """Rows below which nothing can be shown to cost less than a share of the scale.
-
-    With fewer, a loss over the whole scale may have been missed (see
-    :func:`ragwright.measure.most_lost`).
-    """
-    return math.floor(math.log(_TAIL) / math.log1p(-margin)) + 1
 
 
 def _proven(found: Ablation) -> Iterator[str]:

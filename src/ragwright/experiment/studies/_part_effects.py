@@ -32,8 +32,8 @@ class PartEffect:
             effect of the first part with the second one and without.
         difference: What the part adds, in the direction that is good; ``low`` to ``high`` is its
             95 % interval.
-        p: Two-sided p-value of the paired permutation test; ``p_holm`` corrected for all parts of
-            one design, and all personas where rows are parted by them (Holm 1979).
+        p: Two-sided p-value (:attr:`ragwright.measure.Comparison.p_verdict`); ``p_holm`` corrected
+            for all parts of one design, and all personas where rows are parted by them (Holm 1979).
         verdict: ``helps`` or ``harms`` where p_holm is at most 0.05 and the interval leaves out 0.
         loss: The most that deleting it can have cost (see :func:`ragwright.measure.most_lost`);
             None where nothing was deleted, or nothing bounds it.
@@ -228,7 +228,7 @@ def _effect(
         return bare
     sides = [{row: (score,) for row, score in side.items()} for side in (less, whole)]
     [found] = compare_rows(
-        *sides, seed=how.seed, clusters=how.clusters, scales={measure: scale}
+        *sides, seed=how.seed, clusters=how.clusters, scales={measure: _of_sums(one, scale)}
     ).measures
     loss = None
     if margin is not None and scale is not None:
@@ -257,6 +257,14 @@ def _weighted(
     return found
 
 
+def _of_sums(one: Contrast, scale: MeasureScale | None) -> MeasureScale | None:
+    """The scale of a contrast's weighted sums; those of an interaction reach either way."""
+    if scale is None or scale.width is None:
+        return scale
+    less = min(0.0, *one.with_part.values(), *one.without.values()) < 0
+    return replace(scale, low=-scale.width, high=scale.width) if less else scale
+
+
 def _upward(bare: PartEffect, found: Comparison, scale: MeasureScale | None) -> PartEffect:
     """The comparison as an effect in the direction that is good."""
     difference, low, high = found.difference, found.low, found.high
@@ -271,7 +279,7 @@ def _upward(bare: PartEffect, found: Comparison, scale: MeasureScale | None) -> 
         difference=difference,
         low=low,
         high=high,
-        p=found.p,
+        p=found.p_verdict,
         clusters=found.clusters,
     )
 

@@ -27,8 +27,8 @@ class Confirmation:
         objective: What it was chosen by.
         tune: The comparison on the rows that chose it: flattered by the choice.
         confirmed: The comparison on rows that chose nothing; None before they were opened.
-        p: Two-sided p-value on the confirm split, times the number of openings of that split and
-            corrected for the trials confirmed together (Holm 1979).
+        p: Two-sided p-value on the confirm split (``Comparison.p_verdict``), times the number of
+            openings of that split and corrected for the trials confirmed together (Holm 1979).
         outcome: ``better`` or ``worse`` where p is at most 0.05 and ``confirmed`` itself says so:
             its interval leaves out 0, and rows that lack a score could not turn it.
     """
@@ -154,11 +154,8 @@ def settled(
     Every opening of a split is another chance to be lucky on it, so p is multiplied by their
     number (Bonferroni); then Holm's correction over the trials confirmed together.
     """
-    raw = [
-        1.0 if c.confirmed is None or c.confirmed.p is None else c.confirmed.p
-        for c in confirmations
-    ]
-    corrected = holm([min(1.0, p * max(1, openings)) for p in raw])
+    raw = [None if c.confirmed is None else c.confirmed.p_verdict for c in confirmations]
+    corrected = holm([1.0 if p is None else min(1.0, p * max(1, openings)) for p in raw])
     return tuple(
         replace(one, p=p, outcome=_outcome(one, p, objective))
         for one, p in zip(confirmations, corrected, strict=True)
@@ -204,9 +201,8 @@ def _sentence(verdict: Verdict) -> str:
     if first.outcome in ("better", "worse"):
         return f"{first.trial} is {first.outcome} on {first.objective}: {seen}; {on_tune}."
     more = ""
-    if found.more_rows:
-        asked = "question" if found.more_rows == 1 else "questions"
-        more = f" About {found.more_rows:,} more {asked} would settle a difference of this size."
+    if asked := found.more("question"):
+        more = f" About {asked} would settle a difference of this size."
     return f"No change proven: {first.trial} is {seen}; {on_tune}.{more}"
 
 
