@@ -34,11 +34,11 @@ from benchmarks.publish import Cell, Section, Table, publish
 from benchmarks.retrieval import DEPTH, Corpus, opened
 from benchmarks.vectors import vectors
 from ragwright.core import Chunk, Document, MetaValue, Span
-from ragwright.experiment import Testset
 from ragwright.flow import Runner
 from ragwright.index import IndexedDocument, embedded_text
 from ragwright.models import AnalyzerOptions
 from ragwright.retrieve import RetrieveOptions, retrieve, rrf
+from ragwright.testsets import Testset
 
 SAMPLE, SEED = 300, 13
 

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.publish import Section, Table, publish
-from ragwright.answer import DraftOptions, containment
+from ragwright.answer import DraftOptions
+from ragwright.drafting import containment
 
 DATA = Path(__file__).resolve().parents[1] / "../shared/data/sms_spam/SMSSpamCollection"
 SAMPLE, POOL, LEAST = 600, 30, 40

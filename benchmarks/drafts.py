@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 
 from benchmarks.publish import Section, Table, publish
 from benchmarks.relaxed import DIMENSIONS, Records, make_records
-from ragwright.answer import DraftOptions, DraftPlan, DraftRequest, draft, find_pool
+from ragwright.answer import DraftOptions
 from ragwright.core import Chunk, Document, Filter, Relaxation, SoftFilter, Span
+from ragwright.drafting import DraftPlan, DraftRequest, draft, find_pool
 from ragwright.flow import Embed, Lookup, Runner, Search
 from ragwright.index import (
     IndexedDocument,

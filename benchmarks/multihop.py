@@ -46,14 +46,7 @@ from ragwright.index import (
     open_store,
 )
 from ragwright.models import AnalyzerOptions, make_analyzer
-from ragwright.retrieve import (
-    IterateOptions,
-    Retrieved,
-    RetrieveOptions,
-    Target,
-    iterate,
-    retrieve,
-)
+from ragwright.retrieve import IterateOptions, Retrieved, RetrieveOptions, Target, iterate, retrieve
 
 NAMES = ("hotpotqa", "musique", "2wiki")
 DEVELOPMENT = 50

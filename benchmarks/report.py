@@ -45,8 +45,8 @@ from ragwright.experiment import (
 )
 from ragwright.flow import RunRow, Runs
 from ragwright.measure import parse_measures
-from ragwright.report import Report
-from ragwright.workbench import ProjectFolder, report_subject
+from ragwright.project import ProjectFolder
+from ragwright.report import Report, report_subject
 
 MEASURES = ("TokenF1", "KPrecision", "Faithfulness", "AnswerRelevance")
 AXES: dict[str, list[Any]] = {

@@ -33,8 +33,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.data_sets import DATA, scifact_beir
-from benchmarks.extractive import develops
-from benchmarks.extractive import load as load_squad
+from benchmarks.extractive import develops, load as load_squad
 from benchmarks.paired import paired
 from benchmarks.retrieval import read_beir
 from benchmarks.vectors import Matrix, vectors
@@ -52,13 +51,7 @@ from ragwright.index import (
 )
 from ragwright.measure import parse_measures, retrieval_scores
 from ragwright.models import AnalyzerOptions, Models, make_analyzer, model_handlers
-from ragwright.retrieve import (
-    RerankOptions,
-    RetrieveOptions,
-    Target,
-    rerank_hits,
-    retrieve,
-)
+from ragwright.retrieve import RerankOptions, RetrieveOptions, Target, rerank_hits, retrieve
 
 MEASURES = parse_measures("nDCG@10, MRR@10, Recall@5")
 CANDIDATES = 30

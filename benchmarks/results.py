@@ -54,10 +54,11 @@ from benchmarks.publish import Cell, Section, Table, publish, versions
 from benchmarks.retrieval import DEPTH, MEASURES, Channel, Corpus, load, opened, read_beir
 from benchmarks.vectors import CACHE
 from ragwright.core import text_hash
-from ragwright.experiment import evaluate_retrieval, ranking_search, read_run
+from ragwright.experiment import evaluate_retrieval, ranking_search
 from ragwright.flow import Runner
 from ragwright.measure import retrieval_scores
 from ragwright.retrieve import RetrieveOptions, retrieve
+from ragwright.testsets import read_run
 
 NAMES = ("scifact", "cranfield", "cisi", "cacm", "medline", "time")
 CLOCKED = "scifact"

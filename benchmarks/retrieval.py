@@ -34,7 +34,7 @@ from benchmarks.peers.bare import Find, bare_loop
 from benchmarks.smart_format import smart_beir
 from benchmarks.vectors import Matrix, model_tokenizer, vectors
 from ragwright.core import Chunk, Document, Score, Span
-from ragwright.experiment import Testset, evaluate_retrieval, load_testset, ranking_search
+from ragwright.experiment import evaluate_retrieval, ranking_search
 from ragwright.flow import BatchHandler, Embed, EmbedReply, Lookup, Runner, Search
 from ragwright.index import (
     IndexedDocument,
@@ -50,6 +50,7 @@ from ragwright.ingest import BeirReader
 from ragwright.measure import Measure, aggregate, parse_measures, retrieval_scores
 from ragwright.models import AnalyzerOptions, make_analyzer
 from ragwright.retrieve import RetrieveOptions, Target, retrieve
+from ragwright.testsets import Testset, load_testset
 
 MEASURES = parse_measures("nDCG@10, Recall@100, MRR@10")
 DEPTH = 100

@@ -29,8 +29,8 @@ import numpy as np
 
 from benchmarks.publish import ROOT, Cell, Section, Table, publish, section_lines
 from ragwright import Workbench
+from ragwright.experiment import forecast_sweep, read_study, run_sweep
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
-from ragwright.workbench import forecast_sweep, read_study, run_sweep
 
 SIZES = (100, 200, 400, 800)
 TOP_K = (2, 4, 8)

@@ -15,11 +15,10 @@ from pathlib import Path
 
 from ragwright import Evaluating, MeasureSetup, Session, Workbench
 from ragwright.core import Row, Score
-from ragwright.experiment import Testset, write_rows
 from ragwright.measure import QADistances, compare_rows, qa_distances
 from ragwright.report import summary_table, text_table
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
-from ragwright.workbench import Synthesizing, import_testset, synthesize
+from ragwright.testsets import Synthesizing, Testset, import_testset, synthesize, write_rows
 
 HERE = Path(__file__).parent
 AVARE = HERE.parents[2] / "shared" / "data" / "moliere" / "moliere_avare.xml"

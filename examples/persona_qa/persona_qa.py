@@ -13,29 +13,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragwright import Session, Workbench
-from ragwright.experiment import Study, Testset, write_rows
+from ragwright.experiment import (
+    Ablating,
+    Confirming,
+    Readership,
+    Study,
+    confirm,
+    forecast_sweep,
+    read_study,
+    run_ablation,
+    run_readers,
+    run_sweep,
+)
 from ragwright.report import (
     Report,
     ablation_table,
     leaderboard_table,
     readers_table,
+    report_subject,
     verdict_table,
 )
 from ragwright.testing import ScriptedServer, ServerRequest
-from ragwright.workbench import (
-    Ablating,
-    Confirming,
-    Readership,
-    confirm,
-    forecast_sweep,
-    import_testset,
-    project_testset,
-    read_study,
-    report_subject,
-    run_ablation,
-    run_readers,
-    run_sweep,
-)
+from ragwright.testsets import Testset, import_testset, project_testset, write_rows
 
 HERE = Path(__file__).parent
 PERSONAS = ("engineer", "marketing")

@@ -23,8 +23,8 @@ import sqlalchemy
 from make_table import make_table
 
 from ragwright.app import main as command_line
+from ragwright.project import init_project
 from ragwright.testing import ScriptedServer, ServerRequest
-from ragwright.workbench import init_project
 
 HERE = Path(__file__).parent
 DATABASE, NOTICES = "RECORDS_DATABASE", "RECORDS_NOTICES"

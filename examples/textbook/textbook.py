@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragwright import Evaluating, Session, Workbench
-from ragwright.experiment import Evaluation, Testset, write_rows
+from ragwright.experiment import Evaluation
+from ragwright.project import init_project
 from ragwright.report import text_table
 from ragwright.testing import ScriptedServer, ServerRequest
-from ragwright.workbench import Synthesizing, init_project, synthesize
+from ragwright.testsets import Synthesizing, Testset, synthesize, write_rows
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
 MEASURES = ("MRR@5", "HitRate@5", "Rubric(AnswersQuestion)", "Groundedness")

@@ -1,19 +1,13 @@
-from .core import Answer, Document, Hit, Persona, RagwrightError
-from .measure import MeasureSetup
-from .workbench import Asking, Evaluating, Session, Workbench, evaluate
+from .core import (
+    Answer as Answer,
+    Document as Document,
+    Hit as Hit,
+    Persona as Persona,
+    RagwrightError as RagwrightError,
+)
+from .experiment import Evaluating as Evaluating, evaluate as evaluate
+from .measure import MeasureSetup as MeasureSetup
+from .project import Session as Session
+from .workbench import Asking as Asking, Workbench as Workbench
 
 __version__: str
-
-__all__ = [
-    "Answer",
-    "Asking",
-    "Document",
-    "Evaluating",
-    "Hit",
-    "MeasureSetup",
-    "Persona",
-    "RagwrightError",
-    "Session",
-    "Workbench",
-    "evaluate",
-]

@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 from answer_fakes import Driver, hit
 
-from ragwright.answer import (
-    AnswerOptions,
-    AnswerSetup,
-    ConsolidateOptions,
-    answer,
-    consolidate,
-)
+from ragwright.answer import AnswerOptions, AnswerSetup, ConsolidateOptions, answer, consolidate
 from ragwright.core import Persona
 from ragwright.flow import Chat
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from answer_fakes import Driver, hit
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ragwright.answer import (
     AnswerOptions,
@@ -45,14 +44,7 @@ from ragwright.flow import (
     SearchReply,
     Step,
 )
-from ragwright.index import (
-    IndexedDocument,
-    LookupHandler,
-    Pair,
-    SearchHandler,
-    SqliteStore,
-    Views,
-)
+from ragwright.index import IndexedDocument, LookupHandler, Pair, SearchHandler, SqliteStore, Views
 from ragwright.models import Analyzer, Models, model_handlers
 from ragwright.retrieve import Target
 from ragwright.testing import Reply, ScriptedServer

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from answer_fakes import hit
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ragwright.answer import cited_numbers, resolve_citations
 from ragwright.core import neutral, passage_values

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from answer_fakes import Driver, hit
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ragwright.answer import (
     AnswerOptions,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ragwright.workbench import Jobs
+from ragwright.jobs import Jobs
 
 GATE = ("gate", "a", "--rule", "ExactMatch>=0.99", "--least", "1")
 

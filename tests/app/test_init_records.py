@@ -8,16 +8,11 @@ from pathlib import Path
 import pytest
 from command_line import ragwright
 
-from ragwright.answer import DraftRequest
 from ragwright.core import ConfigError, read_yaml
+from ragwright.drafting import Drafting, DraftRequest
+from ragwright.project import init_project, load_settings, project_templates
 from ragwright.records import load_spec
-from ragwright.workbench import (
-    Drafting,
-    Workbench,
-    init_project,
-    load_settings,
-    project_templates,
-)
+from ragwright.workbench import Workbench
 
 FILES = [
     ".gitignore",

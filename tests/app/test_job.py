@@ -17,8 +17,9 @@ from command_line import ragwright
 
 from ragwright.app._job_lines import line_problem
 from ragwright.core import ConfigError, JobError
-from ragwright.workbench import JobCall, Jobs, ProjectFolder
-from ragwright.workbench.jobs._runs import JobRunner
+from ragwright.jobs import JobCall, Jobs
+from ragwright.jobs._runs import JobRunner
+from ragwright.project import ProjectFolder
 
 pytest.importorskip("croniter")
 

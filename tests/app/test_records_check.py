@@ -10,7 +10,7 @@ from command_line import ragwright
 
 pytest.importorskip("daft")
 
-from ragwright.workbench import init_project
+from ragwright.project import init_project
 
 
 def test_the_command_ends_by_its_faults_and_takes_other_sources(tmp_path: Path) -> None:

@@ -7,8 +7,7 @@ import pytest
 from benchmarks.grounding import halves, values
 from benchmarks.measures import Settings, auc, interval, made_rows, midranks, spearman
 from benchmarks.people import Judged, qags
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ragwright.core import Row
 

@@ -23,11 +23,11 @@ from ragwright.flow import (
     Replies,
     Runner,
     RunnerOptions,
+    _calls as calls,
     chat,
     fetch,
     gather,
 )
-from ragwright.flow import _calls as calls
 from ragwright.flow._replies import Claim, Entry
 
 

@@ -15,16 +15,7 @@ import pytest
 from flow_fakes import user
 
 from ragwright.core import ModelTimeoutError, ModelUnavailableError
-from ragwright.flow import (
-    Chat,
-    ChatReply,
-    Flow,
-    OnDelta,
-    RetryPolicy,
-    Runner,
-    RunnerOptions,
-    chat,
-)
+from ragwright.flow import Chat, ChatReply, Flow, OnDelta, RetryPolicy, Runner, RunnerOptions, chat
 from ragwright.models import ChatModel, Models, TimeLimits, model_handlers
 from ragwright.testing import Reply, ScriptedServer
 

@@ -19,8 +19,8 @@ from ragwright.index import (
     StoreOptions,
     View,
     Views,
+    _approximate as approximate,
 )
-from ragwright.index import _approximate as approximate
 from ragwright.models import Analyzer
 
 pytest.importorskip("faiss", reason="needs ragwright[ann]")

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ragwright.core import Filter, FilterError, Relaxation, RetrieveError, SoftFilter, StoreError
 from ragwright.flow import Lookup, LookupReply, Search, SearchReply

@@ -8,8 +8,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ragwright.core import ChunkError, ConfigError, Document, Page, PluginError, Section, Span
 from ragwright.ingest import (

@@ -7,8 +7,7 @@ import unicodedata
 
 import pytest
 from benchmarks.data_sets import DATA
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ragwright.ingest import clean_metadata, guess_language, iso_date, normalise
 

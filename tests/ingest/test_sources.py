@@ -7,13 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragwright.core import (
-    BudgetStopped,
-    Document,
-    PluginError,
-    SourceError,
-    UnsupportedSourceError,
-)
+from ragwright.core import BudgetStopped, Document, PluginError, SourceError, UnsupportedSourceError
 from ragwright.ingest import (
     ArxivReader,
     BeirReader,

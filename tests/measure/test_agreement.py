@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from ragwright.core import MeasureError, Score

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ragwright.core import MeasureError, Score
 from ragwright.measure import Comparison, MeasureScale, compare_rows

@@ -6,17 +6,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from judge_fakes import ROW, SETUP, Says, run, shown, verdict
 
-from ragwright.core import (
-    MeasureError,
-    ModelRefusedError,
-    PromptTooLongError,
-    RagwrightError,
-    Row,
-)
+from ragwright.core import MeasureError, ModelRefusedError, PromptTooLongError, RagwrightError, Row
 from ragwright.flow import Chat, ChatReply, Runner, RunnerOptions
 from ragwright.measure import (
     check_setup,

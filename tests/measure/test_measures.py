@@ -5,8 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragwright.core import MeasureError, Row
 from ragwright.measure import Measure, definitions, parse_measure, parse_measures

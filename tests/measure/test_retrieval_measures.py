@@ -8,11 +8,10 @@ from pathlib import Path
 
 import ir_measures
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ragwright.core import MeasureError, Row
-from ragwright.experiment import read_run, score_run
+from ragwright.experiment import score_run
 from ragwright.measure import (
     definitions,
     parse_measure,
@@ -20,6 +19,7 @@ from ragwright.measure import (
     retrieval_scores,
     score_rows,
 )
+from ragwright.testsets import read_run
 
 TREC = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "trec_eval_tests"
 

@@ -8,8 +8,7 @@ from collections import Counter
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from measure_data import DATA, needs
 from rouge_score.rouge_scorer import RougeScorer
 

@@ -7,8 +7,7 @@ import threading
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from measure_fakes import Equal, Told, WordEmbed, run
 
 from ragwright.core import GoldSpan, MeasureError, Row

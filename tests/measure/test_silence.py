@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from judge_fakes import ROW, SETUP, Says, verdict
-from judge_fakes import run as judged
+from hypothesis import given, settings, strategies as st
+from judge_fakes import ROW, SETUP, Says, run as judged, verdict
 from measure_fakes import Equal, Told, WordEmbed, run
 
 from ragwright.core import Row

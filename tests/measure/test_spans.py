@@ -8,8 +8,7 @@ import math
 from functools import cache
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from measure_data import DATA, needs
 
 from ragwright.core import Document, GoldSpan, Row

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import scipy.special
 import scipy.stats
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ragwright.core import MeasureError, Score, ScoreState
 from ragwright.measure import Definition, Tally, aggregate

@@ -11,17 +11,10 @@ from typing import Any
 
 import pytest
 import sacrebleu
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ragwright.core import Row, Score
-from ragwright.measure import (
-    MeasureSetup,
-    parse_measure,
-    parse_measures,
-    parse_rule,
-    score_rows,
-)
+from ragwright.measure import MeasureSetup, parse_measure, parse_measures, parse_rule, score_rows
 
 TEXTS = st.lists(
     st.sampled_from(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from rouge_score.tokenizers import DefaultTokenizer
 
 from ragwright.measure._words import answer_words, content_words, plain_words

@@ -11,13 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragwright.core import (
-    ConfigError,
-    MissingExtraError,
-    ModelRefusedError,
-    RagwrightError,
-    Span,
-)
+from ragwright.core import ConfigError, MissingExtraError, ModelRefusedError, RagwrightError, Span
 from ragwright.models import (
     Embedder,
     EmbedOptions,

@@ -17,6 +17,7 @@ pytest.importorskip("daft")
 
 from ragwright.app._show_check import check_text
 from ragwright.core import DatabaseError, DuplicateKeyError, RecordsError
+from ragwright.project import init_project
 from ragwright.records import Checking, CheckReport, PatternFacts, RowSource, check_records
 from ragwright.records._source import open_source
 from ragwright.records._spec import load_spec
@@ -24,7 +25,6 @@ from ragwright.records.checking._alike import overlaps
 from ragwright.records.checking._patterns import marked_slow
 from ragwright.records.checking._rows import sample_rows
 from ragwright.records.stages._bronze import BronzeRows
-from ragwright.workbench import init_project
 
 ROWS = [
     ("1", "Ann", "Please give $5 now!!!!!! https://x.example"),

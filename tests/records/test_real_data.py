@@ -11,8 +11,7 @@ import pytest
 pytest.importorskip("daft")
 
 from ragwright import Session, Workbench
-from ragwright.answer import DraftRequest
-from ragwright.workbench import Drafting
+from ragwright.drafting import Drafting, DraftRequest
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 

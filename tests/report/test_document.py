@@ -18,15 +18,7 @@ import pytest
 from study_subject import HOSTILE, MEASURES, MakeStudy, Result, entry, result
 
 from ragwright.core import MissingExtraError, Score
-from ragwright.report import (
-    Board,
-    Goal,
-    Report,
-    Subject,
-    embedded_blocks,
-    embedded_data,
-    unpacked,
-)
+from ragwright.report import Board, Goal, Report, Subject, embedded_blocks, embedded_data, unpacked
 
 VOID = {"meta", "input", "br", "path", "circle"}
 

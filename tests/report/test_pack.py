@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from study_subject import HOSTILE, MEASURES, MakeStudy, Result, entry, result
 
 from ragwright.core import Row, Score

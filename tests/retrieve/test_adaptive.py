@@ -6,8 +6,7 @@ import gc
 import weakref
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragwright.core import Span, Term
 from ragwright.models import Analyzer, Tokenizer

@@ -17,14 +17,7 @@ from ragwright.flow import (
     Search,
     SearchReply,
 )
-from ragwright.retrieve import (
-    Between,
-    RerankOptions,
-    Retrieved,
-    RetrieveOptions,
-    Target,
-    retrieve,
-)
+from ragwright.retrieve import Between, RerankOptions, Retrieved, RetrieveOptions, Target, retrieve
 
 CHUNKS = tuple(f"d{n}:0-9" for n in range(6))
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragwright.core import ChannelScore, ConfigError, Hit, Rung
 from ragwright.flow import BatchHandler, Lookup, LookupReply, Runner

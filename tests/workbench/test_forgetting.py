@@ -18,8 +18,8 @@ from small_project import MakeProject
 
 from ragwright import Asking, Workbench
 from ragwright.core import FlowError, StoreBusyError, StoreError, WorkLock
+from ragwright.experiment import Evaluating
 from ragwright.testing import Reply, ScriptedServer
-from ragwright.workbench import Evaluating
 
 ANSWERS = Evaluating(answers=True)
 QUESTION = "How often must the brake fluid be changed?"

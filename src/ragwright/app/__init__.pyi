@@ -1,4 +1,2 @@
-from ._commands import COMMANDS, command_line
-from ._main import main
-
-__all__ = ["COMMANDS", "command_line", "main"]
+from ._commands import COMMANDS as COMMANDS, command_line as command_line
+from ._main import main as main

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ..experiment import TrialResult
+from ..experiment import Ablating, TrialResult, forecast_ablation, plan_ablation, run_ablation
 from ..report import ablation_json, ablation_table
-from ..workbench import Ablating, Workbench, forecast_ablation, plan_ablation, run_ablation
+from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
 from ._flags import RunFlags, with_flags
 from ._options import RetryErrors

@@ -10,11 +10,8 @@ import typer
 
 from ..core import ConfigError, RagwrightError
 from ..flow import Message, TraceEntry
-from ..workbench import (
-    Asking,
-    Session,
-    Workbench,
-)
+from ..project import Session
+from ..workbench import Asking, Workbench
 from ._console import Console, fail, reported
 from ._options import (
     HERE,
@@ -30,14 +27,7 @@ from ._options import (
     Served,
     SoftFilters,
 )
-from ._show import (
-    answer_json,
-    answer_text,
-    runner_line,
-    show_forecast,
-    trace_json,
-    trace_text,
-)
+from ._show import answer_json, answer_text, runner_line, show_forecast, trace_json, trace_text
 
 
 @reported

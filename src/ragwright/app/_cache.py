@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from ..workbench import (
-    Workbench,
-)
+from ..workbench import Workbench
 from ._console import Console, reported, table
-from ._options import (
-    HERE,
-    Json,
-    Project,
-    Quiet,
-)
+from ._options import HERE, Json, Project, Quiet
 
 group = typer.Typer(help="The store of replies that were paid for.", no_args_is_help=True)
 

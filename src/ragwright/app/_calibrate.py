@@ -14,14 +14,15 @@ from ..experiment import (
     Evaluation,
     ReviewKey,
     check_labelled,
-    iter_rows,
     labels_by_row,
+    open_results,
     read_key,
     read_labels,
+    record_calibration,
 )
 from ..measure import calibrate
 from ..report import calibration_json, calibration_table
-from ..workbench import open_results, record_calibration
+from ..testsets import iter_rows
 from ._compare import RUN_HELP
 from ._console import Console, reported
 from ._options import HERE, Json, Output, Project, Seed

@@ -9,9 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-from ..experiment import clusters_of_results, compare_evaluations
+from ..experiment import (
+    KnownRun,
+    SettingChange,
+    changed_settings,
+    clusters_of_results,
+    compare_evaluations,
+    list_runs,
+    open_results,
+)
 from ..report import comparison_json, comparison_table
-from ..workbench import KnownRun, SettingChange, changed_settings, list_runs, open_results
 from ._console import Console, reported, table
 from ._options import HERE, Json, Output, Project, Seed
 

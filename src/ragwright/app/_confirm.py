@@ -6,8 +6,10 @@ from typing import Annotated
 
 import typer
 
+from ..experiment import Confirming, confirm
+from ..project import Session
 from ..report import verdict_json, verdict_table
-from ..workbench import Confirming, Session, Workbench, confirm
+from ..workbench import Workbench
 from ._console import Console, reported
 from ._options import HERE, Jobs, Json, MaxCost, Output, Project, Quiet
 from ._show import show_progress

@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from ..core import SourceError
-from ..workbench import ProjectFolder, Workbench, init_project
+from ..project import ProjectFolder, init_project
+from ..workbench import Workbench
 from ._console import Console, reported
 from ._demo_full import run_full
 from ._options import Quiet

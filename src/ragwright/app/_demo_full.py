@@ -6,21 +6,20 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from ..experiment import Study, TrialResult, write_rows
-from ..report import Report, leaderboard_table
-from ..workbench import (
+from ..experiment import (
     Confirmed,
     Confirming,
+    Study,
     Sweeping,
     SweepResult,
-    Synthesizing,
-    Workbench,
+    TrialResult,
     confirm,
     read_study,
-    report_subject,
     run_sweep,
-    synthesize,
 )
+from ..report import Report, leaderboard_table, report_subject
+from ..testsets import Synthesizing, synthesize, write_rows
+from ..workbench import Workbench
 from ._console import Console
 from ._show import show_progress
 

@@ -7,28 +7,21 @@ from typing import Annotated, cast
 import typer
 
 from ..core import ConfigError
-from ..experiment import Readers, Stage, Testset
-from ..flow import RunSummary
-from ..report import (
-    diagnosis_json,
-    diagnosis_table,
-    lost_rows_text,
-    readers_json,
-    readers_table,
-)
-from ..workbench import (
+from ..experiment import (
     Diagnosing,
-    ProjectFolder,
+    Readers,
     Readership,
-    Workbench,
+    Stage,
     forecast_diagnosis,
     forecast_readers,
-    persona_change,
-    project_testset,
     run_diagnosis,
     run_readers,
-    write_persona,
 )
+from ..flow import RunSummary
+from ..project import ProjectFolder, persona_change, write_persona
+from ..report import diagnosis_json, diagnosis_table, lost_rows_text, readers_json, readers_table
+from ..testsets import Testset, project_testset
+from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
 from ._flags import MeasuringFlags, with_flags
 from ._options import RetryErrors

@@ -6,23 +6,12 @@ from typing import Annotated
 
 import typer
 
-from ..workbench import (
-    Session,
-    Workbench,
-    doctor,
-    project_keys,
-)
+from ..project import Session, project_keys
+from ..workbench import Workbench, doctor
 from ._console import EXIT_ERROR, Console, reported
 from ._job_lines import line_problem
-from ._options import (
-    HERE,
-    Json,
-    Overrides,
-    Project,
-)
-from ._show import (
-    checks_text,
-)
+from ._options import HERE, Json, Overrides, Project
+from ._show import checks_text
 
 
 @reported

@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ..answer import DraftBatch, DraftPrompt, DraftRequest
 from ..core import Hit, Usage
-from ..workbench import Drafting, Session, Workbench
+from ..drafting import DraftBatch, Drafting, DraftPrompt, DraftRequest
+from ..project import Session
+from ..workbench import Workbench
 from ._console import EXIT_ERROR, Console, reported, width
 from ._flags import with_flags
 from ._options import (

@@ -6,8 +6,11 @@ from typing import Annotated
 
 import typer
 
+from ..experiment import Evaluating
 from ..measure import parse_measures
-from ..workbench import Evaluating, ProjectFolder, Workbench, project_testset
+from ..project import ProjectFolder
+from ..testsets import project_testset
+from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, fail, reported
 from ._flags import MeasuringFlags, with_flags
 from ._options import RetryErrors

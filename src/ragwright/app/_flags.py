@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from ..workbench import Session
+from ..project import Session
 from ._console import Console
 from ._options import (
     HERE,

@@ -7,16 +7,9 @@ from typing import Annotated
 import typer
 
 from ..core import ConfigError, StoreError
-from ..workbench import (
-    Workbench,
-)
+from ..workbench import Workbench
 from ._console import Console, reported
-from ._options import (
-    HERE,
-    Json,
-    Project,
-    tenant_name,
-)
+from ._options import HERE, Json, Project, tenant_name
 
 
 @reported

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
+from ..experiment import open_results
+from ..jobs import Gating, gate_evaluation
 from ..measure import GateOptions, GateOutcome
 from ..report import gate_json, gate_junit, gate_table
-from ..workbench import Gating, gate_evaluation, open_results
 from ._compare import CLUSTER_HELP, RUN_HELP
 from ._console import EXIT_UNTRUSTED, Console, reported
 from ._flags import with_flags

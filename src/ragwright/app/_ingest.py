@@ -7,30 +7,11 @@ from typing import Annotated
 
 import typer
 
-from ..workbench import (
-    IngestProgress,
-    Session,
-    Workbench,
-)
+from ..project import IngestProgress, Session
+from ..workbench import Workbench
 from ._console import EXIT_ERROR, Console, reported
-from ._options import (
-    HERE,
-    DryRun,
-    Jobs,
-    Json,
-    MaxCost,
-    Output,
-    Overrides,
-    Project,
-    Quiet,
-    Served,
-)
-from ._show import (
-    ingest_forecast_json,
-    ingest_forecast_text,
-    ingest_line,
-    ingest_text,
-)
+from ._options import HERE, DryRun, Jobs, Json, MaxCost, Output, Overrides, Project, Quiet, Served
+from ._show import ingest_forecast_json, ingest_forecast_text, ingest_line, ingest_text
 
 
 @reported

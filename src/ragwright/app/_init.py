@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..workbench import init_project
+from ..project import init_project
 from ._console import Console, reported
 from ._options import HERE, Quiet
 

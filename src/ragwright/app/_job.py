@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from ..workbench import JobCall, JobRun, Jobs, ListedJob, run_lines, told_time
+from ..jobs import JobCall, JobRun, Jobs, ListedJob, run_lines, told_time
 from ._console import EXIT_ERROR, Console, reported, table, write
 from ._job_lines import line_problem
 from ._options import HERE, Json, Project, Quiet

@@ -11,23 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .. import experiment
 from ..core import ConfigError, current_user
-from ..workbench import (
-    Evaluating,
+from ..drafting import (
     Output,
     OutputBatch,
     OutputKind,
     OutputQuery,
     Sampling,
     Verdict,
-    Workbench,
-    evaluate_outputs,
     export_outputs,
-    forecast_outputs,
     moment,
     turns_of,
 )
+from ..experiment import Evaluating, evaluate_outputs, forecast_outputs
+from ..testsets import write_rows
+from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, Console, fail, reported, table, visible, width
 from ._flags import MeasuringFlags, with_flags
 from ._options import HERE, Json, Project, Quiet, tenant_name
@@ -268,7 +266,7 @@ def outputs_evaluate(
     if labels is not None:
         judged = [row for row in sampled.rows if row.metadata.keys() & _LABELS]
         console.make_folder_of(labels)
-        experiment.write_rows(judged, labels)
+        write_rows(judged, labels)
         console.remark(
             f"{len(judged)} rows with feedback written to {labels}: ragwright calibrate "
             f"{summary.run} --labels {labels} --column accepted (or feedback_score)"

@@ -9,18 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from ..core import ConfigError
+from ..jobs import Promoted, Promoting, promote, promote_back
+from ..project import Change, ProjectFolder, Served, Session
 from ..report import gate_json, gate_table
-from ..workbench import (
-    Change,
-    ProjectFolder,
-    Promoted,
-    Promoting,
-    Served,
-    Session,
-    Workbench,
-    promote,
-    promote_back,
-)
+from ..workbench import Workbench
 from ._compare import RUN_HELP
 from ._console import Console, reported, table
 from ._flags import with_flags

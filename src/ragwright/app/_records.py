@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..drafting import Refreshing
+from ..project import Session
 from ..records import RefreshProgress, TableName
-from ..workbench import Refreshing, Session, Workbench
+from ..workbench import Workbench
 from ._console import EXIT_ERROR, Console, reported, table
 from ._options import (
     HERE,
@@ -29,7 +31,7 @@ from ._show_check import check_text
 from ._show_tables import history_text, refresh_line, refresh_text, rows_text
 
 if TYPE_CHECKING:
-    from ..workbench import IngestProgress
+    from ..project import IngestProgress
 
 group = typer.Typer(
     help="Rows to bronze, silver and gold tables, and to documents.", no_args_is_help=True

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from ..core import replace_text
-from ..report import Report
-from ..workbench import Reporting, Workbench, report_subject
+from ..report import Report, Reporting, report_subject
+from ..workbench import Workbench
 from ._console import Console, reported
 from ._options import HERE, Json, Output, Project, Quiet, Seed
 

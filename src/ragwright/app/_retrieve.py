@@ -7,10 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ..workbench import (
-    Session,
-    Workbench,
-)
+from ..project import Session
+from ..workbench import Workbench
 from ._console import Console, reported
 from ._options import (
     HERE,
@@ -26,11 +24,7 @@ from ._options import (
     Served,
     SoftFilters,
 )
-from ._show import (
-    hit_json,
-    hits_text,
-    show_forecast,
-)
+from ._show import hit_json, hits_text, show_forecast
 
 
 @reported

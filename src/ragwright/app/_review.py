@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from ..core import TestsetError
-from ..experiment import blind_sheet, write_key, write_sheet
-from ..workbench import rows_to_review
+from ..experiment import blind_sheet, rows_to_review, write_key, write_sheet
 from ._console import Console, reported
 from ._options import HERE, Project, Quiet, Seed
 from ._review_testset import only_testset, review_testset

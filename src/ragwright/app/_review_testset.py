@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ..core import ConfigError, Row, current_user
-from ..experiment import (
+from ..testsets import (
     TestsetReview,
     read_review_sheet,
     review_status,

@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from ..core import ConfigError
-from ..experiment import Evaluation, read_qrels, read_run, score_run
+from ..experiment import Evaluating, Evaluation, evaluate, forecast_rows, score_run
 from ..measure import ranking_measures
-from ..workbench import Evaluating, ProjectFolder, Workbench, evaluate, forecast_rows
+from ..project import ProjectFolder
+from ..testsets import read_qrels, read_run
+from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, fail, reported
 from ._flags import MeasuringFlags, with_flags
 from ._outcome import say_price, show_evaluation, told_of_each, trusted

@@ -15,21 +15,11 @@ from ._console import table, width
 
 if TYPE_CHECKING:
     from ..core import Answer, Hit
-    from ..flow import (
-        Forecast,
-        Progress,
-        Range,
-        TraceEntry,
-    )
+    from ..experiment import SweepForecast
+    from ..flow import Forecast, Progress, Range, TraceEntry
+    from ..project import IngestForecast, IngestProgress, IngestReport
     from ..retrieve import Explanation, Retrieved
-    from ..workbench import (
-        Check,
-        IngestForecast,
-        IngestProgress,
-        IngestReport,
-        SweepForecast,
-        Workbench,
-    )
+    from ..workbench import Check, Workbench
     from ._console import Console
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ._console import table
 
 if TYPE_CHECKING:
+    from ..drafting import RecordsReport
     from ..records import Manifest, RefreshProgress
-    from ..workbench import RecordsReport
 
 _CELL = 100
 """Longest cell of a row that is shown."""

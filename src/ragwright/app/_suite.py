@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from ..core import ConfigError
-from ..experiment import SuiteOptions, capability_curves, write_rows
+from ..experiment import capability_curves, make_suite
+from ..project import Session
 from ..report import curves_json, curves_table
-from ..workbench import Session, Workbench, make_suite
+from ..testsets import SuiteOptions, write_rows
+from ..workbench import Workbench
 from ._console import Console, reported
 from ._options import HERE, Jobs, Json, MaxCost, Output, Overrides, Project, Quiet, Seed
 from ._show import show_progress

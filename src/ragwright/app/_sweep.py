@@ -8,17 +8,18 @@ from typing import Annotated
 
 import typer
 
-from ..experiment import TrialResult, Verdict
-from ..report import BoardView, leaderboard_table, trial_json
-from ..workbench import (
-    Session,
+from ..experiment import (
     Sweeping,
     SweepResult,
-    Workbench,
+    TrialResult,
+    Verdict,
     forecast_sweep,
     read_study,
     run_sweep,
 )
+from ..project import Session
+from ..report import BoardView, leaderboard_table, trial_json
+from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
 from ._options import (
     HERE,

@@ -9,15 +9,18 @@ from typing import Annotated, Any
 import typer
 
 from ..core import ConfigError
-from ..experiment import Synthesis, read_rows, review_status, write_rows
 from ..flow import RunSummary
-from ..workbench import (
+from ..testsets import (
+    Synthesis,
     Synthesizing,
-    Workbench,
     forecast_synthesis,
     import_testset,
+    read_rows,
+    review_status,
     synthesize,
+    write_rows,
 )
+from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
 from ._flags import WorkFlags, with_flags
 from ._show import show_forecast, show_progress

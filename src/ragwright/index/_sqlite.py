@@ -15,15 +15,7 @@ from . import _sqlite_rows as rows
 from ._catalog import Catalog
 from ._connections import Connections
 from ._options import StoreOptions
-from ._prepare import (
-    COLUMNS,
-    as_bytes,
-    as_text,
-    as_value,
-    check_batch,
-    document_from,
-    ready,
-)
+from ._prepare import COLUMNS, as_bytes, as_text, as_value, check_batch, document_from, ready
 from ._store import IndexedDocument, Matrix, Pair, Store, View, WriteCounts
 from ._stored import Reading
 from ._tokens import AnalyzerFactory, Analyzers

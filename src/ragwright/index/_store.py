@@ -10,16 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import (
-    Chunk,
-    Document,
-    Filter,
-    Hit,
-    Relaxation,
-    StoreError,
-    text_hash,
-    value_hash,
-)
+from ..core import Chunk, Document, Filter, Hit, Relaxation, StoreError, text_hash, value_hash
 from ..flow import SearchReply
 from ._stored import Reading
 

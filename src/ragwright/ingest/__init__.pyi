@@ -1,57 +1,37 @@
-from ._apart import extract_bytes
-from ._arxiv import ArxivReader
-from ._beir import BeirReader
-from ._chunkers import make_chunker
-from ._chunks import check_spans
-from ._extract import Attachment, Extract
-from ._fetch import FetchHandler
-from ._files import FileReader
-from ._html import html_to_text, parse_html
-from ._language import guess_language
-from ._normalise import clean_metadata, iso_date, normalise
-from ._options import ChunkOptions, FetchOptions, SourceOptions
-from ._seams import Chunker, Failure, FetchBytes, Fetched, Reader
-from ._sources import (
-    default_readers,
-    files_of,
-    guarded,
-    load_reader,
-    pick_reader,
-    read_sources,
+from ._apart import extract_bytes as extract_bytes
+from ._arxiv import ArxivReader as ArxivReader
+from ._beir import BeirReader as BeirReader
+from ._chunkers import make_chunker as make_chunker
+from ._chunks import check_spans as check_spans
+from ._extract import Attachment as Attachment, Extract as Extract
+from ._fetch import FetchHandler as FetchHandler
+from ._files import FileReader as FileReader
+from ._html import html_to_text as html_to_text, parse_html as parse_html
+from ._language import guess_language as guess_language
+from ._normalise import (
+    clean_metadata as clean_metadata,
+    iso_date as iso_date,
+    normalise as normalise,
 )
-from ._web import WebReader
-from ._wikipedia import WikipediaReader
-
-__all__ = [
-    "ArxivReader",
-    "Attachment",
-    "BeirReader",
-    "ChunkOptions",
-    "Chunker",
-    "Extract",
-    "Failure",
-    "FetchBytes",
-    "FetchHandler",
-    "FetchOptions",
-    "Fetched",
-    "FileReader",
-    "Reader",
-    "SourceOptions",
-    "WebReader",
-    "WikipediaReader",
-    "check_spans",
-    "clean_metadata",
-    "default_readers",
-    "extract_bytes",
-    "files_of",
-    "guarded",
-    "guess_language",
-    "html_to_text",
-    "iso_date",
-    "load_reader",
-    "make_chunker",
-    "normalise",
-    "parse_html",
-    "pick_reader",
-    "read_sources",
-]
+from ._options import (
+    ChunkOptions as ChunkOptions,
+    FetchOptions as FetchOptions,
+    SourceOptions as SourceOptions,
+)
+from ._seams import (
+    Chunker as Chunker,
+    Failure as Failure,
+    FetchBytes as FetchBytes,
+    Fetched as Fetched,
+    Reader as Reader,
+)
+from ._sources import (
+    default_readers as default_readers,
+    files_of as files_of,
+    guarded as guarded,
+    load_reader as load_reader,
+    pick_reader as pick_reader,
+    read_sources as read_sources,
+)
+from ._web import WebReader as WebReader
+from ._wikipedia import WikipediaReader as WikipediaReader

@@ -8,13 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
-from ..core import (
-    Document,
-    MissingExtraError,
-    RagwrightError,
-    SourceError,
-    UnsupportedSourceError,
-)
+from ..core import Document, MissingExtraError, RagwrightError, SourceError, UnsupportedSourceError
 from ._apart import extract_bytes
 from ._options import SourceOptions
 from ._seams import Failure, FetchBytes, Reader, read_files

@@ -16,15 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from ..core import (
-    Mapped,
-    Row,
-    canonical_json,
-    render,
-    shipped_mapping,
-    text_hash,
-    without_control,
-)
+from ..core import Mapped, Row, canonical_json, render, shipped_mapping, text_hash, without_control
 from ..flow import ChatReply, Flow, Message, branch, chat, reading
 from ._reply import Declined, ReplyForm, spoken, strings_in, unfenced
 from ._setup import MeasureSetup

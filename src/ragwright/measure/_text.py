@@ -14,13 +14,7 @@ from ._knowledge import Found, knowledge_value
 from ._measure import Measure
 from ._rouge import f1, rouge
 from ._setup import MeasureSetup
-from ._words import (
-    answer_words,
-    plain_words,
-    raw_words,
-    squad_words,
-    words_with_articles,
-)
+from ._words import answer_words, plain_words, raw_words, squad_words, words_with_articles
 
 _CHARACTERS = frozenset({"ja", "ko", "th", "lo", "km", "my"})
 

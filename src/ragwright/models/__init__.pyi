@@ -1,69 +1,50 @@
 from ._analysis import (
-    Analyzer,
-    TokenSource,
-    WordTokenizer,
-    detect_language,
-    is_code,
-    make_analyzer,
-    words,
+    Analyzer as Analyzer,
+    TokenSource as TokenSource,
+    WordTokenizer as WordTokenizer,
+    detect_language as detect_language,
+    is_code as is_code,
+    make_analyzer as make_analyzer,
+    words as words,
 )
-from ._carriers import model_handlers
-from ._check import Finding, check_model
-from ._embedding import Prefixes, VectorRule, embed_texts, family_prefixes, usable_vectors
-from ._extractive import ExtractiveReranker, pack_sentence
-from ._hf_tokenizer import HFTokenizer
-from ._limits import TimeLimits
-from ._names import Directory, ModelName, Provider, Target
-from ._onnx import OnnxEmbedder
-from ._openai import OpenAIChat, OpenAIEmbeddings
-from ._options import AnalyzerOptions, EmbedOptions, ModelSettings
-from ._registry import Models
-from ._rerank import CrossEncoderReranker
-from ._seams import ChatModel, Embedder, Reranker, Tokenizer
-from ._sentences import sentence_spans
-from ._st import SentenceTransformerEmbedder, export_onnx, folder_hash, no_progress_bars
-from ._transport import Connections
-
-__all__ = [
-    "Analyzer",
-    "AnalyzerOptions",
-    "ChatModel",
-    "Connections",
-    "CrossEncoderReranker",
-    "Directory",
-    "EmbedOptions",
-    "Embedder",
-    "ExtractiveReranker",
-    "Finding",
-    "HFTokenizer",
-    "ModelName",
-    "ModelSettings",
-    "Models",
-    "OnnxEmbedder",
-    "OpenAIChat",
-    "OpenAIEmbeddings",
-    "Prefixes",
-    "Provider",
-    "Reranker",
-    "SentenceTransformerEmbedder",
-    "Target",
-    "TimeLimits",
-    "TokenSource",
-    "Tokenizer",
-    "VectorRule",
-    "WordTokenizer",
-    "check_model",
-    "detect_language",
-    "embed_texts",
-    "export_onnx",
-    "family_prefixes",
-    "folder_hash",
-    "is_code",
-    "make_analyzer",
-    "model_handlers",
-    "no_progress_bars",
-    "pack_sentence",
-    "sentence_spans",
-    "usable_vectors",
-    "words",
-]
+from ._carriers import model_handlers as model_handlers
+from ._check import Finding as Finding, check_model as check_model
+from ._embedding import (
+    Prefixes as Prefixes,
+    VectorRule as VectorRule,
+    embed_texts as embed_texts,
+    family_prefixes as family_prefixes,
+    usable_vectors as usable_vectors,
+)
+from ._extractive import ExtractiveReranker as ExtractiveReranker, pack_sentence as pack_sentence
+from ._hf_tokenizer import HFTokenizer as HFTokenizer
+from ._limits import TimeLimits as TimeLimits
+from ._names import (
+    Directory as Directory,
+    ModelName as ModelName,
+    Provider as Provider,
+    Target as Target,
+)
+from ._onnx import OnnxEmbedder as OnnxEmbedder
+from ._openai import OpenAIChat as OpenAIChat, OpenAIEmbeddings as OpenAIEmbeddings
+from ._options import (
+    AnalyzerOptions as AnalyzerOptions,
+    EmbedOptions as EmbedOptions,
+    ModelSettings as ModelSettings,
+)
+from ._registry import Models as Models
+from ._rerank import CrossEncoderReranker as CrossEncoderReranker
+from ._seams import (
+    ChatModel as ChatModel,
+    Embedder as Embedder,
+    Reranker as Reranker,
+    Tokenizer as Tokenizer,
+)
+from ._sentences import sentence_spans as sentence_spans
+from ._st import (
+    SentenceTransformerEmbedder as SentenceTransformerEmbedder,
+    export_onnx as export_onnx,
+    folder_hash as folder_hash,
+    no_progress_bars as no_progress_bars,
+)
+from ._transport import Connections as Connections

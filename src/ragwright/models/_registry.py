@@ -8,14 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..core import (
-    ConfigError,
-    PluginError,
-    RagwrightError,
-    Usage,
-    entry_point,
-    load_object,
-)
+from ..core import ConfigError, PluginError, RagwrightError, Usage, entry_point, load_object
 from ._embedding import VectorRule, settle_rule
 from ._extractive import ExtractiveReranker
 from ._hf_tokenizer import HFTokenizer

@@ -26,13 +26,7 @@ from ._seams import (
     RowSource,
 )
 from ._source import open_source
-from ._spec import (
-    RecordsSpec,
-    declared_files,
-    read_spec,
-    unread_files,
-    unused_format_faults,
-)
+from ._spec import RecordsSpec, declared_files, read_spec, unread_files, unused_format_faults
 
 Mask = NDArray[np.bool_]
 

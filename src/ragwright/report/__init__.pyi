@@ -1,83 +1,63 @@
-from ._ablation import AblationLike, ablation_json, ablation_table
-from ._charts import Chart
-from ._curves import DoseCurve, curves_json, curves_table
-from ._data import (
-    ScoredRow,
-    calibration_json,
-    comparison_json,
-    gate_json,
-    rows_csv,
-    summary_csv,
-    summary_json,
+from ._ablation import (
+    AblationLike as AblationLike,
+    ablation_json as ablation_json,
+    ablation_table as ablation_table,
 )
-from ._diagnosis import DiagnosisLike, diagnosis_json, diagnosis_table, lost_rows_text
-from ._document import embedded_blocks, embedded_data
-from ._junit import gate_junit, rows_junit
-from ._pack import unpacked
-from ._readers import ReadersLike, readers_json, readers_table
-from ._report import Report
-from ._subject import Board, Entry, Goal, ResultLike, Subject
+from ._charts import Chart as Chart
+from ._curves import (
+    DoseCurve as DoseCurve,
+    curves_json as curves_json,
+    curves_table as curves_table,
+)
+from ._data import (
+    ScoredRow as ScoredRow,
+    calibration_json as calibration_json,
+    comparison_json as comparison_json,
+    gate_json as gate_json,
+    rows_csv as rows_csv,
+    summary_csv as summary_csv,
+    summary_json as summary_json,
+)
+from ._diagnosis import (
+    DiagnosisLike as DiagnosisLike,
+    diagnosis_json as diagnosis_json,
+    diagnosis_table as diagnosis_table,
+    lost_rows_text as lost_rows_text,
+)
+from ._document import embedded_blocks as embedded_blocks, embedded_data as embedded_data
+from ._junit import gate_junit as gate_junit, rows_junit as rows_junit
+from ._pack import unpacked as unpacked
+from ._readers import (
+    ReadersLike as ReadersLike,
+    readers_json as readers_json,
+    readers_table as readers_table,
+)
+from ._report import Report as Report
+from ._reporting import Reporting as Reporting, report_subject as report_subject
+from ._subject import (
+    Board as Board,
+    Entry as Entry,
+    Goal as Goal,
+    ResultLike as ResultLike,
+    Subject as Subject,
+)
 from ._text import (
-    calibration_table,
-    comparison_table,
-    gate_table,
-    slice_table,
-    summary_table,
-    text_table,
+    calibration_table as calibration_table,
+    comparison_table as comparison_table,
+    gate_table as gate_table,
+    slice_table as slice_table,
+    summary_table as summary_table,
+    text_table as text_table,
 )
 from ._trials import (
-    BoardView,
-    TrialLike,
-    leaderboard_table,
-    trial_json,
+    BoardView as BoardView,
+    TrialLike as TrialLike,
+    leaderboard_table as leaderboard_table,
+    trial_json as trial_json,
 )
-from ._verdicts import ConfirmationLike, VerdictLike, verdict_json, verdict_table
-
-__all__ = [
-    "AblationLike",
-    "Board",
-    "BoardView",
-    "Chart",
-    "ConfirmationLike",
-    "DiagnosisLike",
-    "DoseCurve",
-    "Entry",
-    "Goal",
-    "ReadersLike",
-    "Report",
-    "ResultLike",
-    "ScoredRow",
-    "Subject",
-    "TrialLike",
-    "VerdictLike",
-    "ablation_json",
-    "ablation_table",
-    "calibration_json",
-    "calibration_table",
-    "comparison_json",
-    "comparison_table",
-    "curves_json",
-    "curves_table",
-    "diagnosis_json",
-    "diagnosis_table",
-    "embedded_blocks",
-    "embedded_data",
-    "gate_json",
-    "gate_junit",
-    "gate_table",
-    "leaderboard_table",
-    "lost_rows_text",
-    "readers_json",
-    "readers_table",
-    "rows_csv",
-    "rows_junit",
-    "slice_table",
-    "summary_csv",
-    "summary_json",
-    "summary_table",
-    "text_table",
-    "trial_json",
-    "unpacked",
-    "verdict_json",
-    "verdict_table",
-]
+from ._verdicts import (
+    ConfirmationLike as ConfirmationLike,
+    VerdictLike as VerdictLike,
+    verdict_json as verdict_json,
+    verdict_table as verdict_table,
+)

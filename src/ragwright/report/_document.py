@@ -16,13 +16,7 @@ from ._charts import DARK, LIGHT, Chart
 from ._elements import Html, joined, tag
 from ._headline import Headline
 from ._pack import STATES, Packed
-from ._page import (
-    board_sections,
-    chart_sections,
-    head_section,
-    navigation,
-    rows_section,
-)
+from ._page import board_sections, chart_sections, head_section, navigation, rows_section
 from ._subject import Subject
 
 _LIBRARIES = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")

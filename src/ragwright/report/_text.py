@@ -8,14 +8,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..measure import (
-        Calibration,
-        Comparisons,
-        Estimate,
-        GateOutcome,
-        MeasureScale,
-        Summary,
-    )
+    from ..measure import Calibration, Comparisons, Estimate, GateOutcome, MeasureScale, Summary
 
 WIDTH = 100
 """Characters of the widest line, where it can be helped: a terminal, a log, a mail."""

@@ -1,112 +1,72 @@
-from ._adaptive import Balance, balance, held_share, unknown_share
-from ._asking import json_object
-from ._between import Between
-from ._channels import candidates
-from ._conditions import parse_filter, parse_soft_filter
-from ._databases import (
-    Databases,
-    SqlHandler,
+from ._adaptive import (
+    Balance as Balance,
+    balance as balance,
+    held_share as held_share,
+    unknown_share as unknown_share,
 )
-from ._expand import expand_hits, merge_hits
-from ._explain import explain
-from ._fusion import convex, rrf
-from ._glossary import Expansion, Glossary, Meaning, load_glossary
-from ._idle import idle_exclusions
-from ._iterate import iterate
-from ._mining import mine_glossary
+from ._asking import json_object as json_object
+from ._between import Between as Between
+from ._channels import candidates as candidates
+from ._conditions import parse_filter as parse_filter, parse_soft_filter as parse_soft_filter
+from ._databases import Databases as Databases, SqlHandler as SqlHandler
+from ._expand import expand_hits as expand_hits, merge_hits as merge_hits
+from ._explain import explain as explain
+from ._fusion import convex as convex, rrf as rrf
+from ._glossary import (
+    Expansion as Expansion,
+    Glossary as Glossary,
+    Meaning as Meaning,
+    load_glossary as load_glossary,
+)
+from ._idle import idle_exclusions as idle_exclusions
+from ._iterate import iterate as iterate
+from ._mining import mine_glossary as mine_glossary
 from ._options import (
-    ChannelWeights,
-    DatabaseOptions,
-    ExpandOptions,
-    IterateOptions,
-    QueryOptions,
-    RerankOptions,
-    RetrieveOptions,
-    RouteOptions,
-    SelectOptions,
-    SoftFilterOptions,
+    ChannelWeights as ChannelWeights,
+    DatabaseOptions as DatabaseOptions,
+    ExpandOptions as ExpandOptions,
+    IterateOptions as IterateOptions,
+    QueryOptions as QueryOptions,
+    RerankOptions as RerankOptions,
+    RetrieveOptions as RetrieveOptions,
+    RouteOptions as RouteOptions,
+    SelectOptions as SelectOptions,
+    SoftFilterOptions as SoftFilterOptions,
 )
-from ._query import query_variants
-from ._rerank import rerank_depth, rerank_hits, rerank_method
-from ._route import Route, RouteScene, route, route_by_rules
-from ._search import retrieve
+from ._query import query_variants as query_variants
+from ._rerank import (
+    rerank_depth as rerank_depth,
+    rerank_hits as rerank_hits,
+    rerank_method as rerank_method,
+)
+from ._route import (
+    Route as Route,
+    RouteScene as RouteScene,
+    route as route,
+    route_by_rules as route_by_rules,
+)
+from ._search import retrieve as retrieve
 from ._select import (
-    dissimilar,
-    diversify,
-    mmr,
-    select_depth,
-    select_hits,
-    similarities,
-    word_similarities,
+    dissimilar as dissimilar,
+    diversify as diversify,
+    mmr as mmr,
+    select_depth as select_depth,
+    select_hits as select_hits,
+    similarities as similarities,
+    word_similarities as word_similarities,
 )
-from ._spread import Spread, one_sided, spread
-from ._sql import (
-    sql_context,
+from ._spread import Spread as Spread, one_sided as one_sided, spread as spread
+from ._sql import sql_context as sql_context
+from ._tables import (
+    Column as Column,
+    Database as Database,
+    DatabaseReader as DatabaseReader,
+    Table as Table,
 )
-from ._tables import Column, Database, DatabaseReader, Table
-from ._target import Candidates, Explanation, Retrieved, Target, Variant
-
-__all__ = [
-    "Balance",
-    "Between",
-    "Candidates",
-    "ChannelWeights",
-    "Column",
-    "Database",
-    "DatabaseOptions",
-    "DatabaseReader",
-    "Databases",
-    "ExpandOptions",
-    "Expansion",
-    "Explanation",
-    "Glossary",
-    "IterateOptions",
-    "Meaning",
-    "QueryOptions",
-    "RerankOptions",
-    "RetrieveOptions",
-    "Retrieved",
-    "Route",
-    "RouteOptions",
-    "RouteScene",
-    "SelectOptions",
-    "SoftFilterOptions",
-    "Spread",
-    "SqlHandler",
-    "Table",
-    "Target",
-    "Variant",
-    "balance",
-    "candidates",
-    "convex",
-    "dissimilar",
-    "diversify",
-    "expand_hits",
-    "explain",
-    "held_share",
-    "idle_exclusions",
-    "iterate",
-    "json_object",
-    "load_glossary",
-    "merge_hits",
-    "mine_glossary",
-    "mmr",
-    "one_sided",
-    "parse_filter",
-    "parse_soft_filter",
-    "query_variants",
-    "rerank_depth",
-    "rerank_hits",
-    "rerank_method",
-    "retrieve",
-    "route",
-    "route_by_rules",
-    "rrf",
-    "select_depth",
-    "select_hits",
-    "similarities",
-    "spread",
-    "sql_context",
-    "unknown_share",
-    "word_similarities",
-]
+from ._target import (
+    Candidates as Candidates,
+    Explanation as Explanation,
+    Retrieved as Retrieved,
+    Target as Target,
+    Variant as Variant,
+)

@@ -9,10 +9,9 @@ from typing import Any, Protocol
 import pytest
 
 from ..core import Row
-from ..experiment import Evaluation
+from ..experiment import Evaluation, evaluate
 from ..measure import GateOptions, MeasureSetup, gate, parse_rule
 from ..report import gate_table, summary_table
-from ..workbench import evaluate
 
 Rows = str | Path | Iterable[Row | Mapping[str, Any]]
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Literal
 
 from ..answer import compose
 from ..core import ConfigError, Persona, RagwrightError, listed, writable
+from ..drafting import index_is_behind
+from ..jobs import CheckLine, job_findings
 from ..models import ExtractiveReranker, check_model
+from ..project import doubtful_documents
 from ..records import spec_faults
-from .building import doubtful_documents
-from .jobs import CheckLine, job_findings
-from .tables import index_is_behind
 
 if TYPE_CHECKING:
     from ._workbench import Workbench

@@ -11,22 +11,46 @@ from typing import TYPE_CHECKING
 
 from .. import answer, flow, ingest, retrieve
 from ..core import ConfigError, StoreDamagedError, discard
-from . import building, measuring, runs, serving, tables
-from .project import Opened, SourceEntry, at_work, configuration_of, keep_configuration
+from ..drafting import Drafting, ProjectRecords, drafts, forecast_drafts, run_drafts
+from ..experiment import (
+    Evaluating,
+    evaluate_testset,
+    forecast_stored,
+    forecast_testset,
+    score_stored,
+    stored_evaluation,
+)
+from ..project import (
+    Feed,
+    FetchAhead,
+    Ingest,
+    Opened,
+    SourceEntry,
+    Stamps,
+    at_work,
+    configuration_of,
+    forget_glossaries,
+    keep_configuration,
+    known_embedders,
+    nothing_indexed,
+    project_glossary,
+    reading,
+    remember_embedder,
+    vectors_again,
+    web_pages,
+)
 
 if TYPE_CHECKING:
-    from ..answer import AskPlan, DraftBatch, DraftRequest
+    from ..answer import AskPlan
     from ..core import Answer, Document, Persona
-    from ..experiment import Evaluation, Testset
+    from ..drafting import DraftBatch, Drafting, DraftRequest, ProjectRecords
+    from ..experiment import Each, Evaluating, Evaluation, Told
     from ..flow import Flow, Forecast, Message, RunSummary, TraceEntry
     from ..ingest import Fetched
     from ..measure import Measure
+    from ..project import Feed, Ingest, IngestForecast, IngestProgress, IngestReport
     from ..retrieve import Explanation, Glossary, Retrieved, RetrieveOptions, Target
-    from .building import Feed, Ingest, IngestForecast, IngestProgress, IngestReport
-    from .measuring import Each, Told
-    from .runs import Evaluating
-    from .serving import Drafting
-    from .tables import ProjectRecords
+    from ..testsets import Testset
 
 _FORGETTING = "forget"
 _END_WORK = (
@@ -89,16 +113,14 @@ class Workbench(Opened):
         """
         feeds, how = self._feeds(sources)
         if self.settled_pair().embedder:
-            building.remember_embedder(
-                self.folder.data, self.pair.embedder, self.settings.embed.model
-            )
-        again, told = building.vectors_again(self, everything=embed_again)
+            remember_embedder(self.folder.data, self.pair.embedder, self.settings.embed.model)
+        again, told = vectors_again(self, everything=embed_again)
         self._open_marker.parent.mkdir(parents=True, exist_ok=True)
         self._open_marker.touch()
         with self._ingesting(how, again) as work:
             if on_start is not None:
                 on_start(work.progress)
-            with building.FetchAhead(self._fetch, building.web_pages(feeds)) as fetch_page:
+            with FetchAhead(self._fetch, web_pages(feeds)) as fetch_page:
                 report = work.run(feeds, fetch_page, prune=prune)
         self._open_marker.unlink(missing_ok=True)
         report = replace(report, notes=(*told, *report.notes))
@@ -135,24 +157,22 @@ class Workbench(Opened):
                 hint="name sources on the command line, or list them under `sources`",
             )
         base = Path.cwd() if sources else self.folder.root
-        return [self._feed(entry, base) for entry in entries], building.reading(entries, base)
+        return [self._feed(entry, base) for entry in entries], reading(entries, base)
 
     @contextmanager
     def _ingesting(self, how: str, again: frozenset[str] | None = frozenset()) -> Iterator[Ingest]:
-        stamps = building.Stamps(self.folder.cache / "files.sqlite", how)
+        stamps = Stamps(self.folder.cache / "files.sqlite", how)
         model = self.settings.embed.model
         embedding = (model, bool(model) and self.models.is_local(model))
         try:
-            yield building.Ingest(
-                self.store, self.pair, self.chunker, embedding, self.runner, stamps, again
-            )
+            yield Ingest(self.store, self.pair, self.chunker, embedding, self.runner, stamps, again)
         finally:
             stamps.close()
 
     def _feed(self, entry: SourceEntry, base: Path) -> Feed:
         if entry.reader:
-            return building.Feed(entry.source, (ingest.load_reader(entry.reader),))
-        return building.Feed(entry.source, ingest.default_readers(entry.options, base))
+            return Feed(entry.source, (ingest.load_reader(entry.reader),))
+        return Feed(entry.source, ingest.default_readers(entry.options, base))
 
     def _fetch(self, url: str) -> Fetched:
         reply = self.runner.run(flow.fetch(url))
@@ -165,7 +185,7 @@ class Workbench(Opened):
     @property
     def records(self) -> ProjectRecords:
         """The rows that the folder ``records`` declares, as tables and documents."""
-        return tables.ProjectRecords(self)
+        return ProjectRecords(self)
 
     @property
     def filled_by(self) -> str:
@@ -185,11 +205,11 @@ class Workbench(Opened):
         """
         pair = self.pair
         if not self.store.holds(pair):
-            raise building.nothing_indexed(
+            raise nothing_indexed(
                 pair,
                 self.store.pairs(),
                 self.settings.embed.model,
-                building.known_embedders(self.folder.data),
+                known_embedders(self.folder.data),
                 self.folder.file,
                 self.filled_by,
             )
@@ -212,7 +232,7 @@ class Workbench(Opened):
         if "glossary" not in options.query.methods:
             return None
         root, cache = self.folder.parts, self.folder.cache
-        return building.project_glossary(options.glossary, root, cache, self.store, self.pair)
+        return project_glossary(options.glossary, root, cache, self.store, self.pair)
 
     @at_work("retrieve")
     def retrieve(
@@ -324,15 +344,15 @@ class Workbench(Opened):
             PromptError: A name that no record has, with the nearest; fewer records than examples.
             ModelError: Every model failed; one among several is a note.
         """
-        return serving.run_drafts(self, request, how or serving.Drafting())
+        return run_drafts(self, request, how or Drafting())
 
     def drafting(self, request: DraftRequest, how: Drafting | None = None) -> Flow[DraftBatch]:
         """The flow behind :meth:`draft`; it stores nothing."""
-        return serving.drafts(self, request, how or serving.Drafting())()
+        return drafts(self, request, how or Drafting())()
 
     def forecast_draft(self, request: DraftRequest, how: Drafting | None = None) -> Forecast:
         """What drafting would call and cost, without calling any model."""
-        return serving.forecast_drafts(self, request, how or serving.Drafting())
+        return forecast_drafts(self, request, how or Drafting())
 
     # -- measuring -------------------------------------------------------------------------
 
@@ -349,9 +369,9 @@ class Workbench(Opened):
         settings and index snapshot. Rows of capability suites are answered from the passages
         that they carry, and need no index.
         """
-        chosen = how or runs.Evaluating(seed=self.session.seed)
+        chosen = how or Evaluating(seed=self.session.seed)
         taken = configuration_of(self.folder, self.settings)  # as the first row finds it
-        evaluation, summary = measuring.evaluate_testset(self, testset, measures, chosen)
+        evaluation, summary = evaluate_testset(self, testset, measures, chosen)
         keep_configuration(self.runs, summary.run, taken)
         return evaluation, summary
 
@@ -371,22 +391,22 @@ class Workbench(Opened):
         instead of the evaluation, which then holds summaries alone: any number of rows of a file
         in bounded memory.
         """
-        chosen = how or runs.Evaluating(seed=self.session.seed)
-        return measuring.score_stored(self, rows, measures, chosen, told=told, each=each)
+        chosen = how or Evaluating(seed=self.session.seed)
+        return score_stored(self, rows, measures, chosen, told=told, each=each)
 
     def results(self, run: str = "latest") -> Evaluation:
         """What a stored run came to: ``latest``, its name, or the beginning of its name."""
-        return runs.stored_evaluation(self.runs, run, self.session.seed)
+        return stored_evaluation(self.runs, run, self.session.seed)
 
     def forecast_evaluate(
         self, testset: str | Testset, measures: str, how: Evaluating | None = None
     ) -> Forecast:
         """What an evaluation would call and cost, without calling any model."""
-        return measuring.forecast_testset(self, testset, measures, how or runs.Evaluating())
+        return forecast_testset(self, testset, measures, how or Evaluating())
 
     def forecast_score(self, rows: str | Testset, measures: str) -> Forecast:
         """What scoring rows would call and cost, without calling any model."""
-        return measuring.forecast_stored(self, rows, measures)
+        return forecast_stored(self, rows, measures)
 
     # -- forgetting ------------------------------------------------------------------------
 
@@ -415,7 +435,7 @@ class Workbench(Opened):
         with self.work.alone(_FORGETTING, hint=_END_WORK):
             document = self.store.document(document_id)
             removed = self.store.remove([document_id], purge=True)
-            building.forget_glossaries(self.folder.cache)  # mined from the document too
+            forget_glossaries(self.folder.cache)  # mined from the document too
             names = {document_id} if document is None else {document_id, document.source}
             return {
                 "documents": removed.removed,

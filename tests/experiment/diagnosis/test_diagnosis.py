@@ -13,6 +13,7 @@ from ragwright.core import Row, Score
 from ragwright.experiment import (
     DiagnosedRow,
     Diagnosis,
+    GoldPlace,
     RowResult,
     Stage,
     diagnosed_body,
@@ -21,7 +22,6 @@ from ragwright.experiment import (
     diagnosis_of,
     stage_names,
 )
-from ragwright.experiment.diagnosis import GoldPlace
 from ragwright.experiment.diagnosis._oracles import Lost
 from ragwright.measure import parse_measures
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragwright.core import Row
-from ragwright.experiment.diagnosis import facts_kept, is_right
+from ragwright.experiment import facts_kept, is_right
 
 LONG = "The brake fluid must be changed every two years and the coolant every five years."
 

@@ -11,7 +11,6 @@ import pytest
 from ragwright.core import GoldSpan, Row, Score, TestsetError, text_hash
 from ragwright.experiment import (
     RowResult,
-    Testset,
     cluster_of,
     clusters_of_results,
     clusters_of_rows,
@@ -26,6 +25,7 @@ from ragwright.experiment import (
 from ragwright.experiment.evaluations._clusters import shared_by
 from ragwright.flow import Flow, Runner, RunnerOptions
 from ragwright.measure import parse_measures
+from ragwright.testsets import Testset
 
 MEASURES = parse_measures("nDCG@10")
 

@@ -16,13 +16,12 @@ from ragwright.core import (
     TestsetError,
 )
 from ragwright.experiment import (
-    Testset,
     evaluate_retrieval,
     ranking_search,
+    retrieval_flows,
     retrieval_row,
     summarise,
 )
-from ragwright.experiment.evaluations import retrieval_flows
 from ragwright.flow import (
     BatchHandler,
     Flow,
@@ -35,6 +34,7 @@ from ragwright.flow import (
 )
 from ragwright.measure import parse_measures
 from ragwright.retrieve import RetrieveOptions, Target
+from ragwright.testsets import Testset
 
 MEASURES = parse_measures("nDCG@10, MRR")
 

@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 
 from ragwright.core import Score
-from ragwright.experiment import Evaluation, RowResult, compare_evaluations, evaluation_of
-from ragwright.experiment.evaluations import scored_differently
+from ragwright.experiment import (
+    Evaluation,
+    RowResult,
+    compare_evaluations,
+    evaluation_of,
+    scored_differently,
+)
 from ragwright.measure import gate, parse_measures
 
 JUDGED: dict[str, Any] = {

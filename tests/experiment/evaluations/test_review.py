@@ -11,6 +11,7 @@ import pytest
 
 from ragwright.core import Row, TestsetError
 from ragwright.experiment import (
+    Label,
     blind_sheet,
     labels_by_row,
     read_key,
@@ -18,7 +19,6 @@ from ragwright.experiment import (
     write_key,
     write_sheet,
 )
-from ragwright.experiment.evaluations import Label
 from ragwright.measure import parse_measures
 
 MEASURES = parse_measures("ExactMatch, KF1(content)")

@@ -13,20 +13,20 @@ from ragwright.core import GoldSpan, MeasureError, Row, Score, TestsetError
 from ragwright.experiment import (
     Evaluation,
     RowResult,
-    Testset,
     answer_flows,
     cluster_of,
     compare_evaluations,
     computed_results,
     evaluation_of,
+    rescore_flows,
     result_body,
     result_of,
     slices,
     summarise,
 )
-from ragwright.experiment.evaluations import rescore_flows
 from ragwright.flow import Runner
 from ragwright.measure import parse_measures
+from ragwright.testsets import Testset
 
 MEASURES = parse_measures("TokenF1, KPrecision")
 

@@ -18,13 +18,14 @@ from ragwright.experiment import (
     HttpSystem,
     SystemReply,
     answered,
+    answered_by,
     answered_flows,
+    chat_row,
     haystack_system,
     http_system,
     langchain_system,
     llamaindex_system,
 )
-from ragwright.experiment.evaluations import answered_by, chat_row
 from ragwright.experiment.evaluations._systems import reply_of
 from ragwright.flow import Chat, ChatReply, Runner
 from ragwright.measure import parse_measures, score_rows

@@ -17,8 +17,8 @@ from ragwright.experiment import (
     load_study,
     objectives_of,
     random_points,
+    study_of,
 )
-from ragwright.experiment.studies import study_of
 from ragwright.ingest import ChunkOptions
 from ragwright.measure import MeasureSetup, parse_measure
 from ragwright.retrieve import RetrieveOptions

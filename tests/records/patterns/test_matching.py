@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from ragwright.core import PatternError, workers
 from ragwright.records.patterns._matching import matches, replaced

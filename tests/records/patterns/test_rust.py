@@ -6,8 +6,7 @@ import re
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragwright.records.patterns._kernels import refusal, tells_apart
 from ragwright.records.patterns._plan import plan_of

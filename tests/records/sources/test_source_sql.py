@@ -16,12 +16,7 @@ pytest.importorskip("sqlalchemy")
 
 from postgres_server import running_server, stop_server
 
-from ragwright.core import (
-    ConfigError,
-    DatabaseError,
-    MissingExtraError,
-    RecordsError,
-)
+from ragwright.core import ConfigError, DatabaseError, MissingExtraError, RecordsError
 from ragwright.records._seams import RowSource
 from ragwright.records._source import open_source
 from ragwright.records.declared._source_spec import SourceSpec

@@ -12,8 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from records_rows import (
     bronze_of,
     cleaning_of,
@@ -23,11 +22,11 @@ from records_rows import (
 )
 
 from ragwright.core import PatternError, RecordsError
+from ragwright.project import init_project
 from ragwright.records._seams import HASH, KEY, REASON
 from ragwright.records.declared._cleaning import Cleaning
 from ragwright.records.declared._tags import Tags
 from ragwright.records.stages._silver import RetagStep, SilverStep
-from ragwright.workbench import init_project
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 

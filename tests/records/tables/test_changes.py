@@ -10,8 +10,7 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("daft")
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from table_rows import adopt, content
 
 from ragwright.core import SnapshotGoneError

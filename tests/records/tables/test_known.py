@@ -8,8 +8,11 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("daft")
 
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
+from hypothesis import (  # noqa: E402
+    given,
+    settings,
+    strategies as st,
+)
 
 from ragwright.core import RecordsError  # noqa: E402
 from ragwright.records.tables._known import (  # noqa: E402

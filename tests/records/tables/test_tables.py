@@ -20,8 +20,11 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("daft")
 
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
+from hypothesis import (  # noqa: E402
+    given,
+    settings,
+    strategies as st,
+)
 from pyarrow import parquet  # noqa: E402
 from table_rows import adopt, content, files, hash_of, write  # noqa: E402
 

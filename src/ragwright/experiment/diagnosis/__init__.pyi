@@ -1,54 +1,49 @@
-from ._capabilities import Curve, CurvePoint, capability_curves
+from ._capabilities import (
+    Curve as Curve,
+    CurvePoint as CurvePoint,
+    capability_curves as capability_curves,
+)
+from ._capability_runs import (
+    evaluate_testset as evaluate_testset,
+    forecast_testset as forecast_testset,
+    make_suite as make_suite,
+)
+from ._diagnosing import (
+    Diagnosing as Diagnosing,
+    forecast_diagnosis as forecast_diagnosis,
+    run_diagnosis as run_diagnosis,
+)
 from ._diagnosis import (
-    Diagnosis,
-    StagePoints,
-    diagnosed_body,
-    diagnosed_of,
-    diagnosis_by,
-    diagnosis_of,
+    Diagnosis as Diagnosis,
+    StagePoints as StagePoints,
+    diagnosed_body as diagnosed_body,
+    diagnosed_of as diagnosed_of,
+    diagnosis_by as diagnosis_by,
+    diagnosis_of as diagnosis_of,
 )
-from ._facts import facts_kept, is_right
+from ._facts import facts_kept as facts_kept, is_right as is_right
 from ._generators import (
-    PairOf,
-    Readers,
-    Reading,
-    ReadRow,
-    read_body,
-    read_of,
-    read_row,
-    readers_of,
-    readings_of,
+    PairOf as PairOf,
+    Readers as Readers,
+    Reading as Reading,
+    ReadRow as ReadRow,
+    read_body as read_body,
+    read_of as read_of,
+    read_row as read_row,
+    readers_of as readers_of,
+    readings_of as readings_of,
 )
-from ._gold_places import GoldPlace, has_gold
-from ._oracles import DiagnosedRow, DiagnosisCase, Stage, diagnosed_row, pool_depth, stage_names
-
-__all__ = [
-    "Curve",
-    "CurvePoint",
-    "DiagnosedRow",
-    "Diagnosis",
-    "DiagnosisCase",
-    "GoldPlace",
-    "PairOf",
-    "ReadRow",
-    "Readers",
-    "Reading",
-    "Stage",
-    "StagePoints",
-    "capability_curves",
-    "diagnosed_body",
-    "diagnosed_of",
-    "diagnosed_row",
-    "diagnosis_by",
-    "diagnosis_of",
-    "facts_kept",
-    "has_gold",
-    "is_right",
-    "pool_depth",
-    "read_body",
-    "read_of",
-    "read_row",
-    "readers_of",
-    "readings_of",
-    "stage_names",
-]
+from ._gold_places import GoldPlace as GoldPlace, has_gold as has_gold
+from ._oracles import (
+    DiagnosedRow as DiagnosedRow,
+    DiagnosisCase as DiagnosisCase,
+    Stage as Stage,
+    diagnosed_row as diagnosed_row,
+    pool_depth as pool_depth,
+    stage_names as stage_names,
+)
+from ._readership import (
+    Readership as Readership,
+    forecast_readers as forecast_readers,
+    run_readers as run_readers,
+)

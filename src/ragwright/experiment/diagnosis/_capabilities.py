@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from ...core import Row, Score, TestsetError
 from ...measure import MeasureSetup, aggregate, compare_rows, marked, parse_measure, score_rows
+from ...testsets import CLOSED_BOOK, GoldAnswer, gold_answer
 from ..evaluations import Evaluation, RowResult
-from ..suites import CLOSED_BOOK, GoldAnswer, gold_answer
 
 ACCURACY = "Contains"
 """What an answer's accuracy is measured as where no measure is named, part by part."""

@@ -27,8 +27,8 @@ from ...measure import (
     score_row,
 )
 from ...retrieve import Target
+from ...testsets import questions_of
 from ..evaluations import Made, RowResult, answered_by, clusters_of_results, result_body, result_of
-from ..testsets import questions_of
 from ._diagnosis import grown, named
 from ._facts import facts_kept, facts_of
 

@@ -1,107 +1,116 @@
-from ._asked import Asking, answered_by, asked_row
-from ._clusters import cluster_of, clusters_of_rows
-from ._comparing import clusters_of_results, compare_evaluations
-from ._evaluate import (
-    answer_flows,
-    answer_row,
-    computed_results,
-    evaluate_retrieval,
-    ranking_search,
-    rescore_flows,
-    retrieval_flows,
-    retrieval_row,
-    score_run,
-    summarise,
+from ._asked import Asking as Asking, answered_by as answered_by, asked_row as asked_row
+from ._calibrations import judge_checks as judge_checks, record_calibration as record_calibration
+from ._clusters import cluster_of as cluster_of, clusters_of_rows as clusters_of_rows
+from ._comparing import (
+    clusters_of_results as clusters_of_results,
+    compare_evaluations as compare_evaluations,
 )
-from ._http_system import HttpSystem, http_system
-from ._judges import differing, judge_identity, scored_differently
-from ._result_files import read_results, results_jsonl
+from ._evaluate import (
+    answer_flows as answer_flows,
+    answer_row as answer_row,
+    computed_results as computed_results,
+    evaluate_retrieval as evaluate_retrieval,
+    ranking_search as ranking_search,
+    rescore_flows as rescore_flows,
+    retrieval_flows as retrieval_flows,
+    retrieval_row as retrieval_row,
+    score_run as score_run,
+    summarise as summarise,
+)
+from ._evaluating import (
+    EvaluatedProject as EvaluatedProject,
+    Work as Work,
+    answering_work as answering_work,
+    do_work as do_work,
+    has_result as has_result,
+    ranking_work as ranking_work,
+    results_of_run as results_of_run,
+    run_evaluation as run_evaluation,
+    run_work as run_work,
+    scoring_work as scoring_work,
+    stored_evaluation as stored_evaluation,
+)
+from ._given_rows import (
+    GivenRows as GivenRows,
+    given_rows as given_rows,
+    of_testset as of_testset,
+    stored_or_given as stored_or_given,
+)
+from ._http_system import HttpSystem as HttpSystem, http_system as http_system
+from ._judges import (
+    differing as differing,
+    judge_identity as judge_identity,
+    scored_differently as scored_differently,
+)
+from ._measuring import (
+    answering_settings as answering_settings,
+    evaluate_project as evaluate_project,
+    forecast_project as forecast_project,
+    judging as judging,
+    planned as planned,
+)
+from ._names import (
+    KnownRun as KnownRun,
+    check_run_name as check_run_name,
+    find_run as find_run,
+    known_runs as known_runs,
+    sweeps_by_use as sweeps_by_use,
+)
+from ._notes import with_notes as with_notes
+from ._options import Evaluating as Evaluating
+from ._result_files import read_results as read_results, results_jsonl as results_jsonl
 from ._results import (
-    Evaluation,
-    Made,
-    RowResult,
-    Slice,
-    evaluation_of,
-    result_body,
-    result_of,
-    slices,
+    Evaluation as Evaluation,
+    Made as Made,
+    RowResult as RowResult,
+    Slice as Slice,
+    evaluation_of as evaluation_of,
+    result_body as result_body,
+    result_of as result_of,
+    slices as slices,
 )
 from ._review import (
-    Label,
-    ReviewKey,
-    Sheet,
-    blind_sheet,
-    check_labelled,
-    labels_by_row,
-    read_key,
-    read_labels,
-    write_key,
-    write_sheet,
+    Label as Label,
+    ReviewKey as ReviewKey,
+    Sheet as Sheet,
+    blind_sheet as blind_sheet,
+    check_labelled as check_labelled,
+    labels_by_row as labels_by_row,
+    read_key as read_key,
+    read_labels as read_labels,
+    write_key as write_key,
+    write_sheet as write_sheet,
+)
+from ._scoring import (
+    Drawn as Drawn,
+    Each as Each,
+    Told as Told,
+    evaluate as evaluate,
+    forecast_rows as forecast_rows,
+    forecast_stored as forecast_stored,
+    rows_to_score as rows_to_score,
+    score_stored as score_stored,
+)
+from ._served_outputs import (
+    evaluate_outputs as evaluate_outputs,
+    forecast_outputs as forecast_outputs,
+)
+from ._stored import (
+    SettingChange as SettingChange,
+    changed_settings as changed_settings,
+    list_runs as list_runs,
+    open_results as open_results,
+    rows_to_review as rows_to_review,
 )
 from ._systems import (
-    Answered,
-    System,
-    SystemReply,
-    answered,
-    answered_flows,
-    answered_row,
-    chat_row,
-    haystack_system,
-    langchain_system,
-    llamaindex_system,
+    Answered as Answered,
+    System as System,
+    SystemReply as SystemReply,
+    answered as answered,
+    answered_flows as answered_flows,
+    answered_row as answered_row,
+    chat_row as chat_row,
+    haystack_system as haystack_system,
+    langchain_system as langchain_system,
+    llamaindex_system as llamaindex_system,
 )
-
-__all__ = [
-    "Answered",
-    "Asking",
-    "Evaluation",
-    "HttpSystem",
-    "Label",
-    "Made",
-    "ReviewKey",
-    "RowResult",
-    "Sheet",
-    "Slice",
-    "System",
-    "SystemReply",
-    "answer_flows",
-    "answer_row",
-    "answered",
-    "answered_by",
-    "answered_flows",
-    "answered_row",
-    "asked_row",
-    "blind_sheet",
-    "chat_row",
-    "check_labelled",
-    "cluster_of",
-    "clusters_of_results",
-    "clusters_of_rows",
-    "compare_evaluations",
-    "computed_results",
-    "differing",
-    "evaluate_retrieval",
-    "evaluation_of",
-    "haystack_system",
-    "http_system",
-    "judge_identity",
-    "labels_by_row",
-    "langchain_system",
-    "llamaindex_system",
-    "ranking_search",
-    "read_key",
-    "read_labels",
-    "read_results",
-    "rescore_flows",
-    "result_body",
-    "result_of",
-    "results_jsonl",
-    "retrieval_flows",
-    "retrieval_row",
-    "score_run",
-    "scored_differently",
-    "slices",
-    "summarise",
-    "write_key",
-    "write_sheet",
-]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from ...core import MetaValue, Row, TestsetError, text_hash
-from ..testsets import joined
+from ...testsets import joined
 
 DOCUMENT = "document"
 QUESTION = "user_input"

@@ -20,7 +20,7 @@ from ...measure import (
     score_rows,
 )
 from ...retrieve import RetrieveOptions, Target, retrieve
-from ..testsets import Qrels, Run, Testset
+from ...testsets import Qrels, Run, Testset
 from ._clusters import cluster_of, clusters_of_gold, clusters_of_rows, shared_by
 from ._results import Evaluation, RowResult, evaluation_of
 

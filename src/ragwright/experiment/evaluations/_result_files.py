@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from ...core import MeasureError, Score, ScoreState, TestsetError
 from ...measure import Measure, MeasureScale, on_scale, parse_measure
-from ..rows import objects_of, opened, records_of
+from ...testsets import objects_of, opened, records_of
 from ._comparing import clusters_of_results
 from ._results import Evaluation, RowResult, evaluation_of, result_body, result_of
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...core import Row, TestsetError, csv_lines, replace_text, text_hash, value_hash
 from ...measure import Measure, Rubric, on_rubric_scales, rubrics_of
-from ..rows import records_of
+from ...testsets import records_of
 
 _SHOWN = ("user_input", "reference", "retrieved_contexts", "response")
 _LEVELS = "levels"

@@ -1,35 +1,26 @@
-from ._alike import merged_tags, overlaps, same_but_for_writing
-from ._patterns import TriedPatterns, marked_slow, try_steps, try_tags
-from ._report import CheckReport, ExampleRow, Fault, PatternFacts
-from ._rows import Sample, empty, sample_rows
-from ._rules import (
-    contradiction_facts,
-    is_mark,
-    marked_rules,
-    named_at,
-    refinement_facts,
-    usable_rules,
+from ._alike import (
+    merged_tags as merged_tags,
+    overlaps as overlaps,
+    same_but_for_writing as same_but_for_writing,
 )
-
-__all__ = [
-    "CheckReport",
-    "ExampleRow",
-    "Fault",
-    "PatternFacts",
-    "Sample",
-    "TriedPatterns",
-    "contradiction_facts",
-    "empty",
-    "is_mark",
-    "marked_rules",
-    "marked_slow",
-    "merged_tags",
-    "named_at",
-    "overlaps",
-    "refinement_facts",
-    "same_but_for_writing",
-    "sample_rows",
-    "try_steps",
-    "try_tags",
-    "usable_rules",
-]
+from ._patterns import (
+    TriedPatterns as TriedPatterns,
+    marked_slow as marked_slow,
+    try_steps as try_steps,
+    try_tags as try_tags,
+)
+from ._report import (
+    CheckReport as CheckReport,
+    ExampleRow as ExampleRow,
+    Fault as Fault,
+    PatternFacts as PatternFacts,
+)
+from ._rows import Sample as Sample, empty as empty, sample_rows as sample_rows
+from ._rules import (
+    contradiction_facts as contradiction_facts,
+    is_mark as is_mark,
+    marked_rules as marked_rules,
+    named_at as named_at,
+    refinement_facts as refinement_facts,
+    usable_rules as usable_rules,
+)

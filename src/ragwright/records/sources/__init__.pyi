@@ -1,19 +1,6 @@
-from ._adbc import AdbcServer
-from ._alchemy import AlchemyServer
-from ._batches import Runs, place, place_in, runs_of
-from ._files import FileSource
-from ._sql import Server, SqlSource
-from ._values import key_texts
-
-__all__ = [
-    "AdbcServer",
-    "AlchemyServer",
-    "FileSource",
-    "Runs",
-    "Server",
-    "SqlSource",
-    "key_texts",
-    "place",
-    "place_in",
-    "runs_of",
-]
+from ._adbc import AdbcServer as AdbcServer
+from ._alchemy import AlchemyServer as AlchemyServer
+from ._batches import Runs as Runs, place as place, place_in as place_in, runs_of as runs_of
+from ._files import FileSource as FileSource
+from ._sql import Server as Server, SqlSource as SqlSource
+from ._values import key_texts as key_texts

@@ -1,22 +1,10 @@
-from ._bronze import BronzeRows, check_text, renamed
-from ._clean_texts import clean_texts, repeated_at_most
-from ._duplicates import duplicates, kind_of_reason, left_out_keys
-from ._gold import GoldStep
-from ._hashes import row_hashes
-from ._silver import RetagStep, SilverStep, tag_lists
-
-__all__ = [
-    "BronzeRows",
-    "GoldStep",
-    "RetagStep",
-    "SilverStep",
-    "check_text",
-    "clean_texts",
-    "duplicates",
-    "kind_of_reason",
-    "left_out_keys",
-    "renamed",
-    "repeated_at_most",
-    "row_hashes",
-    "tag_lists",
-]
+from ._bronze import BronzeRows as BronzeRows, check_text as check_text, renamed as renamed
+from ._clean_texts import clean_texts as clean_texts, repeated_at_most as repeated_at_most
+from ._duplicates import (
+    duplicates as duplicates,
+    kind_of_reason as kind_of_reason,
+    left_out_keys as left_out_keys,
+)
+from ._gold import GoldStep as GoldStep
+from ._hashes import row_hashes as row_hashes
+from ._silver import RetagStep as RetagStep, SilverStep as SilverStep, tag_lists as tag_lists

@@ -1,29 +1,19 @@
-from ._changes import Changes
-from ._export import export_chats, export_table
-from ._known import HashedKeys, KeyIndex, Words, hashed_keys, packed_hashes
-from ._manifest import Manifest
-from ._parts import LivePart, read_file, write_part
-from ._state import SourceState, held_note, hold, release
-from ._tables import Tables
-from ._writing import Writing
-
-__all__ = [
-    "Changes",
-    "HashedKeys",
-    "KeyIndex",
-    "LivePart",
-    "Manifest",
-    "SourceState",
-    "Tables",
-    "Words",
-    "Writing",
-    "export_chats",
-    "export_table",
-    "hashed_keys",
-    "held_note",
-    "hold",
-    "packed_hashes",
-    "read_file",
-    "release",
-    "write_part",
-]
+from ._changes import Changes as Changes
+from ._export import export_chats as export_chats, export_table as export_table
+from ._known import (
+    HashedKeys as HashedKeys,
+    KeyIndex as KeyIndex,
+    Words as Words,
+    hashed_keys as hashed_keys,
+    packed_hashes as packed_hashes,
+)
+from ._manifest import Manifest as Manifest
+from ._parts import LivePart as LivePart, read_file as read_file, write_part as write_part
+from ._state import (
+    SourceState as SourceState,
+    held_note as held_note,
+    hold as hold,
+    release as release,
+)
+from ._tables import Tables as Tables
+from ._writing import Writing as Writing

@@ -45,8 +45,7 @@ from ._manifest import (
     told,
     versions,
 )
-from ._parts import LivePart as LivePart
-from ._parts import keys_of, live_parts, read_parts
+from ._parts import LivePart as LivePart, keys_of, live_parts, read_parts
 from ._writing import Writing
 
 _OURS = re.compile(r"\.?\d{8}-\d{5}-[0-9a-f]{8}\b")

@@ -1,0 +1,5 @@
+"""Drafts from records: examples, prompts, replies, checks, and the table of outputs."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,44 @@
+from ._draft import Underway as Underway, draft as draft, no_model as no_model
+from ._draft_copies import containment as containment
+from ._draft_find import DraftPlan as DraftPlan, Pool as Pool, find_pool as find_pool
+from ._draft_records import (
+    DraftBatch as DraftBatch,
+    DraftPrompt as DraftPrompt,
+    DraftRequest as DraftRequest,
+    DraftText as DraftText,
+)
+from ._draft_split import Split as Split, split_reply as split_reply
+from ._drafting import (
+    Drafting as Drafting,
+    draft_plan as draft_plan,
+    drafts as drafts,
+    forecast_drafts as forecast_drafts,
+    run_drafts as run_drafts,
+)
+from ._saving import Serving as Serving, origin_of as origin_of, save_drafts as save_drafts
+from .outputs import (
+    Feedback as Feedback,
+    NewBatch as NewBatch,
+    NewOutput as NewOutput,
+    Origin as Origin,
+    Output as Output,
+    OutputBatch as OutputBatch,
+    OutputHit as OutputHit,
+    OutputKind as OutputKind,
+    OutputQuery as OutputQuery,
+    Outputs as Outputs,
+    SampledOutputs as SampledOutputs,
+    Sampling as Sampling,
+    Verdict as Verdict,
+    export_outputs as export_outputs,
+    moment as moment,
+    output_row as output_row,
+    sample_outputs as sample_outputs,
+    turns_of as turns_of,
+)
+from .tables import (
+    ProjectRecords as ProjectRecords,
+    RecordsReport as RecordsReport,
+    Refreshing as Refreshing,
+    index_is_behind as index_is_behind,
+)

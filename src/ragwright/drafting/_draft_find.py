@@ -1,0 +1,388 @@
+"""Which records a draft is written from: names settled, soft filters, one relaxed search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..answer import DraftOptions, Window
+from ..core import Filter, FilterError, Hit, Mapped, PromptError, RetrieveError, listed
+from ..flow import Flow, Lookup, LookupReply, Vector, send
+from ..records import Rollups, Rules, TextFormat
+from ..retrieve import (
+    Retrieved,
+    RetrieveOptions,
+    SoftFilterOptions,
+    Target,
+    retrieve,
+    similarities,
+    word_similarities,
+)
+from ._draft_records import DraftRequest
+from ._draft_wording import read_wording
+
+RECORDS = Filter("kind", ("record",))
+"""What tells records from other documents of an index."""
+
+MOST_TEXTS = 200
+"""Texts that one request may ask of a model."""
+
+_MOST_TRIED = 50
+"""Clients with a biography that are looked for among the records."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftPlan:
+    """How texts are drafted: all of it but request and index.
+
+    Attributes:
+        options: Section ``answer.draft``.
+        models: Models that write, in order; none for a look at the prompts.
+        format: How a record's fields become a request.
+        rollups: Spellings of clients, and their biographies.
+        rules: Length groups.
+        retrieve: Section ``retrieve``: its hard filters, and how its channels are fused.
+        window_of: What is known of a model's window, by its name.
+        preview: Put prompts together and send none.
+        notes: What every batch has to say beside its own notes.
+        wording: The prompt's texts, read from the file that the options name.
+    """
+
+    options: DraftOptions = DraftOptions()
+    models: tuple[str, ...] = ()
+    format: TextFormat = TextFormat("", ())
+    rollups: Rollups = field(default_factory=Rollups)
+    rules: Rules = field(default_factory=Rules)
+    retrieve: RetrieveOptions = RetrieveOptions()
+    window_of: Callable[[str], Window] | None = None
+    preview: bool = False
+    notes: tuple[str, ...] = ()
+    wording: Mapped = field(default_factory=read_wording)
+
+    def __post_init__(self) -> None:
+        """Read the prompt's file, where the options name one; once for all its drafts.
+
+        Raises:
+            PromptError: The file is wrong, with file and line.
+        """
+        named = self.options.prompt
+        if named and self.wording.where != named:
+            object.__setattr__(self, "wording", read_wording(named))
+
+    def window(self, model: str) -> Window:
+        """The window of a model; unknown without a model."""
+        return Window() if self.window_of is None or not model else self.window_of(model)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A record as an example: what asked for it, its text, and where it is from."""
+
+    request: str
+    length: str
+    text: str
+    hit: Hit
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Examples to choose from, best first, and how alike they are.
+
+    ``similarity`` has shape (examples, examples); None where nobody asked for it.
+    """
+
+    found: Retrieved
+    examples: tuple[Example, ...]
+    similarity: Any = None
+
+
+def settled_request(request: DraftRequest, plan: DraftPlan) -> DraftRequest:
+    """The request with the client's one name and a length group that there is.
+
+    Raises:
+        PromptError: An unknown length group, more texts than anybody reads.
+    """
+    client = plan.rollups.canonical(request.client.strip())
+    groups = [group.name for group in plan.rules.length_groups]
+    if request.length and request.length not in groups:
+        raise PromptError(
+            f"there is no length group {request.length!r}",
+            where="--length",
+            hint=f"one of {', '.join(groups)} (records/rules.yaml: length_groups)",
+        )
+    if request.count > MOST_TEXTS:
+        raise PromptError(
+            f"{request.count} texts in one request", hint=f"ask for {MOST_TEXTS} or fewer"
+        )
+    return replace(
+        request,
+        client=client,
+        ask_type=request.ask_type.strip(),
+        topics=tuple(dict.fromkeys(t.strip() for t in request.topics if t.strip())),
+        tones=tuple(dict.fromkeys(t.strip() for t in request.tones if t.strip())),
+        headlines=tuple(" ".join(h.split()) for h in request.headlines if h.strip()),
+    )
+
+
+def biography_of(request: DraftRequest, plan: DraftPlan) -> str:
+    """The client's biography where the request wants it, and there is one; else empty."""
+    wanted = request.bio and bool(request.client)
+    return (plan.rollups.biography(request.client) or "") if wanted else ""
+
+
+def check_biography(
+    request: DraftRequest, target: Target, plan: DraftPlan, typed: str = ""
+) -> Flow[None]:
+    """Refuse a request that wants a biography which is not there; ``typed`` as in `find_pool`.
+
+    Raises:
+        PromptError: There is none; the nearest clients that have one are named.
+    """
+    if not request.bio or biography_of(request, plan):
+        return
+    having = {plan.rollups.canonical(name) for name in plan.rollups.biographies}
+    known = yield from _occurring(sorted(having), target, plan)
+    client = typed or request.client
+    near = [name for name in plan.rollups.nearest(client, known) if name in known]
+    file = "the file that records/rollups.yaml names under `biographies`"
+    hint = f"nearest: {', '.join(near)}" if near else f"there is one for: {listed(known, 5)}"
+    raise PromptError(
+        f"there is no biography of {client!r}" if client else "whose biography?",
+        where="--bio",
+        hint=hint if known else f"write it into {file}, or leave --bio out",
+    )
+
+
+def _occurring(names: Sequence[str], target: Target, plan: DraftPlan) -> Flow[list[str]]:
+    """Those of some clients that a record has under the hard filters.
+
+    The others are nobody's business: the file of rollups is of all tenants.
+    """
+    found = []
+    for name in names[:_MOST_TRIED]:
+        hard = (*plan.retrieve.filters, RECORDS, Filter("client", (name,)))
+        how = RetrieveOptions(top_k=1, pool=1, search="keyword", filters=hard)
+        try:
+            yield from retrieve(name, target, how)
+        except FilterError:
+            continue
+        found.append(name)
+    return found
+
+
+def fields_of(request: DraftRequest) -> dict[str, Any]:
+    """The fields of a request as records have them, empty ones left out."""
+    given = {
+        "client": request.client,
+        "ask_type": request.ask_type,
+        "topic": request.topics,
+        "tone": request.tones,
+        "length": request.length,
+    }
+    return {name: value for name, value in given.items() if value}
+
+
+def asked_text(request: DraftRequest, plan: DraftPlan) -> str:
+    """The request as records' texts begin: what is searched for, and what a model is asked."""
+    fields = fields_of(request)
+    told = plan.format.request(fields).strip()
+    if told:
+        return told
+    joined = ", ".join(
+        ", ".join(value) if isinstance(value, tuple) else str(value) for value in fields.values()
+    )
+    if not joined:
+        raise PromptError(
+            "the request asks for nothing",
+            hint="name a client, an ask type, topics, tones or a length",
+        )
+    return joined
+
+
+def searching_for(request: DraftRequest, plan: DraftPlan) -> RetrieveOptions:
+    """One relaxed search: records alone, the request's fields as weighted soft filters."""
+    options, base = plan.options, plan.retrieve
+    weights = options.weights
+    soft = [
+        (name, value, weight)
+        for name, values, weight in (
+            ("client", (request.client,), weights.client),
+            ("ask_type", (request.ask_type,), weights.ask_type),
+            ("length", (request.length,), weights.length),
+            ("topic", request.topics, weights.topic),
+            ("tone", request.tones, weights.tone),
+        )
+        for value in values
+        if value and weight > 0
+    ]
+    return RetrieveOptions(
+        top_k=options.pool,
+        search=options.search,
+        fusion=base.fusion,
+        keyword_share=base.keyword_share,
+        rrf_k=base.rrf_k,
+        weights=base.weights,
+        pool=options.pool,
+        filters=(*base.filters, RECORDS),
+        soft=tuple(SoftFilterOptions(name, (value,), weight=w) for name, value, w in soft),
+        threshold=options.threshold,
+        unfiltered=options.unfiltered,
+        max_query_chars=base.max_query_chars,
+    )
+
+
+def find_pool(
+    request: DraftRequest, target: Target, plan: DraftPlan, typed: str = ""
+) -> Flow[Pool]:
+    """The records nearest to a settled request, as examples.
+
+    ``typed`` is the client as it was asked for: an error shows no other spelling of it.
+
+    Raises:
+        PromptError: A client, ask type, topic or tone that no record has, with the nearest ones;
+            fewer records than examples.
+        RetrieveError: The index holds no records.
+    """
+    how = searching_for(request, plan)
+    try:
+        found = yield from _searched(request, target, plan, how)
+    except FilterError as error:
+        near: list[str] = []
+        if error.field == "client" and not (error.hint or "").startswith(_NEAREST):
+            likely = plan.rollups.nearest(typed or request.client)
+            near = yield from _occurring(likely, target, plan)
+        if typed:
+            request = replace(request, client=typed)
+        raise _unknown(error, request, plan, near) from error
+    examples = tuple(example for hit in found.hits if (example := _example(hit, plan)).text.strip())
+    if len(examples) < plan.options.examples:
+        raise _too_few(len(examples), how, plan)
+    if request.length not in plan.options.one_per_call:
+        return Pool(found, examples)
+    texts = [example.text for example in examples]
+    vectors: Vector | None = None
+    if target.model:
+        ids = tuple(example.hit.chunk_id for example in examples)
+        reply = yield from send(Lookup(target.snapshot, ids, vectors=True), LookupReply)
+        vectors = reply.vectors
+    if vectors is not None:
+        return Pool(found, examples, similarities(vectors))
+    if target.analyzer is None:
+        raise RetrieveError("neither vectors nor words: examples cannot be compared")
+    return Pool(found, examples, word_similarities(texts, target.analyzer))
+
+
+def _searched(
+    request: DraftRequest, target: Target, plan: DraftPlan, how: RetrieveOptions
+) -> Flow[Retrieved]:
+    """The search; a length that no record has is relaxed beforehand, for it is no slip."""
+    query = asked_text(request, plan)
+    try:
+        return (yield from retrieve(query, target, how))
+    except FilterError as error:
+        if error.field != "length" or not error.values or not _is_asked(error, request, plan):
+            raise
+    others = tuple(one for one in how.soft if one.field != "length")
+    found = yield from retrieve(query, target, replace(how, soft=others))
+    note = f"no record is {request.length}: the examples are of other lengths"
+    return replace(found, notes=(*found.notes, note))
+
+
+def _example(hit: Hit, plan: DraftPlan) -> Example:
+    begins = hit.metadata.get("message_at", 0)
+    at = max(0, int(begins) - hit.start) if isinstance(begins, int | float | str) else 0
+    metadata: Mapping[str, Any] = hit.metadata
+    told = plan.format.request(metadata).strip() or hit.text[:at].strip()
+    length = metadata.get("length", "")
+    return Example(told, length if isinstance(length, str) else "", hit.text[at:].strip(), hit)
+
+
+def _unknown(
+    error: FilterError, request: DraftRequest, plan: DraftPlan, near: Sequence[str]
+) -> RetrieveError | PromptError:
+    """What is wrong with the request where a filter's field or value is nowhere.
+
+    ``near`` are clients that are spelled like the one that is nowhere.
+    """
+    name, values = error.field, error.values
+    if name == "kind" and values in ((), RECORDS.values):
+        if barring := [str(one) for one in plan.retrieve.filters if _bars_records(one)]:
+            return RetrieveError(
+                f"no record may be found under {_listed(barring)}",
+                where="retrieve.filters",
+                hint="keep records out of answers with `ask --filter`: drafts are made of them",
+            )
+        return RetrieveError(
+            "the index holds no records", hint="run: ragwright records refresh   (then draft again)"
+        )
+    if not _is_asked(error, request, plan):
+        return error
+    if not values:
+        return PromptError(
+            f"no record has any {_LABEL[name]}",
+            where=_FLAG[name],
+            hint="leave it out, or see what `ragwright records check` finds",
+        )
+    told = (request.client,) if name == "client" else values
+    under = _listed([str(one) for one in plan.retrieve.filters])
+    what = f"no record has the {_LABEL[name]} {' or '.join(map(repr, told))}"
+    hint = f"{_NEAREST} {_listed(near)}" if near else error.hint
+    return PromptError(what + (f" under {under}" if under else ""), where=_FLAG[name], hint=hint)
+
+
+def _is_asked(error: FilterError, request: DraftRequest, plan: DraftPlan) -> bool:
+    """True where it is what the request asks for that is nowhere, and no hard filter's value."""
+    wanted = fields_of(request).get(error.field, ())
+    asked = [one for one in plan.retrieve.filters if not one.exclude]
+    hard = [one.values for one in asked if one.field == error.field]
+    return bool(wanted) and not any(error.values == tuple(map(str, values)) for values in hard)
+
+
+def _bars_records(one: Filter) -> bool:
+    held = set(map(str, one.values)) & set(map(str, RECORDS.values))
+    return one.exclude and one.field == RECORDS.field and bool(held)
+
+
+_NEAREST = "nearest:"
+_LABEL = {
+    "client": "client",
+    "ask_type": "ask type",
+    "topic": "topic",
+    "tone": "tone",
+    "length": "length",
+}
+_FLAG = {
+    "client": "--client",
+    "ask_type": "--ask",
+    "topic": "--topic",
+    "tone": "--tone",
+    "length": "--length",
+}
+
+
+def _too_few(count: int, how: RetrieveOptions, plan: DraftPlan) -> PromptError:
+    options = plan.options
+    hard = _listed([str(one) for one in how.filters])
+    bound = "" if how.threshold is None else f" over the threshold of {how.threshold:g}"
+    soft = _listed([f"{one.field}={one.values[0]}" for one in how.soft])
+    met = "" if how.unfiltered or not how.soft else f" that meet one of {soft}"
+    ways = []
+    if how.threshold is not None:
+        ways.append("lower answer.draft.threshold")
+    if met:
+        ways.append("switch answer.draft.unfiltered on, or leave filters out")
+    if count:
+        ways.append(f"show fewer examples (--examples {count})")
+    if not count and not ways:
+        ways.append("no record shares a word with the request: search by vectors too")
+    return PromptError(
+        f"{count} records found{bound} under {hard}{met}, where {options.examples} examples are "
+        "wanted",
+        where="answer.draft.examples",
+        hint="; or ".join(ways),
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)

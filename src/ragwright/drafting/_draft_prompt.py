@@ -1,0 +1,254 @@
+"""Many-shot prompts: system prompt, examples as turns, the request; as a chat or as raw text."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ..answer import Window
+from ..core import Mapped, PromptError, guarded, near, read_mapping, render, shipped_mapping
+from ..flow import Message
+from ..retrieve import dissimilar
+from ._draft_find import DraftPlan, Example, Pool, asked_text, biography_of
+from ._draft_records import DraftRequest
+from ._draft_wording import told
+
+CHAT = "chat"
+"""Name of the form that is no raw prompt."""
+
+Shown: TypeAlias = frozenset[str]
+"""Chunk ids of the examples of a prompt."""
+
+_TRIES = 24
+_STARTS = 3
+"""Choices of examples that are tried, and how many of these from the whole pool."""
+
+_FORM = ("template", "stop", "guard")
+_FORMS = "draft_forms"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How turns become what a model is sent.
+
+    Attributes:
+        name: ``chat``, ``llama3``, ``instruction``, or a path.
+        template: Of the raw prompt; empty for a chat.
+        stop: Texts at which a reply ends.
+        guard: Beginnings of a line that no value may forge.
+        where: File of the template.
+    """
+
+    name: str = CHAT
+    template: str = ""
+    stop: tuple[str, ...] = ()
+    guard: tuple[str, ...] = ()
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What one call asks for: how many texts, and how long earlier attempts were."""
+
+    count: int = 1
+    lengths: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A prompt as it is sent: turns, and the raw text where the form is raw; what is in it."""
+
+    messages: tuple[Message, ...]
+    text: str
+    examples: tuple[Example, ...]
+
+
+def form_of(model: str, plan: DraftPlan) -> Form:
+    """The form in which a model is sent its prompts.
+
+    Raises:
+        PromptError: No such form and no such file; with file and line where the file is wrong.
+    """
+    name = plan.options.formats.get(model, plan.options.format)
+    return _form(name, plan.options.stop)
+
+
+def _form(name: str, stop: tuple[str, ...]) -> Form:
+    if name == CHAT:
+        return Form(CHAT, stop=stop)
+    shipped = shipped_mapping("answer", f"prompts/{_FORMS}.yaml")
+    if name in shipped.values:
+        return _filled(name, shipped.values[name], shipped, stop)
+    file = Path(name)
+    if not file.is_file():
+        raise PromptError(
+            f"there is no prompt form {name!r}, and no such file",
+            where="answer.draft.format",
+            hint=near(name, (CHAT, *shipped.values)),
+        )
+    if file.suffix in {".yaml", ".yml"}:
+        own = read_mapping(file)
+        own.check_keys(_FORM, "a prompt form")
+        return _filled(name, own.values, own, stop)
+    try:
+        template = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PromptError(f"the prompt form cannot be read: {error}", where=name) from error
+    return Form(name, template, stop, stop, name)
+
+
+def _filled(name: str, values: Mapping[str, Any], data: Mapped, stop: tuple[str, ...]) -> Form:
+    template = values.get("template", "")
+    if not isinstance(template, str) or not template.strip():
+        raise PromptError("a prompt form needs the key 'template'", where=data.where)
+    own, guard = _texts(values, "stop", data), _texts(values, "guard", data)
+    return Form(name, template, (*own, *stop), (*guard, *stop), data.where)
+
+
+def _texts(values: Mapping[str, Any], key: str, data: Mapped) -> tuple[str, ...]:
+    found = values.get(key, [])
+    if not isinstance(found, list) or any(not isinstance(one, str) or not one for one in found):
+        raise PromptError(f"{key!r} must be a list of texts", where=data.place(key))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Everything of a prompt but its examples and what is wanted, for one model."""
+
+    request: DraftRequest
+    plan: DraftPlan
+    form: Form
+    window: Window
+
+    def composed(self, examples: Sequence[Example], wanted: Wanted) -> Composed:
+        """The prompt with these examples.
+
+        Raises:
+            PromptError: A template is wrong, with its file.
+        """
+        request, wording = self.request, self.plan.wording
+        values = {
+            "client": self._safe(" ".join(request.client.split())),
+            "biography": self._safe(biography_of(request, self.plan)),
+        }
+        turns = [Message("system", told(wording, "system", values))]
+        for example in examples:
+            asked = {
+                "request": self._safe(example.request),
+                "length": self._safe(self._length(example.length)),
+            }
+            turns.append(Message("user", told(wording, "example", asked)))
+            turns.append(Message("assistant", self._safe(example.text)))
+        last = {
+            "request": self._safe(asked_text(request, self.plan)),
+            "length": self._safe(self._length(request.length)),
+            "headlines": [self._safe(headline) for headline in request.headlines],
+            "count": wanted.count,
+            "lengths": list(wanted.lengths),
+        }
+        turns.append(Message("user", told(wording, "request", last)))
+        turns = [turn for turn in turns if turn.content]
+        return Composed(tuple(turns), self._raw(turns), tuple(examples))
+
+    def fitted(self, examples: Sequence[Example], wanted: Wanted) -> tuple[Composed, int]:
+        """The prompt with as many of the first examples as fit the window, and how many do not.
+
+        Raises:
+            PromptError: Not even one fits.
+        """
+        whole = self.composed(examples, wanted)
+        if self._over(whole) <= 0:
+            return whole, 0
+        low, high = 0, len(examples) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._over(self.composed(examples[:middle], wanted)) <= 0:
+                low = middle
+            else:
+                high = middle - 1
+        fitting = self.composed(examples[:low], wanted)
+        if not low or self._over(fitting) > 0:
+            raise PromptError(
+                f"no example fits a window of {self.window.tokens} tokens beside a reply of "
+                f"{self.plan.options.max_tokens}",
+                hint="lower answer.draft.max_tokens, or take a model with a larger window",
+            )
+        return fitting, len(examples) - low
+
+    def _over(self, composed: Composed) -> int:
+        """Tokens over the window, 0 or less where it fits or is unknown."""
+        if self.window.tokens is None:
+            return 0
+        if composed.text:
+            size = self.window.count(composed.text)
+        else:
+            size = self.window.size(composed.messages)
+        return size + self.plan.options.max_tokens - self.window.tokens
+
+    def _raw(self, turns: Sequence[Message]) -> str:
+        if self.form.name == CHAT:
+            return ""
+        values = {"messages": [{"role": t.role, "content": t.content} for t in turns]}
+        try:
+            return render(self.form.template, values, strip=False)
+        except PromptError as error:
+            raise PromptError(
+                f"the prompt form {self.form.name!r}: {error.what}",
+                where=self.form.where,
+                hint=error.hint,
+            ) from error
+
+    def _safe(self, text: str) -> str:
+        return guarded(text.strip(), self.form.guard)
+
+    def _length(self, group: str) -> str:
+        return length_words(group, self.plan)
+
+
+def length_words(group: str, plan: DraftPlan) -> str:
+    """A length group in words, ``short: under 160 characters``; empty for an unknown one."""
+    least, under = plan.rules.bounds(group)
+    if not least and under is None:
+        return ""
+    wording = plan.wording
+    key = "from" if under is None else "between" if least else "under"
+    return told(wording, key, {"name": group, "least": least, "under": under})
+
+
+def chosen_examples(
+    pool: Pool, plan: DraftPlan, call: int, unlike: bool, used: Container[Shown] = ()
+) -> tuple[Example, ...]:
+    """The examples of a call, in the order they are shown.
+
+    Args:
+        pool: Examples to choose from.
+        plan: How many, and the seed.
+        call: Number of the call; another one chooses anew.
+        unlike: Those mutually most unlike, greedily, instead of a random sample.
+        used: Sets that calls before were shown; taken again only where no other one is found.
+    """
+    count, whole = plan.options.examples, len(pool.examples)
+    chance = random.Random(f"{plan.options.seed}:{call}")  # noqa: S311 (no secret)
+    if not unlike:
+        return tuple(pool.examples[at] for at in chance.sample(range(whole), count))
+    first: tuple[Example, ...] = ()
+    for attempt in range(_TRIES if whole > count else 1):
+        # Another start first; then ever more of the pool is left out, for starts may be too few.
+        less = min(max(0, attempt - _STARTS), whole - count)
+        kept = sorted(chance.sample(range(whole), whole - less)) if less else list(range(whole))
+        alike = pool.similarity[kept][:, kept]
+        places = dissimilar(alike, count, chance.getrandbits(32))
+        chosen = tuple(pool.examples[kept[at]] for at in places)
+        if shown(chosen) not in used:
+            return chosen
+        first = first or chosen
+    return first
+
+
+def shown(examples: Sequence[Example]) -> Shown:
+    """Which examples they are, in whatever order."""
+    return frozenset(example.hit.chunk_id for example in examples)

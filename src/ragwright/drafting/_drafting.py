@@ -1,0 +1,146 @@
+"""Drafts in a project: what is declared and configured put together, the flow run, outputs kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from .. import answer, models
+from ..core import RagwrightError
+from ..project import Project, at_work, draft_declarations
+from ._saving import origin_of, save_drafts
+from .outputs import Origin
+
+if TYPE_CHECKING:
+    from ..flow import Flow, Forecast, TraceEntry
+    from ._draft import Underway
+    from ._draft_find import DraftPlan
+    from ._draft_records import DraftBatch, DraftRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Drafting:
+    """How to draft, beyond what is configured.
+
+    Attributes:
+        models: Models that write, in place of the configured ones.
+        preview: Show the prompts and send none; nothing is stored.
+        save: Store prompts and texts in the table of outputs.
+        scope: Who may see replies and outputs (tenant, permissions).
+        trace: Gets an entry for each request.
+    """
+
+    models: tuple[str, ...] = ()
+    preview: bool = False
+    save: bool = True
+    scope: str = ""
+    trace: list[TraceEntry] | None = None
+
+
+@at_work("draft")
+def run_drafts(project: Project, request: DraftRequest, how: Drafting) -> DraftBatch:
+    """The texts that a request comes to, stored in the table of outputs under a number.
+
+    Where it is stopped, what was written until then is stored, marked partial.
+
+    Raises:
+        StoppedError: The budget was spent; its hint names the batch of what was written.
+        StoreError: The table of outputs cannot be written; no model was asked.
+        KeyboardInterrupt: After Ctrl-C; a note of it names that batch.
+    """
+    storing = how.save and not how.preview
+    if storing:  # before anything is paid for
+        project.outputs.require_writable()
+    underway = answer.Underway()
+    flow = drafts(project, request, how, underway)()
+    origin = origin_of(project) if storing else Origin()  # before: files may change meanwhile
+    try:
+        batch = project.runner.run(flow, scope=how.scope, trace=how.trace)
+    except (RagwrightError, KeyboardInterrupt) as stop:
+        if storing:
+            _keep_partial(project, underway, how, origin, stop)
+        raise
+    batch = replace(batch, notes=(*batch.notes, *project.replies.notes))
+    if not storing:
+        return batch
+    return replace(batch, number=save_drafts(project, batch, how.scope, origin))
+
+
+def _keep_partial(
+    project: Project,
+    underway: Underway,
+    how: Drafting,
+    origin: Origin,
+    stop: RagwrightError | KeyboardInterrupt,
+) -> None:
+    """Store what was written before a stop; the error says where, or why it is not stored."""
+    reason = stop.what if isinstance(stop, RagwrightError) else "the user (Ctrl-C)"
+    batch = underway.batch(partial(project.runner.known, scope=how.scope), reason)
+    if batch is None:
+        return
+    try:
+        number = save_drafts(project, batch, how.scope, origin)
+        told = (
+            f"{len(batch.texts)} texts are kept as batch {number}, marked partial: "
+            f"ragwright outputs show {number}"
+        )
+    except RagwrightError as error:
+        told = f"{len(batch.texts)} texts are not kept as outputs: {error.what}"
+    if isinstance(stop, RagwrightError):
+        stop.hint = f"{stop.hint}; {told}" if stop.hint else told
+    else:
+        stop.add_note(told)
+
+
+def forecast_drafts(project: Project, request: DraftRequest, how: Drafting) -> Forecast:
+    """What drafting would call and cost; without a model, what finding the records would."""
+    asked = how if models_of(project, how) else replace(how, preview=True)
+    return project.runner.forecast([drafts(project, request, asked)], scope=how.scope)
+
+
+def drafts(
+    project: Project, request: DraftRequest, how: Drafting, underway: Underway | None = None
+) -> Callable[[], Flow[DraftBatch]]:
+    """Everything a draft needs, opened here and now; what it gives makes the flow.
+
+    ``underway`` holds what there is of the draft where it is stopped.
+
+    Raises:
+        ConfigError: There is no model to write, or what is named is no model.
+        RecordsError: A declaration of the records is wrong, with file and line.
+    """
+    models = models_of(project, how)
+    if not models and not how.preview:
+        raise answer.no_model()
+    for model in models:
+        project.models.settings_of(model)  # a misspelt name is said before the others are paid
+    plan = draft_plan(project)
+    plan = replace(plan, models=models, preview=how.preview)
+    return partial(answer.draft, request, project.target(), plan, underway)
+
+
+def models_of(project: Project, how: Drafting) -> tuple[str, ...]:
+    """The models that write, each once; none where none is configured."""
+    answer = project.settings.answer
+    written = () if answer.model == models.ExtractiveReranker.name else (answer.model,)
+    return tuple(dict.fromkeys(how.models or answer.draft.models or written))
+
+
+def draft_plan(project: Project) -> DraftPlan:
+    """How texts are drafted in a project: all of it but request, models and index."""
+    settings = project.settings
+    spec = draft_declarations(project.folder, settings.records)
+    options = settings.answer.draft
+    if project.session.seed:
+        options = replace(options, seed=project.session.seed)
+    return answer.DraftPlan(
+        options,
+        format=spec.format,
+        rollups=spec.rollups,
+        rules=spec.rules,
+        retrieve=settings.retrieve,
+        window_of=partial(answer.generator_window, models=project.models, replies=project.replies),
+        notes=project.partial_note(),
+    )

@@ -1,0 +1,22 @@
+from ._export import export_outputs as export_outputs
+from ._records import (
+    Feedback as Feedback,
+    NewBatch as NewBatch,
+    NewOutput as NewOutput,
+    Origin as Origin,
+    Output as Output,
+    OutputBatch as OutputBatch,
+    OutputHit as OutputHit,
+    OutputKind as OutputKind,
+    OutputQuery as OutputQuery,
+    Verdict as Verdict,
+    turns_of as turns_of,
+)
+from ._sampling import (
+    SampledOutputs as SampledOutputs,
+    Sampling as Sampling,
+    output_row as output_row,
+    sample_outputs as sample_outputs,
+)
+from ._store import Outputs as Outputs
+from ._times import moment as moment

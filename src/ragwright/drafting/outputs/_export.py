@@ -1,0 +1,160 @@
+"""Stored outputs as files for others: rows, tables, chats to fine-tune a model on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from ...core import ConfigError, StoreError, csv_lines, replacing, require
+from ...testsets import row_record
+from ._records import asked, turns_of
+from ._sampling import output_row
+
+if TYPE_CHECKING:
+    from ._records import Output, OutputQuery
+    from ._store import Outputs
+
+_COLUMNS: dict[str, str] = {
+    "id": "string",
+    "batch": "int64",
+    "at": "string",
+    "kind": "string",
+    "source": "string",
+    "model": "string",
+    "text": "string",
+    "prompt": "string",
+    "marks": "string",
+    "client": "string",
+    "request": "string",
+    "configuration": "string",
+    "served": "int64",
+    "scope": "string",
+    "verdict": "string",
+    "score": "float64",
+    "note": "string",
+    "calls": "int64",
+    "prompt_tokens": "int64",
+    "completion_tokens": "int64",
+    "cost": "float64",
+    "seconds": "float64",
+    "share_cost": "float64",
+    "reply_cost": "float64",
+}
+"""Column of a table -> its Arrow type; lists and mappings are JSON."""
+
+_GROUP = 5_000
+
+
+def export_outputs(outputs: Outputs, query: OutputQuery, path: Path) -> int:
+    """Write outputs to a file, a few in memory at a time; how many there were.
+
+    The suffix says the form: ``.jsonl`` rows in ragas' names, of texts alone; ``.csv`` and
+    ``.parquet`` one line an output, prompts too where the query does not say otherwise;
+    ``.chat.jsonl`` accepted texts as chats to fine-tune a model on. The file has its name only
+    when it is whole.
+
+    Raises:
+        ConfigError: No such suffix.
+        StoreError: The file cannot be written; one that was there is as it was.
+    """
+    forms: dict[str, Callable[[Outputs, OutputQuery, BinaryIO], int]] = {
+        ".chat.jsonl": _chats,
+        ".jsonl": _rows,
+        ".csv": _csv,
+        ".parquet": _parquet,
+    }
+    write = next((form for end, form in forms.items() if path.name.lower().endswith(end)), None)
+    if write is None:
+        raise ConfigError(
+            f"no form for the name {path.name!r}",
+            where=str(path),
+            hint=f"end it in one of: {', '.join(forms)}",
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # What was drafted for one tenant is not for everybody's eyes.
+        with replacing(path, private=True) as file:
+            return write(outputs, query, file)
+    except OSError as error:
+        raise StoreError(
+            f"the file cannot be written: {error.strerror or error}", where=str(path)
+        ) from error
+
+
+def chat_lines(outputs: Outputs, query: OutputQuery) -> Iterator[str]:
+    """Accepted texts as chats to fine-tune a model on, JSON each.
+
+    The system turn is that of the prompt, the user's turn what the prompt says is wanted of each
+    text, the reply the accepted text.
+    """
+    batch, request = 0, ""
+    for output in outputs.find(replace(query, kind="text", verdict="accepted")):
+        if output.batch != batch:
+            batch = output.batch
+            request = str(outputs.batch(batch).details.get("query", ""))
+        first = turns_of(outputs.get(output.prompt))[:1] if output.prompt else []
+        turns = [turn for turn in first if turn["role"] == "system"]
+        turns.append({"role": "user", "content": request or asked(output.request)})
+        turns.append({"role": "assistant", "content": output.text})
+        yield json.dumps({"messages": turns}, ensure_ascii=False)
+
+
+def _chats(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
+    return _lines(chat_lines(outputs, query), file)
+
+
+def _rows(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
+    found = outputs.find(replace(query, kind="text"))
+    records = (row_record(output_row(outputs, output)) for output in found)
+    return _lines((json.dumps(one, ensure_ascii=False, default=list) for one in records), file)
+
+
+def _lines(lines: Iterable[str], file: BinaryIO) -> int:
+    count = 0
+    for line in lines:
+        file.write(f"{line}\n".encode())
+        count += 1
+    return count
+
+
+def _csv(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
+    rows = (_cells(output) for output in outputs.find(query))
+    lines = ([row.get(name) for name in _COLUMNS] for row in rows)
+    count = -1  # the header
+    for line in csv_lines(chain([list(_COLUMNS)], lines), end="\r\n"):
+        file.write(line.encode())
+        count += 1
+    return count
+
+
+def _parquet(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
+    arrow = require("pyarrow", "records", "exporting to Parquet")
+    parquet = require("pyarrow.parquet", "records", "exporting to Parquet")
+    schema = arrow.schema([(name, getattr(arrow, kind)()) for name, kind in _COLUMNS.items()])
+    found, count = outputs.find(query), 0
+    with parquet.ParquetWriter(file, schema) as writer:
+        while group := [_cells(output) for output in islice(found, _GROUP)]:
+            writer.write_table(arrow.Table.from_pylist(group, schema=schema))
+            count += len(group)
+    return count
+
+
+def _cells(output: Output) -> dict[str, Any]:
+    """An output as the cells of a line."""
+    usage, reply = output.usage, output.details.get("reply_usage") or {}
+    cells = {name: getattr(output, name) for name in _COLUMNS if hasattr(output, name)}
+    return cells | {
+        "marks": json.dumps(output.marks, ensure_ascii=False),
+        "request": json.dumps(output.request, ensure_ascii=False),
+        "calls": usage.calls,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "cost": usage.cost,
+        "seconds": usage.seconds,
+        "share_cost": None if output.share is None else output.share.cost,
+        "reply_cost": reply.get("cost"),
+    }

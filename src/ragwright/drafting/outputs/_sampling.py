@@ -1,0 +1,181 @@
+"""Stored texts as rows: a sample of them, drawn uniformly, and what people said of each."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ...core import ConfigError, Row, StoreError
+from ...testsets import Testset
+from ._records import OutputQuery, asked
+
+if TYPE_CHECKING:
+    from ...core import MetaValue
+    from ._records import Output
+    from ._store import Outputs
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Which stored texts are measured.
+
+    Attributes:
+        query: What the texts must be; its ``kind`` is not read. Of one scope: what judges say of
+            texts is not shared between tenants.
+        count: How many to draw; all of them where None.
+        seed: Seed of the draw.
+    """
+
+    query: OutputQuery = field(default_factory=OutputQuery)
+    count: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SampledOutputs:
+    """Texts drawn uniformly and without replacement from all that a query names.
+
+    Attributes:
+        rows: One a text, in the order in which they were stored.
+        total: Texts that they were drawn from.
+        sampling: How.
+        configurations: Hash of settings -> how many of the rows were made under it.
+    """
+
+    rows: tuple[Row, ...]
+    total: int
+    sampling: Sampling
+    configurations: Mapping[str, int]
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The draw as a run states it."""
+        sampling = self.sampling
+        return {
+            "sample": {
+                "n": len(self.rows),
+                "of": self.total,
+                "seed": sampling.seed,
+                "drawn": "uniformly, without replacement",
+                "window": sampling.query.described(),
+            },
+            "configurations": dict(self.configurations),
+        }
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to read beside the numbers."""
+        said = Counter(str(row.metadata.get("feedback", "")) for row in self.rows)
+        people = sum(count for verdict, count in said.items() if verdict)
+        notes = [
+            f"{len(self.rows)} of {self.total} stored texts, drawn uniformly without replacement "
+            f"(seed {self.sampling.seed})"
+        ]
+        if people:
+            notes.append(
+                f"people judged {people} of them: {said['accepted']} accepted, "
+                f"{said['rejected']} rejected"
+            )
+        if len(self.configurations) > 1:
+            notes.append(
+                f"they were made under {len(self.configurations)} configurations: "
+                "--by configuration shows each by itself"
+            )
+        return tuple(notes)
+
+    @property
+    def testset(self) -> Testset:
+        """The rows under a name that says the draw."""
+        return Testset(f"outputs: {len(self.rows)} of {self.total}", self.rows, self.notes)
+
+
+def sample_outputs(outputs: Outputs, sampling: Sampling) -> SampledOutputs:
+    """Draw texts as rows.
+
+    A row's id is made of what was asked for, and of which text of that it is: equal requests give
+    equal ids, so that two configurations that were asked the same can be compared row by row.
+
+    Raises:
+        StoreError: No text is stored that the query names.
+        ConfigError: Fewer than one text is asked for, or texts of all scopes.
+    """
+    if sampling.count is not None and sampling.count < 1:
+        raise ConfigError(f"a sample of {sampling.count} texts", hint="ask for 1 or more")
+    if sampling.query.scope is None:
+        raise ConfigError(
+            "a sample of all scopes at once",
+            where="--every-scope",
+            hint="measure the texts of one tenant: --scope TENANT; of none where left out",
+        )
+    query = replace(sampling.query, kind="text")
+    keys = outputs.keys(query)
+    if not keys:
+        raise StoreError(
+            "no stored text is among those asked for",
+            where=", ".join(f"{k} {v}" for k, v in query.described().items()),
+            hint="draft some with `ragwright draft`, or ask for others; `ragwright outputs list`",
+        )
+    names = _row_ids(keys)
+    count = len(names) if sampling.count is None else min(sampling.count, len(names))
+    drawn = sorted(random.Random(sampling.seed).sample(range(len(names)), count))  # noqa: S311
+    rows, under = [], Counter[str]()
+    for place in drawn:
+        output, name = names[place]
+        found = outputs.get(output)
+        under[found.configuration] += 1
+        rows.append(output_row(outputs, found, name))
+    return SampledOutputs(
+        tuple(rows), len(names), replace(sampling, query=query), dict(sorted(under.items()))
+    )
+
+
+def _row_ids(keys: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """(output id, row id): the hash of the request, and which of its texts this is."""
+    seen: Counter[str] = Counter()
+    found = []
+    for output, request in keys:
+        seen[request] += 1
+        found.append((output, f"{request[:12]}.{seen[request]}"))
+    return found
+
+
+def output_row(outputs: Outputs, output: Output, name: str = "") -> Row:
+    """A stored text as a row in ragas' names; what people said of it are columns.
+
+    ``accepted`` is 1 or 0 where somebody accepted or rejected it, ``feedback_score`` the score
+    that somebody gave.
+    """
+    hits = outputs.used(output.id)
+    metadata: dict[str, MetaValue] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in output.request.items()
+        if isinstance(value, str | int | float | bool)
+        or (isinstance(value, list) and all(isinstance(one, str) for one in value))
+    }
+    metadata |= {
+        "output": output.id,
+        "batch": output.batch,
+        "at": output.at,
+        "model": output.model,
+        "marks": output.marks,
+        "characters": len(output.text),
+        "configuration": output.configuration,
+        "feedback": output.verdict,
+    }
+    if output.served is not None:
+        metadata["served"] = output.served
+    if output.verdict:
+        metadata["accepted"] = int(output.verdict == "accepted")
+    if output.score is not None:
+        metadata["feedback_score"] = output.score
+    return Row(
+        name or output.id,
+        asked(output.request),
+        response=output.text,
+        retrieved_contexts=tuple(hit.text for hit in hits),
+        retrieved_context_ids=tuple(hit.document_id for hit in hits),
+        metadata=metadata,
+    )

@@ -1,0 +1,554 @@
+"""The table of outputs: every text and every prompt, in one SQLite file that others may read.
+
+Append-only but for what is forgotten. A batch is one transaction: whole, or not there.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...core import ConfigError, StoreError, Usage, canonical_json, well_formed
+from ...flow import Database, one_to_forget, scrub
+from ._records import (
+    Feedback,
+    Origin,
+    Output,
+    OutputBatch,
+    OutputHit,
+    OutputQuery,
+    conditions,
+    draft_outputs,
+    request_hash,
+)
+from ._times import now_utc, timestamp
+
+if TYPE_CHECKING:
+    from .._draft_records import DraftBatch
+    from ._records import NewBatch, NewOutput, OutputKind, Verdict
+
+SCORES = (-1.0, 100.0)
+"""Least and highest score of feedback: the scales of measures, and percent."""
+
+_VERSION = 2
+_COUNTS = """
+        prompt_tokens INTEGER NOT NULL,
+        completion_tokens INTEGER NOT NULL,
+        cost REAL,                       -- what was paid; NULL: of a text, or no price known
+        seconds REAL NOT NULL,
+        calls INTEGER NOT NULL"""
+_SCHEMA = (
+    f"""CREATE TABLE IF NOT EXISTS batches (
+        batch INTEGER PRIMARY KEY AUTOINCREMENT,   -- a number is never given twice
+        at TEXT NOT NULL,                -- ISO 8601, UTC, one for all of a batch
+        kind TEXT NOT NULL,              -- draft
+        client TEXT NOT NULL,
+        request TEXT NOT NULL,           -- JSON
+        asked TEXT NOT NULL,             -- hash of what was asked for
+        snapshot TEXT NOT NULL,
+        configuration TEXT NOT NULL,     -- hash of settings and files
+        served INTEGER,                  -- number of the served configuration, where it is that
+        scope TEXT NOT NULL,
+        details TEXT NOT NULL,           -- JSON{"," + _COUNTS}
+    )""",
+    f"""CREATE TABLE IF NOT EXISTS items (
+        batch INTEGER NOT NULL,
+        kind TEXT NOT NULL,              -- text | prompt
+        position INTEGER NOT NULL,       -- from 1 within its kind
+        model TEXT NOT NULL,
+        text TEXT NOT NULL,
+        prompt INTEGER,                  -- position of the prompt that a text came of
+        marks TEXT NOT NULL,             -- JSON list
+        details TEXT NOT NULL,           -- JSON{"," + _COUNTS},
+        PRIMARY KEY (batch, kind, position)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS hits (
+        batch INTEGER NOT NULL,
+        rank INTEGER NOT NULL,
+        document_id TEXT NOT NULL,
+        chunk_id TEXT NOT NULL,
+        score REAL NOT NULL,
+        weight REAL,                     -- of its rung, NULL without soft filters
+        met TEXT NOT NULL,               -- JSON list of filters
+        missed TEXT NOT NULL,
+        text TEXT NOT NULL,
+        PRIMARY KEY (batch, rank)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS uses (
+        document_id TEXT NOT NULL,
+        batch INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        position INTEGER NOT NULL,
+        ordinal INTEGER NOT NULL,
+        chunk_id TEXT NOT NULL,
+        PRIMARY KEY (batch, kind, position, ordinal)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS uses_by_document ON uses (document_id)",
+    "CREATE INDEX IF NOT EXISTS hits_by_document ON hits (document_id)",
+    """CREATE TABLE IF NOT EXISTS feedback (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        batch INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        position INTEGER NOT NULL,
+        at TEXT NOT NULL,
+        "by" TEXT NOT NULL,
+        verdict TEXT NOT NULL,           -- accepted | rejected | empty
+        score REAL,
+        note TEXT NOT NULL
+    )""",
+    "CREATE INDEX IF NOT EXISTS feedback_by_output ON feedback (batch, kind, position)",
+    """CREATE TABLE IF NOT EXISTS configurations (
+        configuration TEXT PRIMARY KEY,
+        settings TEXT NOT NULL           -- JSON
+    ) WITHOUT ROWID""",
+    """CREATE VIEW IF NOT EXISTS latest_feedback AS
+        SELECT f.batch, f.kind, f.position,
+            coalesce((SELECT v.verdict FROM feedback v WHERE v.batch = f.batch AND v.kind = f.kind
+                AND v.position = f.position AND v.verdict != ''
+                ORDER BY v.number DESC LIMIT 1), '') AS verdict,
+            (SELECT s.score FROM feedback s WHERE s.batch = f.batch AND s.kind = f.kind
+                AND s.position = f.position AND s.score IS NOT NULL
+                ORDER BY s.number DESC LIMIT 1) AS score,
+            coalesce((SELECT n.note FROM feedback n WHERE n.batch = f.batch AND n.kind = f.kind
+                AND n.position = f.position AND n.note != ''
+                ORDER BY n.number DESC LIMIT 1), '') AS note
+        FROM (SELECT DISTINCT batch, kind, position FROM feedback) f""",
+    # Files of version 1 had a text's part of its prompt's cost where its own cost stands.
+    """UPDATE items SET calls = 0, prompt_tokens = 0, completion_tokens = 0, cost = NULL,
+        seconds = 0, details = json_set(details, '$.share', json_object('calls', calls,
+            'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
+            'cost', cost, 'seconds', seconds))
+        WHERE kind = 'text' AND json_extract(details, '$.share') IS NULL""",
+    "DROP VIEW IF EXISTS outputs",
+    """CREATE VIEW outputs AS
+        SELECT i.batch || '.' || CASE i.kind WHEN 'prompt' THEN 'p' ELSE '' END || i.position AS id,
+            i.batch, b.at, i.kind,
+            CASE i.kind WHEN 'prompt' THEN 'prompt' ELSE i.model END AS source,
+            i.model, i.text,
+            CASE WHEN i.prompt IS NULL THEN '' ELSE i.batch || '.p' || i.prompt END AS prompt,
+            i.marks, b.client, b.request, b.snapshot, b.configuration, b.served, b.scope,
+            coalesce(f.verdict, '') AS verdict, f.score, coalesce(f.note, '') AS note,
+            i.prompt_tokens, i.completion_tokens, i.cost, i.seconds, i.calls, i.details,
+            json_extract(i.details, '$.share.cost') AS share_cost,
+            i.position, b.asked
+        FROM items i JOIN batches b USING (batch)
+            LEFT JOIN latest_feedback f
+            ON f.batch = i.batch AND f.kind = i.kind AND f.position = i.position""",
+)
+
+_COLUMNS = (
+    "id, batch, at, kind, source, model, text, prompt, marks, calls, prompt_tokens, "
+    "completion_tokens, cost, seconds, details, client, request, configuration, served, scope, "
+    "verdict, score, note"
+)
+
+
+class Outputs:
+    """All outputs of a project in one SQLite file; several processes may write it.
+
+    Args:
+        path: File to use; made with mode 0600.
+        power_safe: Wait for the disk at each commit.
+        clock: Tells the time.
+    """
+
+    def __init__(
+        self, path: Path, *, power_safe: bool = False, clock: Callable[[], datetime] = now_utc
+    ) -> None:
+        self._database = Database(path, _SCHEMA, _VERSION, power_safe)
+        self._connection = self._database.connect()
+        self._lock = threading.Lock()
+        self._clock = clock
+
+    def close(self) -> None:
+        """Close the file; safe to call twice."""
+        self._connection.close()
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def require_writable(self) -> None:
+        """Refuse to make what could not be stored.
+
+        Raises:
+            StoreError: The file cannot be written.
+        """
+        self._database.require_writable()
+
+    def save(self, batch: DraftBatch, origin: Origin | None = None) -> int:
+        """Store a batch of drafts, as :meth:`add`."""
+        return self.add(draft_outputs(batch), origin)
+
+    def add(self, batch: NewBatch, origin: Origin | None = None) -> int:
+        """Store a batch in one transaction; its number, one more than that of the batch before.
+
+        Raises:
+            StoreBusyError: Another process holds the file.
+            StoreFullError: The disk is full; nothing of the batch is there.
+        """
+        made = origin or Origin()
+        at = timestamp(self._clock())
+        documents = {hit.chunk_id: hit.document_id for hit in batch.hits}
+        with self._writing() as db:
+            if made.configuration:
+                db.execute(
+                    "INSERT OR IGNORE INTO configurations VALUES (?, ?)",
+                    (made.configuration, canonical_json(made.settings)),
+                )
+            number = int(_insert_batch(db, batch, made, at) or 0)
+            positions = {"text": 0, "prompt": 0}
+            for output in batch.outputs:
+                positions[output.kind] += 1
+                _insert_output(db, (number, output.kind, positions[output.kind]), output, documents)
+            db.executemany(
+                "INSERT INTO hits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [_hit_values(number, hit) for hit in batch.hits],
+            )
+        return number
+
+    def respond(
+        self,
+        output: str,
+        *,
+        by: str,
+        verdict: Verdict = "",
+        score: float | None = None,
+        note: str = "",
+    ) -> Feedback:
+        """Write down what a person says of a text; what was said before stays.
+
+        Raises:
+            StoreError: There is no such output.
+            ConfigError: It says nothing, the score is out of :data:`SCORES`, or it is a prompt.
+        """
+        if not (verdict or note) and score is None:
+            raise ConfigError(
+                "the feedback says nothing", hint="accept, reject, give a score, or leave a note"
+            )
+        low, high = SCORES
+        if score is not None and not low <= score <= high:
+            raise ConfigError(
+                f"{score:g} is no score",
+                hint=f"a number from {low:g} to {high:g}, on the scale of a measure",
+            )
+        at = timestamp(self._clock())
+        with self._writing() as db:
+            key = self._key(output, db)
+            if key[1] == "prompt":
+                raise ConfigError(
+                    f"{output} is a prompt, and feedback is said of texts",
+                    hint=f"name a text of it: `ragwright outputs show {key[0]}` lists them",
+                )
+            db.execute(
+                'INSERT INTO feedback (batch, kind, position, at, "by", verdict, score, note) '
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (*key, at, well_formed(by), verdict, score, well_formed(note)),
+            )
+        return Feedback(output, at, by, verdict, score, note)
+
+    def forget(self, *, document: str | None = None, scope: str | None = None) -> int:
+        """Purge what was made of a document, or in a scope; how many outputs went.
+
+        Of a document: prompts that hold it, texts that came of them, feedback on both, and its
+        text among the hits.
+
+        Raises:
+            StoreError: Neither or both are named, the name is empty, or the file is held by
+                another process.
+        """
+        one_to_forget(document, scope)
+        with self._writing() as db:
+            if document is not None:
+                keys = db.execute(
+                    "SELECT DISTINCT batch, kind, position FROM uses WHERE document_id = ?",
+                    (document,),
+                ).fetchall()
+                db.execute("DELETE FROM hits WHERE document_id = ?", (document,))
+            else:
+                keys = db.execute(
+                    "SELECT i.batch, i.kind, i.position FROM items i JOIN batches b USING (batch) "
+                    "WHERE b.scope = ?",
+                    (scope,),
+                ).fetchall()
+                db.execute(
+                    "DELETE FROM hits WHERE batch IN (SELECT batch FROM batches WHERE scope = ?)",
+                    (scope,),
+                )
+                db.execute("DELETE FROM batches WHERE scope = ?", (scope,))
+            for table in ("items", "uses", "feedback"):
+                db.executemany(
+                    f"DELETE FROM {table} WHERE batch = ? AND kind = ? AND position = ?",  # noqa: S608
+                    keys,
+                )
+        with self._lock:
+            scrub(self._connection, self._database)
+        return len(keys)
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def find(
+        self, query: OutputQuery | None = None, *, limit: int | None = None, newest: bool = False
+    ) -> Iterator[Output]:
+        """Outputs that a query names, oldest first, as they stood when reading began.
+
+        Without a query, and by one that names no scope: of all that belongs to no tenant.
+        """
+        where, values = _condition(query or OutputQuery())
+        order = "batch DESC, kind DESC, position" if newest else "batch, kind, position"
+        text = f"SELECT {_COLUMNS} FROM outputs WHERE {where} ORDER BY {order}"  # noqa: S608
+        if limit is not None:
+            text, values = f"{text} LIMIT ?", [*values, limit]
+        with self._reading() as db:
+            for row in db.execute(text, values):
+                yield _output(row)
+
+    def count(self, query: OutputQuery | None = None) -> int:
+        """Number of outputs that a query names; without one as :meth:`find`."""
+        where, values = _condition(query or OutputQuery())
+        with self._reading() as db:
+            found = db.execute(f"SELECT count(*) FROM outputs WHERE {where}", values)  # noqa: S608
+            return int(found.fetchone()[0])
+
+    def keys(self, query: OutputQuery) -> list[tuple[str, str]]:
+        """(id, hash of what was asked for) of the outputs that a query names, oldest first."""
+        where, values = _condition(query)
+        text = f"SELECT id, asked FROM outputs WHERE {where} ORDER BY batch, kind, position"  # noqa: S608
+        with self._reading() as db:
+            return [(row[0], row[1]) for row in db.execute(text, values)]
+
+    def get(self, output: str) -> Output:
+        """An output by its id.
+
+        Raises:
+            StoreError: There is none.
+        """
+        with self._reading() as db:
+            row = db.execute(
+                f"SELECT {_COLUMNS} FROM outputs WHERE batch = ? AND kind = ? AND position = ?",  # noqa: S608
+                self._key(output, db),
+            )
+            return _output(row.fetchone())
+
+    def used(self, output: str) -> tuple[OutputHit, ...]:
+        """The hits that an output was made of, in the order of its prompt."""
+        with self._reading() as db:
+            key = self._key(output, db)
+            rows = db.execute(
+                "SELECT coalesce(h.rank, 0), u.document_id, u.chunk_id, coalesce(h.score, 0), "
+                "h.weight, coalesce(h.met, '[]'), coalesce(h.missed, '[]'), coalesce(h.text, '') "
+                "FROM uses u LEFT JOIN hits h ON h.batch = u.batch AND h.chunk_id = u.chunk_id "
+                "WHERE u.batch = ? AND u.kind = ? AND u.position = ? ORDER BY u.ordinal",
+                key,
+            )
+            return tuple(map(_hit, rows.fetchall()))
+
+    def batch(self, number: int) -> OutputBatch:
+        """All of a batch.
+
+        Raises:
+            StoreError: There is none of that number.
+        """
+        with self._reading() as db:
+            row = db.execute(
+                "SELECT at, kind, client, request, snapshot, configuration, served, scope, calls, "
+                "prompt_tokens, completion_tokens, cost, seconds, details FROM batches "
+                "WHERE batch = ?",
+                (number,),
+            ).fetchone()
+            if row is None:
+                raise self._missing(f"there is no batch {number}", db)
+            hits = db.execute(
+                "SELECT rank, document_id, chunk_id, score, weight, met, missed, text FROM hits "
+                "WHERE batch = ? ORDER BY rank",
+                (number,),
+            )
+            found = tuple(map(_hit, hits.fetchall()))
+            said = _feedback(db, "batch = ?", (number,))
+        outputs = tuple(self.find(OutputQuery(batch=number, scope=None)))
+        facts = [number, *row[:3], json.loads(row[3]), *row[4:8]]
+        facts += [Usage(*row[8:13]), json.loads(row[13]), outputs, found, said]
+        return OutputBatch(*facts)
+
+    def feedback(self, output: str) -> tuple[Feedback, ...]:
+        """All that people said of an output, oldest first."""
+        with self._reading() as db:
+            key = self._key(output, db)
+            return _feedback(db, "batch = ? AND kind = ? AND position = ?", key)
+
+    def settings(self, configuration: str) -> dict[str, Any]:
+        """Settings and files of a configuration by its hash; empty where none was kept."""
+        with self._reading() as db:
+            row = db.execute(
+                "SELECT settings FROM configurations WHERE configuration = ?", (configuration,)
+            ).fetchone()
+        return {} if row is None else dict(json.loads(row[0]))
+
+    # -- within ----------------------------------------------------------------------------
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """One write transaction, committed at the end or rolled back."""
+        db = self._connection
+        with self._lock:
+            try:
+                with self._database.explained():
+                    db.execute("BEGIN IMMEDIATE")
+                    yield db
+                    db.execute("COMMIT")
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection of its own, in one state of the file: a half-read cursor holds up no one."""
+        with closing(self._database.connect()) as db, self._database.explained():
+            db.execute("BEGIN")
+            yield db
+
+    def _key(self, output: str, db: sqlite3.Connection) -> tuple[int, str, int]:
+        """Batch, kind and position of an output that is there."""
+        batch, _, place = output.partition(".")
+        kind: OutputKind = "prompt" if place.startswith("p") else "text"
+        number = place.removeprefix("p")
+        if batch.isdecimal() and number.isdecimal():
+            key = (int(batch), kind, int(number))
+            known = db.execute(
+                "SELECT 1 FROM items WHERE batch = ? AND kind = ? AND position = ?", key
+            )
+            if known.fetchone() is not None:
+                return key
+        raise self._missing(f"there is no output {output!r}", db)
+
+    def _missing(self, what: str, db: sqlite3.Connection) -> StoreError:
+        last = db.execute("SELECT max(batch) FROM batches").fetchone()[0]
+        newest = "none is stored yet" if last is None else f"the newest batch is {last}"
+        return StoreError(
+            what,
+            where=str(self._database.path),
+            hint=f"{newest}; `ragwright outputs list` shows ids such as 12.3, 12.p1 for a prompt",
+        )
+
+
+def _insert_batch(db: sqlite3.Connection, batch: NewBatch, made: Origin, at: str) -> int | None:
+    cursor = db.execute(
+        "INSERT INTO batches (at, kind, client, request, asked, snapshot, configuration, served, "
+        "scope, details, prompt_tokens, completion_tokens, cost, seconds, calls) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            at,
+            batch.kind,
+            well_formed(batch.client),
+            _json(batch.request),
+            request_hash(batch.request),
+            made.snapshot,
+            made.configuration,
+            made.served,
+            made.scope,
+            _json(batch.details),
+            *_counts(batch.usage),
+        ),
+    )
+    return cursor.lastrowid
+
+
+def _insert_output(
+    db: sqlite3.Connection,
+    key: tuple[int, str, int],
+    output: NewOutput,
+    documents: dict[str, str],
+) -> None:
+    db.execute(
+        "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *key,
+            output.model,
+            well_formed(output.text),
+            None if output.prompt is None else output.prompt + 1,
+            _json(output.marks),
+            _json(_details(output)),
+            *_counts(output.usage),
+        ),
+    )
+    # The id of a chunk begins with that of its document.
+    db.executemany(
+        "INSERT INTO uses VALUES (?, ?, ?, ?, ?, ?)",
+        [
+            (documents.get(chunk) or chunk.rpartition(":")[0] or chunk, *key, ordinal, chunk)
+            for ordinal, chunk in enumerate(output.uses)
+        ],
+    )
+
+
+def _details(output: NewOutput) -> dict[str, Any]:
+    """What else is known of an output, the share of a text among it."""
+    share = {} if output.share is None else {_SHARE: asdict(output.share)}
+    return {**output.details, **share}
+
+
+_SHARE = "share"
+
+
+def _json(value: Any) -> str:
+    """JSON in the order of its keys, for people who read the table."""
+    return well_formed(json.dumps(value, ensure_ascii=False))
+
+
+def _counts(usage: Usage) -> tuple[Any, ...]:
+    tokens = (usage.prompt_tokens, usage.completion_tokens)
+    return (*tokens, usage.cost, usage.seconds, usage.calls)
+
+
+def _hit_values(batch: int, hit: Any) -> tuple[Any, ...]:
+    rung = hit.rung
+    met, missed = (conditions(rung.met), conditions(rung.missed)) if rung else ([], [])
+    facts = (batch, hit.rank, hit.document_id, hit.chunk_id, hit.score)
+    weight = rung.weight if rung else None
+    return (*facts, weight, _json(met), _json(missed), well_formed(hit.text))
+
+
+def _hit(row: Sequence[Any]) -> OutputHit:
+    values = [*row[:5], tuple(json.loads(row[5])), tuple(json.loads(row[6])), row[7]]
+    return OutputHit(*values)
+
+
+def _output(row: Sequence[Any]) -> Output:
+    details = json.loads(row[14])
+    share = details.pop(_SHARE, None)
+    values = [*row[:8], tuple(json.loads(row[8])), Usage(*row[9:14]), details]
+    values += [row[15], json.loads(row[16]), *row[17:], share and Usage(**share)]
+    return Output(*values)
+
+
+def _feedback(db: sqlite3.Connection, where: str, values: Sequence[Any]) -> tuple[Feedback, ...]:
+    rows = db.execute(
+        "SELECT batch || '.' || CASE kind WHEN 'prompt' THEN 'p' ELSE '' END || position, at, "  # noqa: S608
+        f'"by", verdict, score, note FROM feedback WHERE {where} ORDER BY number',
+        values,
+    )
+    return tuple(Feedback(*row) for row in rows.fetchall())
+
+
+def _condition(query: OutputQuery) -> tuple[str, list[Any]]:
+    """A WHERE clause and its values."""
+    said: list[tuple[str, Any]] = [("batch = ?", query.batch), ("kind = ?", query.kind)]
+    said += [("at >= ?", query.since or None), ("at < ?", query.until or None)]
+    said += [("lower(client) = lower(?)", query.client or None), ("model = ?", query.model or None)]
+    said += [("verdict = ?", query.verdict or None), ("scope = ?", query.scope)]
+    chosen = query.configuration
+    if chosen.isdecimal() and len(chosen) < _SHORTEST_HASH:
+        said.append(("served = ?", int(chosen)))
+    elif chosen:
+        said.append(("instr(configuration, ?) = 1", chosen))
+    kept = [(text, value) for text, value in said if value is not None]
+    return " AND ".join(text for text, _ in kept) or "1", [value for _, value in kept]
+
+
+_SHORTEST_HASH = 6
+"""Digits from which a number is the beginning of a hash, and no number of a configuration."""

@@ -1,0 +1,3 @@
+from ._index import index_is_behind as index_is_behind
+from ._records import ProjectRecords as ProjectRecords
+from ._refreshing import RecordsReport as RecordsReport, Refreshing as Refreshing

@@ -1,0 +1,152 @@
+"""Index sync: the documents of gold rows that changed are embedded and written, no others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ... import index, records
+from ...core import FileLock, SnapshotGoneError, replace_text
+from ...project import Feed, Ingest
+from ._refreshing import IndexCounts
+
+if TYPE_CHECKING:
+    from ...index import Pair, Store
+    from ...ingest import Fetched
+    from ...project import IngestProgress, Project
+    from ...records import Changes, Tables
+
+_KEY = "record_key"
+
+
+def sync_index(
+    opened: Project,
+    tables: Tables,
+    on_start: Callable[[IngestProgress], None] | None = None,
+) -> IndexCounts:
+    """Bring the index up to the newest version of gold.
+
+    Where the index was left as the last sync left it, only rows that differ between the two
+    versions are looked at; else every row is, and those that the index holds cost no more.
+
+    One process at a time brings an index up to date, to the version that is the newest when it
+    begins: what others commit meanwhile is the next sync's.
+
+    Raises:
+        ModelError: The embedding model fails; what was written before stays.
+        StoreBusyError: Another process is at it for longer than ``records.wait`` seconds.
+    """
+    pair = opened.settled_pair()
+    lock = tables.folder / f"index-{pair.key}.lock"
+    tables.folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(lock, "index sync of records", wait=opened.settings.records.wait):
+        return _synced(opened, tables, pair, on_start)
+
+
+def _synced(
+    opened: Project,
+    tables: Tables,
+    pair: Pair,
+    on_start: Callable[[IngestProgress], None] | None,
+) -> IndexCounts:
+    store, version = opened.store, tables.version
+    total = tables.rows("gold", version) if version else 0
+    marker = _Marker.load(tables.folder, pair)
+    if marker.holds(version, store, pair):
+        return IndexCounts(unchanged=total)
+    changes = _changes(tables, version, marker, store, pair)
+    known = changes is not None
+    rows, gone = (
+        (changes.rows, changes.gone) if changes else _everything(tables, version, store, pair)
+    )
+    model = opened.settings.embed.model
+    embedding = (model, bool(model) and opened.models.is_local(model))
+    work = Ingest(store, pair, records.WholeChunker(), embedding, opened.runner, None)
+    if on_start is not None:
+        on_start(work.progress)
+    feed = Feed(records.RecordsReader.address, (records.RecordsReader(rows),), changes=known)
+    report = work.run([feed], _no_network)
+    counts = report.counts
+    lost = [records.record_document_id(key) for key in gone]
+    removed = store.remove(lost, pair) if lost else index.WriteCounts()
+    if not report.failures:
+        _Marker(version, store.snapshot(pair)).save(tables.folder, pair)
+    written = counts.added + counts.changed
+    return IndexCounts(
+        report.embedded,
+        total - written - len(report.failures),
+        written,
+        removed.removed,
+        report.failures,
+    )
+
+
+def index_is_behind(opened: Project, tables: Tables) -> bool:
+    """True where the next :func:`sync_index` has something to look at; asks no model."""
+    marker = _Marker.load(tables.folder, opened.pair)
+    return not marker.holds(tables.version, opened.store, opened.pair)
+
+
+def _no_network(url: str) -> Fetched:
+    raise AssertionError(f"records are read from tables, not from {url}")
+
+
+def _changes(
+    tables: Tables, version: int, marker: _Marker, store: Store, pair: Pair
+) -> Changes | None:
+    """How gold differs from what the index holds, None where nobody knows what that is."""
+    if not marker.version or marker.snapshot != store.snapshot(pair):
+        return None
+    try:
+        return tables.changes("gold", marker.version, version)
+    except SnapshotGoneError:
+        return None
+
+
+def _everything(
+    tables: Tables, version: int, store: Store, pair: Pair
+) -> tuple[Iterator[Any], Sequence[str]]:
+    """All rows of gold, and the keys in the index whose row is in gold no more."""
+    held = {
+        key
+        for name, root in store.sources(pair).items()
+        if root == records.RecordsReader.address and (key := records.record_key(name)) is not None
+    }
+    if held:
+        for batch in tables.read("gold", [_KEY], version):
+            held.difference_update(batch.column(_KEY).to_pylist())
+    return tables.read("gold", version=version), sorted(held)
+
+
+@dataclass(frozen=True, slots=True)
+class _Marker:
+    """Which version of the tables the index holds, and the snapshot it left."""
+
+    version: int = 0
+    snapshot: str = ""
+
+    @classmethod
+    def load(cls, folder: Path, pair: Pair) -> _Marker:
+        try:
+            found = json.loads(_marker_file(folder, pair).read_text("utf-8"))
+            return cls(int(found["version"]), str(found["snapshot"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return cls()
+
+    def holds(self, version: int, store: Store, pair: Pair) -> bool:
+        """True where the index is as it was left, and that was for this version."""
+        if not version or self.version != version:
+            return False
+        return store.holds(pair) and store.snapshot(pair) == self.snapshot
+
+    def save(self, folder: Path, pair: Pair) -> None:
+        file = _marker_file(folder, pair)
+        marker = {"version": self.version, "snapshot": self.snapshot}
+        replace_text(file, json.dumps(marker), private=True)
+
+
+def _marker_file(folder: Path, pair: Pair) -> Path:
+    return folder / f"index-{pair.key}.json"

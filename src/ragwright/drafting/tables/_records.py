@@ -1,0 +1,191 @@
+"""The records of a project: tables refreshed from their source, and the index after them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+
+from ... import records
+from ...core import ConfigError, RecordsError, near
+from ._index import sync_index
+from ._refreshing import RecordsReport, Refreshing
+
+if TYPE_CHECKING:
+    from ...project import IngestProgress, Project
+    from ...records import CheckReport, Engine, RecordsSpec, RefreshProgress, TableName, Tables
+
+Started: TypeAlias = "Callable[[RefreshProgress | IngestProgress], None]"
+"""Gets the counters of each part of a refresh as it begins, to draw a progress bar from."""
+
+
+_NOT_HELD = (
+    "the next refresh reads the source again and brings back what it holds; "
+    "to keep this version give --hold, until: ragwright records release"
+)
+
+
+class ProjectRecords:
+    """What ``records/`` declares, and the tables made of it.
+
+    Args:
+        opened: The project.
+    """
+
+    def __init__(self, opened: Project) -> None:
+        self._opened = opened
+        self._options = opened.settings.records
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the declarations."""
+        return self._opened.folder.root / self._options.folder
+
+    @property
+    def tables(self) -> Tables:
+        """Bronze, silver, gold and left_out, in all their versions."""
+        where = self._opened.folder.data / "records"
+        return records.Tables(where, keep=self._options.keep_versions)
+
+    def spec(self, how: Refreshing | None = None) -> RecordsSpec:
+        """What is declared, with what ``how`` names in its place.
+
+        Raises:
+            ConfigError: There is no such folder.
+            RecordsError: A declaration is wrong, with file and line.
+        """
+        self._require()
+        spec = records.load_spec(self.folder, self._options.format)
+        source = spec.source.instead((how or Refreshing()).given())
+        return replace(spec, source=source.complete())
+
+    def check(
+        self, how: Refreshing | None = None, rows: int = 10_000, seed: int = 0
+    ) -> CheckReport:
+        """Every fault of what is declared, and what it does to real rows; nothing is kept.
+
+        Args:
+            how: What stands in place of source.yaml.
+            rows: Most rows that are tried, drawn evenly from those that are read.
+            seed: Of the draw.
+
+        Raises:
+            ConfigError: There is no such folder.
+        """
+        self._require()
+        asked = how or Refreshing()
+        checking = records.Checking(self._options.format, asked.given(), rows, seed)
+        base = Path.cwd() if asked.source else self._opened.folder.root
+        return records.check_records(self.folder, base, checking)
+
+    def _require(self) -> None:
+        if not self.folder.is_dir():
+            raise ConfigError(
+                "there are no records here",
+                where=str(self.folder),
+                hint="run: ragwright init --template records   (or set records.folder)",
+            )
+
+    def refresh(
+        self, how: Refreshing | None = None, on_start: Started | None = None
+    ) -> RecordsReport:
+        """Bring tables and index up to date; what is unchanged costs next to nothing.
+
+        Raises:
+            RecordsError: A row or a declaration cannot be used; tables and index stay.
+            DatabaseError: The source fails, also half-way; tables and index stay.
+            StoreBusyError: Another refresh is under way.
+            ModelError: The embedding model fails; the tables are new, the index is behind and
+                the next refresh goes on with it.
+        """
+        asked = how or Refreshing()
+        spec = self.spec(asked)
+        options = self._options
+        plan = records.RefreshPlan(
+            spec,
+            part_rows=options.part_rows,
+            wait=options.wait,
+            full=asked.full,
+            dry_run=asked.dry_run,
+        )
+        progress = records.RefreshProgress()
+        if on_start is not None:
+            on_start(progress)
+        base = Path.cwd() if asked.source else self._opened.folder.root
+        tables = self.tables
+        with self._engine(asked.engine or options.engine) as engine:
+            done = records.refresh(
+                plan, tables, records.open_source(spec.source, base), engine, progress
+            )
+        if asked.dry_run or not asked.index:
+            return RecordsReport(done)
+        return RecordsReport(done, sync_index(self._opened, tables, on_start))
+
+    def restore(
+        self, version: int, on_start: Started | None = None, *, held: bool = False
+    ) -> RecordsReport:
+        """Go back to an earlier version of the tables, as a new version; the index follows.
+
+        Args:
+            version: Which.
+            on_start: See :meth:`refresh`.
+            held: Refreshes leave it so until :meth:`release`; else the next one reads the
+                source again and brings back what it holds.
+        """
+        tables = self.tables
+        tables.restore(version)
+        if held:
+            records.hold(tables)
+        counts: Mapping[str, Any] = {}
+        notes = () if records.held_note(tables) else (_NOT_HELD,)
+        done = records.RefreshReport(tables.version, counts, {}, {}, notes=notes)
+        return RecordsReport(done, sync_index(self._opened, tables, on_start))
+
+    def release(self) -> bool:
+        """Let refreshes go on after a restore that held them; False where none did."""
+        return records.release(self.tables)
+
+    def rows(
+        self,
+        table: TableName,
+        limit: int,
+        keys: Sequence[str] = (),
+        version: int | None = None,
+    ) -> list[dict[str, Any]]:
+        """The first rows of a table, or those with some keys, as plain values."""
+        wanted, found = set(keys), []
+        for batch in self.tables.read(table, version=version):
+            for row in batch.to_pylist() if wanted else batch.slice(0, limit).to_pylist():
+                if not wanted or row["record_key"] in wanted:
+                    found.append(row)
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    def export(self, table: TableName, file: Path, version: int | None = None) -> int:
+        """Write a table to a file, by its suffix; how many rows.
+
+        ``.chat.jsonl`` writes gold as chats: what was asked for, and the message.
+        """
+        if not file.name.endswith(".chat.jsonl"):
+            return records.export_table(self.tables, table, file, version=version)
+        if table != "gold":
+            raise RecordsError(f"no chats can be made of {table}", hint="export gold")
+        return records.export_chats(self.tables, file, self.spec().format.request, version=version)
+
+    def forget(self, document_id: str) -> int:
+        """Delete the row behind a document from all tables and versions; how many rows there were.
+
+        0 for a document that was made of no row.
+        """
+        key = records.record_key(document_id)
+        return 0 if key is None else self.tables.forget([key], wait=self._options.wait)
+
+    def _engine(self, name: str) -> Engine:
+        known = get_args(records.EngineName)
+        if name not in known:
+            raise ConfigError(f"unknown engine {name!r}", hint=near(name, known))
+        if name == "ray":
+            return records.RayEngine(self._options.address, self._options.workers)
+        return records.LocalEngine(self._options.workers)

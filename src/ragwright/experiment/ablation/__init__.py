@@ -1,0 +1,5 @@
+"""Ablation: the effect of each part of a prompt."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

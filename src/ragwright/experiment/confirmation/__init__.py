@@ -1,0 +1,5 @@
+"""Confirmation: the winner of a sweep on held-out questions."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,17 @@
+from ._confirming import (
+    Confirmed as Confirmed,
+    Confirming as Confirming,
+    confirm as confirm,
+    run_trials as run_trials,
+    stored_verdict as stored_verdict,
+)
+from ._verdict import (
+    Confirmation as Confirmation,
+    Verdict as Verdict,
+    compared as compared,
+    confirmation_body as confirmation_body,
+    confirmation_of as confirmation_of,
+    objective_scores as objective_scores,
+    selection_of as selection_of,
+    settled as settled,
+)

@@ -1,0 +1,369 @@
+"""Confirming: the best trials of a sweep against the project as it stands, on rows that chose
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ...core import StoreError, StudyError, TestsetError
+from ...flow import Run, RunRow, Runs, run_jobs
+from ...measure import Measure, Selection, parse_measures
+from ...project import CONFIRM, at_work, build_like, configuration_of, keep_configuration
+from ...testsets import Openings, Testset, project_testset
+from ..evaluations import RowResult, clusters_of_results, stored_evaluation, sweeps_by_use
+from ..studies import (
+    Objective,
+    Study,
+    Trial,
+    TrialResult,
+    incumbent_hash,
+    leaderboard,
+    objectives_of,
+    stored_study,
+    stored_trials,
+    study_rows,
+    trial_how,
+    trial_plan,
+    variant_of,
+)
+from ._verdict import (
+    Confirmation,
+    Verdict,
+    compared,
+    confirmation_body,
+    confirmation_of,
+    objective_scores,
+    selection_of,
+    settled,
+)
+
+if TYPE_CHECKING:
+    from ...project import Project
+
+
+@dataclass(frozen=True, slots=True)
+class Confirming:
+    """How to confirm.
+
+    Attributes:
+        top: How many of the best trials are confirmed together.
+        clusters: What rows share that are not independent: empty or ``document`` for gold
+            documents, ``row`` for rows that stand for themselves, else a column.
+    """
+
+    top: int = 1
+    clusters: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """What confirming came to.
+
+    Attributes:
+        run: Run that holds it.
+        study: What was swept.
+        verdict: What the two splits say.
+        again: True where it was confirmed before and is only shown again.
+    """
+
+    run: str
+    study: Study
+    verdict: Verdict
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Swept:
+    """A stored sweep, as far as confirming needs it."""
+
+    run: Run
+    study: Study
+    trials: tuple[TrialResult, ...]
+    measures: tuple[Measure, ...]
+    objective: Objective
+
+    @property
+    def board(self) -> tuple[TrialResult, ...]:
+        """Candidates with a value, best first."""
+        found = leaderboard(self.trials, [self.objective])
+        return tuple(trial for trial in found if trial.number)
+
+    @property
+    def incumbent(self) -> TrialResult:
+        """The project as it stands."""
+        return next(trial for trial in self.trials if not trial.number)
+
+
+@at_work("confirm")
+def confirm(project: Project, name: str, how: Confirming | None = None) -> Confirmed:
+    """Hold the best trials of a stored sweep against the project as it stands, on the confirm
+    split.
+
+    The split is opened once: that is written down before a row of it is read, and confirming the
+    same trials again only shows what was found. Where no candidate leads, it stays closed.
+
+    Raises:
+        StoreError: There is no such sweep.
+        StudyError: The sweep has no candidate with a value, or the project has changed since.
+        TestsetError: The confirm split is empty, or the log of openings cannot be written.
+    """
+    options = how or Confirming()
+    swept = stored_sweep(project, name)
+    base = variant_of(project, swept.study, Trial(0, {}))
+    rows = study_rows(project, swept.study)
+    if incumbent_hash(base, swept.study, rows, swept.measures) != swept.run.manifest.get(
+        "incumbent"
+    ):
+        raise StudyError(
+            "what stands now is not what the trials were held against: the project, its files, "
+            "its index or the tune rows have changed since the sweep",
+            where=f"run {swept.run.id}",
+            hint="sweep again (what was paid for is reused), or take the change back",
+        )
+    incumbent = _results(project, swept.incumbent)
+    clusters = _clusters(incumbent, options.clusters)
+    selection = _selection(project, swept, incumbent, clusters)
+    if selection.difference <= 0:
+        return Confirmed("", swept.study, Verdict(selection))
+    chosen = _chosen(swept, selection.best, options.top)
+    work = _Opening(project, swept, chosen, options.clusters)
+    done = project.runs.complete(CONFIRM, work.manifest)
+    if done is not None:
+        return Confirmed(
+            done, swept.study, stored_verdict(project.runs, done, selection), again=True
+        )
+    picked = _compared(
+        swept, chosen, [incumbent, *(_results(project, trial) for trial in chosen)], clusters
+    )
+    run, found, testset, openings = work.open(picked, rows)
+    return Confirmed(run, swept.study, Verdict(selection, found, openings, testset.notes))
+
+
+def _selection(
+    project: Project,
+    swept: _Swept,
+    incumbent: Sequence[RowResult],
+    clusters: Mapping[str, Hashable] | None,
+) -> Selection:
+    """The choice on the tune split, one trial's rows in memory at a time."""
+    name = swept.objective.name
+    dropped = [trial for trial in swept.trials if trial.state == "dropped" and trial.run]
+    tried = sorted((*swept.board, *dropped), key=lambda trial: trial.number)
+    return selection_of(
+        objective_scores(incumbent, name),
+        {trial.id: objective_scores(_results(project, trial), name) for trial in tried},
+        swept.objective,
+        seed=swept.study.options.seed,
+        clusters=clusters,
+        eligible={trial.id for trial in swept.board},
+    )
+
+
+class _Opening:
+    """The confirm split about to be opened for some trials."""
+
+    def __init__(
+        self, project: Project, swept: _Swept, chosen: Sequence[TrialResult], clusters: str
+    ) -> None:
+        self._bench = project
+        self._swept = swept
+        self._chosen = chosen
+        named = ", ".join(trial.id for trial in chosen)
+        self._purpose = f"confirm {swept.study.name}: {named}"
+        self.manifest = {
+            "sweep": swept.run.id,
+            "trials": [trial.id for trial in chosen],
+            "clusters": clusters,
+            "rows": self._load(rehearsal=True).opened,
+        }
+
+    def _load(self, *, rehearsal: bool) -> Testset:
+        options = self._swept.study.options
+        testset = project_testset(
+            self._bench.folder,
+            options.testset,
+            CONFIRM,
+            purpose=self._purpose,
+            rehearsal=rehearsal,
+        )
+        return testset.asked_for(options.personas)
+
+    def open(
+        self, picked: Sequence[Confirmation], tune: Testset
+    ) -> tuple[str, tuple[Confirmation, ...], Testset, int]:
+        """Run the trials on the confirm split and store what it says.
+
+        One that was cut off goes on with the opening that was written down then.
+        """
+        project, swept = self._bench, self._swept
+        run = project.runs.unfinished(CONFIRM, self.manifest)
+        testset = self._load(rehearsal=run is not None)
+        run = run or project.runs.start(CONFIRM, self.manifest)
+        testset = _with_earlier_looks(project, _unseen(testset, tune))
+        trials = [Trial(one.number, one.values) for one in (swept.incumbent, *self._chosen)]
+        fresh = run_trials(project, swept.study, trials, testset, swept.measures)
+        clusters = _clusters(fresh[0], str(self.manifest["clusters"]))
+        held = _compared(swept, self._chosen, fresh, clusters)
+        both = [replace(a, confirmed=b.tune) for a, b in zip(picked, held, strict=True)]
+        log = project.folder.openings
+        openings = len(Openings.touching(log, testset.name, testset.opened))
+        found = settled(both, swept.objective, openings)
+        for at, one in enumerate(found):
+            body = confirmation_body(one) | {"openings": openings, "notes": list(testset.notes)}
+            project.runs.append(run, RunRow(at, one.trial, "done", body))
+        project.runs.finish(run, "complete")
+        return run, found, testset, openings
+
+
+def _unseen(testset: Testset, tune: Testset) -> Testset:
+    """The rows of a confirm split that picked nothing.
+
+    Splits move where a testset changes: what the sweep has seen is left out, and said.
+
+    Raises:
+        TestsetError: All rows have been seen.
+    """
+    ids = {row.id for row in tune.rows}
+    questions = {row.user_input for row in tune.rows}
+    kept = tuple(
+        row for row in testset.rows if row.id not in ids and row.user_input not in questions
+    )
+    if len(kept) == len(testset.rows):
+        return testset
+    seen = f"{len(testset.rows) - len(kept)} of {len(testset.rows)} rows of the confirm split"
+    if not kept:
+        raise TestsetError(
+            f"{seen} are among the rows that picked",
+            where=testset.name,
+            hint="add questions that no sweep has seen, and confirm on those",
+        )
+    note = f"{seen} are among the rows that picked: left out"
+    return replace(testset, rows=kept, notes=(*testset.notes, note))
+
+
+def _with_earlier_looks(project: Project, testset: Testset) -> Testset:
+    """The testset, with a note on evaluations that read rows of it as part of the whole."""
+    ids = {row.id for row in testset.rows}
+    read = [
+        run.id
+        for run in project.runs.list("eval")
+        if run.manifest.get("testset") == testset.name and ids & project.runs.states(run.id).keys()
+    ]
+    if not read:
+        return testset
+    note = (
+        f"{len(read)} evaluations of all rows have shown rows of this split before, the first as "
+        f"{read[0]}: whoever chose by them has chosen by these rows"
+    )
+    return replace(testset, notes=(*testset.notes, note))
+
+
+def _compared(
+    swept: _Swept,
+    chosen: Sequence[TrialResult],
+    results: Sequence[Sequence[RowResult]],
+    clusters: Mapping[str, Hashable] | None,
+) -> list[Confirmation]:
+    """Trials against the incumbent, whose results come first, on one split."""
+    seed = swept.study.options.seed
+    return [
+        Confirmation(
+            trial.id,
+            trial.values,
+            swept.objective.name,
+            compared(results[0], rows, swept.objective, seed=seed, clusters=clusters),
+        )
+        for trial, rows in zip(chosen, results[1:], strict=True)
+    ]
+
+
+def stored_sweep(project: Project, name: str) -> _Swept:
+    """A stored sweep: ``latest``, its name, the beginning of one, or the name of its study.
+
+    Raises:
+        StoreError: No sweep, or several, answer to it.
+        StudyError: It has no trial with a value.
+    """
+    runs = sweeps_by_use(project.runs)
+    if name == "latest":  # not the sweep behind an ablation, which names its points one by one
+        found = [run for run in runs if not run.manifest["study"].get("points")][-1:]
+    else:
+        found = [run for run in runs if run.id.startswith(name)]
+        found = found or [r for r in runs if r.manifest["study"]["name"] == name][-1:]
+    if len(found) != 1:
+        near = ", ".join(run.id for run in runs[-5:]) or "none yet: run `ragwright sweep`"
+        what = f"{len(found)} sweeps begin with" if found else "there is no sweep"
+        raise StoreError(f"{what} {name!r}", hint=f"the last sweeps: {near}")
+    run = found[0]
+    study = stored_study(run.manifest["study"])
+    measures = parse_measures(run.manifest["measures"])
+    [objective, *_] = objectives_of(run.manifest["objectives"], measures)
+    trials = tuple(trial for trial in stored_trials(project, run.id) if _first_judge(study, trial))
+    swept = _Swept(run, study, trials, measures, objective)
+    if not swept.board or not any(not trial.number and trial.run for trial in trials):
+        raise StudyError(
+            f"no trial of the sweep {run.id} has a value of {objective.name}",
+            hint="see its trials: ragwright report, or sweep again",
+        )
+    return swept
+
+
+def _first_judge(study: Study, trial: TrialResult) -> bool:
+    return all(
+        trial.values.get(axis.key, axis.values[0]) == axis.values[0]
+        for axis in study.judging
+        if axis.values
+    )
+
+
+def _results(project: Project, trial: TrialResult) -> Sequence[RowResult]:
+    """A trial's rows of the tune split."""
+    return stored_evaluation(project.runs, trial.run).results
+
+
+def _chosen(swept: _Swept, best: str, top: int) -> tuple[TrialResult, ...]:
+    """The trial that leads row by row, and the next of the leaderboard."""
+    first = [trial for trial in swept.board if trial.id == best]
+    return tuple([*first, *(trial for trial in swept.board if trial.id != best)][:top])
+
+
+def _clusters(results: Sequence[RowResult], by: str) -> Mapping[str, Hashable] | None:
+    """What rows belong together; None where each stands for itself."""
+    return clusters_of_results(results, by) or None
+
+
+def run_trials(
+    project: Project,
+    study: Study,
+    trials: Sequence[Trial],
+    testset: Testset,
+    measures: Sequence[Measure],
+) -> list[Sequence[RowResult]]:
+    """Results of a study's trials on other rows, in the order of the trials.
+
+    Raises:
+        StoppedError: The budget, or a person, ended it; what was run is kept.
+    """
+    found: list[Sequence[RowResult]] = []
+    for trial in trials:
+        variant = variant_of(project, study, trial)
+        build_like(variant, project)
+        plan = trial_plan(trial, variant, testset, measures, trial_how(study))
+        [summary] = run_jobs(variant.runner, project.runs, [plan.job])
+        taken = configuration_of(variant.folder, variant.settings)
+        keep_configuration(project.runs, summary.run, taken)
+        if summary.reason is not None:
+            raise summary.reason
+        found.append(stored_evaluation(project.runs, summary.run).results)
+    return found
+
+
+def stored_verdict(runs: Runs, run: str, selection: Selection) -> Verdict:
+    """What a stored run of the kind ``confirm`` says, beside the choice that it was made for."""
+    bodies = [dict(row.body) for row in runs.rows(run)]
+    openings = max((body.pop("openings") for body in bodies), default=0)
+    notes = tuple(dict.fromkeys(note for body in bodies for note in body.pop("notes")))
+    return Verdict(selection, tuple(map(confirmation_of, bodies)), openings, notes)

@@ -1,0 +1,267 @@
+"""Verdicts: what the split that picked a winner says of it, and what the other split says."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from ...core import Score, StudyError
+from ...measure import Comparison, MeasureScale, Selection, best_of, compare_rows, holm, known_scale
+from ..evaluations import RowResult
+from ..studies import FACTS, Objective
+
+Outcome: TypeAlias = Literal["better", "worse", "no change proven", "not confirmed"]
+
+LEVEL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """What the confirm split says of one trial against the project as it stands.
+
+    Attributes:
+        trial: Its name in the study.
+        values: Swept key -> value.
+        objective: What it was chosen by.
+        tune: The comparison on the rows that chose it: flattered by the choice.
+        confirmed: The comparison on rows that chose nothing; None before they were opened.
+        p: Two-sided p-value on the confirm split (``Comparison.p_verdict``), times the number of
+            openings of that split and corrected for the trials confirmed together (Holm 1979).
+        outcome: ``better`` or ``worse`` where p is at most 0.05 and ``confirmed`` itself says so:
+            its interval leaves out 0, and rows that lack a score could not turn it.
+    """
+
+    trial: str
+    values: Mapping[str, Any]
+    objective: str
+    tune: Comparison
+    confirmed: Comparison | None = None
+    p: float | None = None
+    outcome: Outcome = "not confirmed"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a study came to, in the end.
+
+    Attributes:
+        selection: The choice on the tune split, corrected for the number of candidates.
+        confirmations: The trials that were confirmed, best of the tune split first.
+        openings: How often the confirm split has been opened, this time included; 0 where it was
+            left closed.
+        notes: What the reader should know.
+    """
+
+    selection: Selection
+    confirmations: tuple[Confirmation, ...] = ()
+    openings: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The verdict in plain words, the most important first."""
+        return " ".join([_sentence(self), *_doubts(self)])
+
+
+def objective_scores(results: Sequence[RowResult], name: str) -> dict[str, Score]:
+    """Row id -> score of an objective; a fact of making an answer counts as a score."""
+    found = {}
+    for result in results:
+        if name not in FACTS:
+            score = next((s for s in result.scores if s.measure == name), None)
+            if score is None:
+                raise StudyError(f"the rows have no score of {name}", where=result.row_id)
+            found[result.row_id] = score
+            continue
+        value = None if result.made is None else _fact(result, name)
+        found[result.row_id] = (
+            Score(name, "not_applicable", reason="nothing of ours was answered")
+            if value is None
+            else Score(name, "scored", value)
+        )
+    return found
+
+
+def _fact(result: RowResult, name: str) -> float | None:
+    made = result.made
+    if made is None:
+        return None
+    if name == "context_tokens":
+        return float(made.context_tokens)
+    if name == "seconds":
+        return made.usage.seconds
+    return made.usage.cost if made.usage.calls else 0.0
+
+
+def selection_of(
+    incumbent: Mapping[str, Score],
+    candidates: Mapping[str, Mapping[str, Score]],
+    objective: Objective,
+    *,
+    seed: int = 0,
+    clusters: Mapping[str, Hashable] | None = None,
+    eligible: Collection[str] | None = None,
+) -> Selection:
+    """The best candidate on the rows that chose it; see :func:`ragwright.measure.best_of`.
+
+    Scores are those of :func:`objective_scores`.
+    """
+    return best_of(
+        incumbent,
+        candidates,
+        higher_is_better=objective.higher_is_better,
+        seed=seed,
+        clusters=clusters,
+        scale=_scale(objective),
+        eligible=eligible,
+    )
+
+
+def compared(
+    incumbent: Sequence[RowResult],
+    other: Sequence[RowResult],
+    objective: Objective,
+    *,
+    seed: int = 0,
+    clusters: Mapping[str, Hashable] | None = None,
+) -> Comparison:
+    """Another system against the incumbent by an objective, row by row."""
+    sides = [
+        {row: (score,) for row, score in objective_scores(rows, objective.name).items()}
+        for rows in (incumbent, other)
+    ]
+    # of facts, and of rubrics whose file is not at hand, the objective knows the direction
+    scale = _scale(objective) or MeasureScale(0.0, None, objective.higher_is_better)
+    [found] = compare_rows(
+        *sides, seed=seed, clusters=clusters, scales={objective.name: scale}
+    ).measures
+    return found
+
+
+def _scale(objective: Objective) -> MeasureScale | None:
+    if objective.name in FACTS:
+        return None
+    return objective.scale or known_scale(objective.name)
+
+
+def settled(
+    confirmations: Sequence[Confirmation], objective: Objective, openings: int
+) -> tuple[Confirmation, ...]:
+    """Confirmations with their p-values corrected and their outcomes.
+
+    Every opening of a split is another chance to be lucky on it, so p is multiplied by their
+    number (Bonferroni); then Holm's correction over the trials confirmed together.
+    """
+    raw = [None if c.confirmed is None else c.confirmed.p_verdict for c in confirmations]
+    corrected = holm([1.0 if p is None else min(1.0, p * max(1, openings)) for p in raw])
+    return tuple(
+        replace(one, p=p, outcome=_outcome(one, p, objective))
+        for one, p in zip(confirmations, corrected, strict=True)
+    )
+
+
+def _outcome(one: Confirmation, p: float, objective: Objective) -> Outcome:
+    """What the comparison itself says, where it stands the correction of its p."""
+    found = one.confirmed
+    if found is None:
+        return "not confirmed"
+    if p > LEVEL or found.verdict == "no change proven":
+        return "no change proven"
+    ahead = (found.difference or 0.0) > 0
+    return "better" if ahead == objective.higher_is_better else "worse"
+
+
+def _sentence(verdict: Verdict) -> str:
+    chosen = verdict.selection
+    if chosen.difference == 0:
+        return (
+            f"None of {chosen.candidates} candidates is ahead of the project as it stands on the "
+            f"rows that picked; {chosen.best} is level with it."
+        )
+    if chosen.difference < 0:
+        return (
+            f"None of {chosen.candidates} candidates beats the project as it stands on the rows "
+            f"that picked; the nearest, {chosen.best}, is {chosen.difference:+.4f} away."
+        )
+    if not verdict.confirmations:
+        return (
+            f"{chosen.best} leads by {chosen.difference:.4f} on the {chosen.n} rows that picked it "
+            f"out of {chosen.candidates}; choosing the best adds about {chosen.optimism:.4f} to "
+            f"such a lead (p = {chosen.p:.3g} with the choice counted in). Not confirmed."
+        )
+    first = verdict.confirmations[0]
+    found = first.confirmed
+    if found is None or found.difference is None:
+        return f"{first.trial}: no row of the confirm split has a score on both sides."
+    span = "" if found.low is None else f" ({found.low:+.4f} to {found.high:+.4f})"
+    seen = f"{found.difference:+.4f}{span} over {found.n} rows that picked nothing"
+    on_tune = f"on the rows that picked it: {_signed(first.tune.difference)}"
+    if first.outcome in ("better", "worse"):
+        return f"{first.trial} is {first.outcome} on {first.objective}: {seen}; {on_tune}."
+    more = ""
+    if asked := found.more("question"):
+        more = f" About {asked} would settle a difference of this size."
+    return f"No change proven: {first.trial} is {seen}; {on_tune}.{more}"
+
+
+def _signed(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:+.4f}"
+
+
+def _doubts(verdict: Verdict) -> list[str]:
+    found = []
+    for one in verdict.confirmations:
+        held = one.confirmed
+        if held is not None and held.doubt:
+            found.append(f"{one.trial} on the confirm split: {held.doubt}.")
+        elif held is not None and held.lost:
+            found.append(
+                f"{one.trial} on the confirm split: {held.lost} rows lack a score in one of the "
+                "two and are not compared."
+            )
+    chosen = verdict.selection
+    if chosen.lost:
+        found.append(
+            f"On the rows that picked, {chosen.lost} lack a score of {chosen.best} or of the "
+            "project as it stands: they count as the worst value in the choice."
+        )
+    if chosen.left_out:
+        found.append(
+            f"On the rows that picked, {chosen.left_out} lack a score of {chosen.best} or of the "
+            "project as it stands: they are left out, since the scale has no worst value."
+        )
+    if verdict.openings > 1:
+        found.append(
+            f"The confirm split has been opened {verdict.openings} times: every look uses it up, "
+            "and p is corrected for them."
+        )
+    return found
+
+
+def confirmation_body(one: Confirmation) -> dict[str, Any]:
+    """A confirmation as JSON-able values."""
+    return asdict(one)
+
+
+def confirmation_of(body: Mapping[str, Any]) -> Confirmation:
+    """The confirmation that :func:`confirmation_body` made the values of."""
+    confirmed = body["confirmed"]
+    return Confirmation(
+        **{
+            **body,
+            "tune": _comparison(body["tune"]),
+            "confirmed": None if confirmed is None else _comparison(confirmed),
+        }
+    )
+
+
+def _comparison(body: Mapping[str, Any]) -> Comparison:
+    scale = body["scale"]
+    return Comparison(
+        **{
+            **body,
+            "moved": {name: tuple(rows) for name, rows in body["moved"].items()},
+            "scale": None if scale is None else MeasureScale(**scale),
+        }
+    )

@@ -1,0 +1,221 @@
+"""Diagnosing a project: stored, resumable runs of rows with every oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from ...core import ConfigError, TestsetError
+from ...flow import Flow, Forecast, Job, Runs, RunSummary, run_job
+from ...measure import Measure
+from ...models import ExtractiveReranker
+from ...project import Project, at_work
+from ...retrieve import RetrieveOptions
+from ...testsets import Testset
+from ..evaluations import Evaluating, check_run_name, judging, planned
+from ._diagnosis import Diagnosis, diagnosed_body, diagnosed_of, diagnosis_by, diagnosis_of
+from ._gold_places import has_gold
+from ._oracles import DiagnosedRow, DiagnosisCase, Stage, diagnosed_row, pool_depth, stage_names
+
+_FRONT = ("filter", "retrieve", "rerank", "truncate")
+_WIDE = 0.5
+"""Share of the index from which a pool says little: chance fills it too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosing:
+    """How to diagnose.
+
+    Attributes:
+        stages: Stages that get their oracle; all that the rows and measures allow where empty.
+        by: Fields to slice by: ``persona_name``, or columns.
+        closed_book: Also ask without any passages.
+        resume: Continue the newest unfinished run of the same testset, settings and snapshot.
+        retry_errors: Also run its errored rows again.
+        seed: Seed of flips and intervals.
+        name: What to call the run, empty for its id alone.
+    """
+
+    stages: tuple[Stage, ...] = ()
+    by: Sequence[str] = ()
+    closed_book: bool = False
+    resume: bool = False
+    retry_errors: bool = False
+    seed: int = 0
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is to be done: rows, measures, and one flow a row."""
+
+    testset: Testset
+    measures: Sequence[Measure]
+    stages: tuple[Stage, ...]
+    manifest: Mapping[str, Any]
+    items: Sequence[tuple[str, Callable[[], Flow[DiagnosedRow]]]]
+
+
+@at_work("diagnose")
+def run_diagnosis(
+    project: Project, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing
+) -> tuple[Diagnosis, RunSummary]:
+    """Answer every row as the project does and with each oracle, and say where points are lost.
+
+    Rows are stored as they end, as a run of the kind ``diagnose``. Replies are shared with every
+    other run, and an oracle that changes nothing of a row asks nothing.
+
+    Raises:
+        TestsetError: No row has the gold that the stages need.
+        ConfigError: A stage is unknown, or a closed book is asked of the offline model.
+        MeasureError: A measure is unknown, or its model is not set.
+    """
+    name = check_run_name(how.name)
+    work = _planned(project, testset, measures, how)
+    job = Job(
+        kind="diagnose",
+        manifest=work.manifest,
+        items=work.items,
+        encode=diagnosed_body,
+        sources=lambda row: row.documents,
+        resume=how.resume,
+        retry_errors=how.retry_errors,
+    )
+    summary = run_job(project.runner, project.runs, job)
+    if name:
+        project.runs.name(summary.run, name)
+    rows, errors = _stored(project.runs, summary.run)
+    found = diagnosis_of(rows, work.measures, work.stages, name=testset.name, seed=how.seed)
+    for field in how.by:
+        found = diagnosis_by(found, field, work.measures, work.stages, seed=how.seed)
+    notes = [*work.testset.notes, *found.notes, *_notes(project, work, errors)]
+    notes += _unseen(found, work, project.settings.retrieve)
+    return replace(found, notes=tuple(notes)), summary
+
+
+def forecast_diagnosis(
+    project: Project, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing
+) -> Forecast:
+    """What a diagnosis would call and cost."""
+    work = _planned(project, testset, measures, how)
+    return project.runner.forecast(make for _, make in work.items)
+
+
+def _planned(
+    project: Project, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing
+) -> _Work:
+    stages = _stages(how.stages, testset)
+    if how.closed_book and project.settings.answer.model == ExtractiveReranker.name:
+        raise ConfigError(
+            "the offline model quotes passages: it has no answer without them",
+            where="--closed-book",
+            hint="set a chat model: answer.model",
+        )
+    rows, wanted, base = planned(project, testset, measures, Evaluating(answers=True))
+    plan = project.plan()
+    options = replace(plan.setup.options, stream=False)
+    plan = replace(plan, setup=replace(plan.setup, options=options))
+    setup = judging(project)
+    case = DiagnosisCase(
+        project.target(),
+        plan,
+        project.persona,
+        wanted,
+        setup,
+        stages,
+        how.closed_book,
+        _asks(project, plan.retrieve),
+    )
+    manifest = {**base.manifest, "stages": list(stages), "closed_book": how.closed_book}
+    items = [(row.id, partial(diagnosed_row, row, case)) for row in rows.rows]
+    return _Work(rows, wanted, stages, manifest, items)
+
+
+def _asks(project: Project, options: RetrieveOptions) -> bool:
+    """True where what is found hangs on a reply that a dry run does not have."""
+    written = {*options.query.methods} - {"glossary"}
+    judged = options.iterate.method == "model" or options.route.method == "model"
+    searched = project.settings.embed.model if options.search != "keyword" else ""
+    reranked = options.rerank.model.removeprefix("embed:")
+    models = [name for name in (searched, reranked) if name]
+    remote = [
+        name
+        for name in models
+        if name != ExtractiveReranker.name and not project.models.is_local(name)
+    ]
+    return bool(written or judged or remote)
+
+
+def _stages(asked: tuple[Stage, ...], testset: Testset) -> tuple[Stage, ...]:
+    """The stages asked for, from the front, where the rows have what they need."""
+    unknown = [stage for stage in asked if stage not in stage_names()]
+    if unknown:
+        raise ConfigError(
+            f"unknown stage {unknown[0]!r}",
+            where="--stages",
+            hint=f"one of {', '.join(stage_names())}",
+        )
+    stages = tuple(stage for stage in stage_names() if not asked or stage in asked)
+    if any(stage in _FRONT for stage in stages) and not any(map(has_gold, testset.rows)):
+        raise TestsetError(
+            f"none of the {len(testset.rows)} rows says where its answer stands",
+            where=testset.name,
+            hint="give rows reference_spans ({document_id, start, end, text}) or reference_ids "
+            "(document ids); or name --stages generate,judge, which need gold answers alone",
+        )
+    behind = [stage for stage in stages if stage not in _FRONT]
+    if behind == list(stages) and not any(row.reference.strip() for row in testset.rows):
+        raise TestsetError(
+            f"none of the {len(testset.rows)} rows has a gold answer",
+            where=testset.name,
+            hint="give rows a reference, or name stages of the search",
+        )
+    return stages
+
+
+def _stored(runs: Runs, run: str) -> tuple[list[DiagnosedRow], list[str]]:
+    """The rows of a run, and why the others have none."""
+    rows, errors = [], []
+    for row in runs.rows(run):
+        if row.state == "done":
+            rows.append(diagnosed_of(row.body))
+        else:
+            told = row.body.get("what", "not reached")
+            errors.append(f"row {row.id} {row.state}: {told}")
+    return rows, errors
+
+
+def _notes(project: Project, work: _Work, errors: Sequence[str]) -> list[str]:
+    notes = []
+    if errors:
+        more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
+        notes.append(f"left out: {errors[0]}{more}")
+    without = sum(not has_gold(row) for row in work.testset.rows)
+    if without:
+        notes.append(f"{without} rows name no gold: the search is not judged by them")
+    options = project.settings.retrieve
+    target = project.target()
+    depth, chunks = pool_depth(options), project.views.rows(target.snapshot)
+    if chunks and depth >= _WIDE * chunks:
+        notes.append(
+            f"the first {depth} candidates count as found, and the index has {chunks} chunks: "
+            "chance finds most of them (lower rerank.candidates or retrieve.pool to see more)"
+        )
+    if not options.rerank.model:
+        notes.append("no reranker is set: `rerank` is what the best one could bring")
+    return notes
+
+
+def _unseen(found: Diagnosis, work: _Work, options: RetrieveOptions) -> list[str]:
+    """A note where rows are lost to the cut, and measures cannot show what would be behind it."""
+    lost, top_k, depth = found.losses.get("truncate", 0), options.top_k, pool_depth(options)
+    shallow = [str(m) for m in work.measures if m.cutoff is not None and m.cutoff <= top_k]
+    if not lost or not shallow or options.context_tokens is not None:
+        return []
+    return [
+        f"{lost} rows are lost to the cut: {', '.join(shallow)} look no deeper than top_k "
+        f"({top_k}) and cannot show what it would bring to keep more; take a deeper one, such as "
+        f"Recall@{depth}"
+    ]

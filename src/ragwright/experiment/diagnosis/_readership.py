@@ -1,0 +1,123 @@
+"""Personas by generators on one testset: a stored, resumable run (SPEC A14, F7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+from ...core import ConfigError, TestsetError
+from ...flow import Flow, Forecast, Job, RunSummary, run_job
+from ...measure import Measure
+from ...project import Project, at_work
+from ...testsets import Testset, questions_of
+from ..evaluations import Evaluating, answering_settings, check_run_name, judging, planned
+from ._generators import Readers, ReadRow, read_body, read_of, read_row, readers_of, readings_of
+
+
+@dataclass(frozen=True, slots=True)
+class Readership:
+    """Who reads what by whom.
+
+    Attributes:
+        personas: Whom every question is answered for; those of the rows where empty.
+        generators: Chat models that answer; the configured one where empty.
+        resume: Continue the newest unfinished run of the same kind.
+        retry_errors: Also run its errored rows again.
+        seed: Seed of flips and intervals.
+        name: What to call the run, empty for its id alone.
+    """
+
+    personas: tuple[str, ...] = ()
+    generators: tuple[str, ...] = ()
+    resume: bool = False
+    retry_errors: bool = False
+    seed: int = 0
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    measures: Sequence[Measure]
+    manifest: Mapping[str, Any]
+    items: Sequence[tuple[str, Callable[[], Flow[ReadRow]]]]
+    notes: tuple[str, ...]
+
+
+@at_work("diagnose --readers")
+def run_readers(
+    project: Project, testset: Testset, measures: str | Sequence[Measure], how: Readership
+) -> tuple[Readers, RunSummary]:
+    """Answer every question for every persona by every generator, and compare them in pairs.
+
+    Raises:
+        ConfigError: There is nothing to compare, or a model cannot be used.
+        PromptError: There is no such persona.
+        TestsetError: The testset cannot be measured.
+    """
+    name = check_run_name(how.name)
+    work = _work(project, testset, measures, how)
+    job = Job(
+        kind="readers",
+        manifest=work.manifest,
+        items=work.items,
+        encode=read_body,
+        sources=lambda row: list(dict.fromkeys(row.result.ranking)),
+        resume=how.resume,
+        retry_errors=how.retry_errors,
+    )
+    summary = run_job(project.runner, project.runs, job)
+    if name:
+        project.runs.name(summary.run, name)
+    stored = list(project.runs.rows(summary.run))
+    rows = [read_of(row.body) for row in stored if row.state == "done"]
+    if not rows:
+        why = next((str(row.body.get("what", row.state)) for row in stored), "no rows")
+        raise TestsetError(
+            "no question was answered", where=testset.name, hint=f"the first one: {why}"
+        )
+    found = readers_of(rows, work.measures, seed=how.seed)
+    lost = len(stored) - len(rows)
+    notes = (f"{lost} of {len(stored)} readings failed and are left out",) if lost else ()
+    return replace(found, notes=(*work.notes, *found.notes, *notes)), summary
+
+
+def forecast_readers(
+    project: Project, testset: Testset, measures: str | Sequence[Measure], how: Readership
+) -> Forecast:
+    """What comparing readers would call and cost."""
+    return project.runner.forecast(make for _, make in _work(project, testset, measures, how).items)
+
+
+def _work(
+    project: Project, testset: Testset, measures: str | Sequence[Measure], how: Readership
+) -> _Work:
+    rows, wanted, base = planned(project, testset, measures, Evaluating(answers=True))
+    readings = readings_of(rows.rows, how.personas, how.generators)
+    personas = list(dict.fromkeys(reading.row.persona_name for reading in readings))
+    if len(personas) < 2 and len(how.generators) < 2:
+        raise ConfigError(
+            "one persona and one generator: there is nothing to compare",
+            where="--personas, --compare-models",
+            hint="name two or more of either",
+        )
+    known = {name: project.persona(name) for name in personas}
+    plan = project.plan()
+    options = replace(plan.setup.options, stream=False)
+    plan = replace(plan, setup=replace(plan.setup, options=options))
+    asked, setup = (project.target(), plan), judging(project)
+    manifest = {
+        **base.manifest,
+        **answering_settings(project, personas, plan),
+        "readers": [asdict(known[name]) for name in personas],
+        "generators": list(how.generators),
+    }
+    items = [
+        (
+            reading.key,
+            partial(read_row, reading, known[reading.row.persona_name], asked, wanted, setup),
+        )
+        for reading in readings
+    ]
+    return _Work(wanted, manifest, items, (*rows.notes, *questions_of(rows.rows)[1]))

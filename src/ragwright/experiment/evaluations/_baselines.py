@@ -1,0 +1,54 @@
+"""Null baselines: what a distance of questions and answers says is known only beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+
+from ...core import RagwrightError, Row
+from ...flow import Flow, Runner
+from ...measure import Measure, MeasureSetup, QADistances, qa_distances
+from ._results import Evaluation
+
+_DISTANCE = "QADistance"
+
+
+def baseline_flows(
+    rows: Iterable[Row], measures: Iterable[Measure], setup: MeasureSetup, seed: int = 0
+) -> tuple[Callable[[], Flow[QADistances]], ...]:
+    """What :func:`with_baselines` will ask once rows are scored, for a forecast; often nothing."""
+    if not setup.embedder or _DISTANCE not in map(str, measures):
+        return ()
+    used = [row for row in rows if row.user_input.strip() and row.said]
+    return (partial(qa_distances, used, setup, seed),) if len(used) > 1 else ()
+
+
+def with_baselines(
+    evaluation: Evaluation, runner: Runner, setup: MeasureSetup, seed: int = 0
+) -> Evaluation:
+    """The evaluation with the null baselines of ``QADistance``, where that was taken (SPEC C3).
+
+    Where they cannot be made a note says why: scores that were paid for are not lost over it.
+    """
+    names = [summary.measure for summary in evaluation.summaries]
+    if _DISTANCE not in names or not setup.embedder:
+        return evaluation
+    at = names.index(_DISTANCE)
+    rows = [
+        result.row
+        for result in evaluation.results
+        if result.row is not None and result.scores[at].state == "scored"
+    ]
+    try:
+        found = runner.run(qa_distances(rows, setup, seed))
+    except RagwrightError as error:
+        note = f"{_DISTANCE} has no null baselines: {error.what}"
+        return replace(evaluation, notes=(*evaluation.notes, note))
+    notes = evaluation.notes
+    if len(found.row_ids) < len(rows):
+        notes = (
+            *notes,
+            f"{_DISTANCE}: its null baselines are those of {len(found.row_ids)} rows, drawn",
+        )
+    return replace(evaluation, baselines=found.baselines(seed), notes=notes)

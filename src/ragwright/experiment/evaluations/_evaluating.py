@@ -1,0 +1,307 @@
+"""Evaluation runs: rows stored as they end, taken up again after a crash, read again later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any, Protocol
+
+from ...core import Row, Score, ScoreState, changed_options, values_hash
+from ...flow import Flow, Job, Runner, RunRow, Runs, RunSummary, run_job
+from ...measure import (
+    Measure,
+    MeasureScale,
+    MeasureSetup,
+    on_scale,
+    parse_measures,
+    prompts_fingerprint,
+    shipped_rubrics,
+)
+from ...retrieve import RetrieveOptions, Target
+from ...testsets import Testset
+from ._asked import Asking, asked_row
+from ._comparing import clusters_of_results
+from ._evaluate import answer_row, ranking_search, retrieval_row, summarise
+from ._names import check_run_name, find_run
+from ._options import Evaluating
+from ._results import Evaluation, RowResult, evaluation_of, result_body, result_of
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedProject:
+    """What is evaluated: an index snapshot, how it is searched, and what else decides answers.
+
+    ``settings`` holds JSON-able values; they are part of the run's manifest.
+    """
+
+    target: Target
+    pair: str
+    options: RetrieveOptions
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def manifest(self) -> dict[str, Any]:
+        """What a run pins; one that another state of the index began is not resumed."""
+        retrieve = changed_options(self.options) | {"filters": str(self.options.filters)}
+        return {
+            "retrieve": retrieve,
+            "pair": self.pair,
+            "snapshot": self.target.snapshot,
+            **self.settings,
+        }
+
+
+class Rows(Iterable[Row], Sized, Protocol):
+    """Rows that can be counted, and read more than once."""
+
+
+class Named(Protocol):
+    """Rows with the name that a run gives them."""
+
+    @property
+    def name(self) -> str:
+        """Where they come from."""
+
+    @property
+    def rows(self) -> Rows:
+        """In order, each id once."""
+
+
+class Items(Iterable[tuple[str, Callable[[], Flow[RowResult]]]], Sized, Protocol):
+    """Row ids, each with the maker of its flow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a run does: its kind, its manifest, and one flow a row.
+
+    ``count`` counts the tokens of a passage, for answers of ours; ``scope`` says who may see the
+    rows and the replies for them.
+    """
+
+    kind: str
+    manifest: Mapping[str, Any]
+    items: Items
+    count: Callable[[str], int] | None = None
+    scope: str = ""
+
+    def job(self, how: Evaluating) -> Job[RowResult]:
+        """The work as the runner takes it."""
+        return Job(
+            kind=self.kind,
+            manifest=self.manifest,
+            items=self.items,
+            encode=partial(result_body, count=self.count),
+            sources=lambda result: list(dict.fromkeys(result.ranking)),
+            scope=self.scope,
+            resume=how.resume,
+            retry_errors=how.retry_errors,
+            failed=lambda result: any(score.state == "errored" for score in result.scores),
+        )
+
+
+def ranking_work(system: EvaluatedProject, testset: Testset, measures: Sequence[Measure]) -> Work:
+    """Rank documents for every row and score the rankings."""
+    search = ranking_search(system.target, system.options, measures)
+    items = [(row.id, partial(retrieval_row, row, search, measures)) for row in testset.rows]
+    return Work("eval", _manifest(testset, measures) | system.manifest(), items)
+
+
+def answering_work(
+    system: EvaluatedProject,
+    asking: Asking,
+    testset: Testset,
+    measures: Sequence[Measure],
+    setup: MeasureSetup,
+) -> Work:
+    """Answer every row's question, and score the answers with their passages."""
+    items = [(row.id, partial(asked_row, row, asking, measures, setup)) for row in testset.rows]
+    manifest = _manifest(testset, measures) | system.manifest()
+    return Work("eval", manifest | judge_manifest(setup), items)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scoring:
+    """The items of rows that are scored as they are, made as they are asked for."""
+
+    rows: Rows
+    measures: Sequence[Measure]
+    setup: MeasureSetup
+
+    def __iter__(self) -> Iterator[tuple[str, Callable[[], Flow[RowResult]]]]:
+        return ((row.id, partial(_scored, row, self.measures, self.setup)) for row in self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def scoring_work(given: Named, measures: Sequence[Measure], setup: MeasureSetup) -> Work:
+    """Score rows as they are; they are read as they are scored."""
+    items = _Scoring(given.rows, measures, setup)
+    return Work("score", _manifest(given, measures) | judge_manifest(setup), items)
+
+
+def judge_manifest(setup: MeasureSetup) -> dict[str, Any]:
+    """What decides a judgment: the settings, and every rubric by the hash of what it says."""
+    rubrics = {**shipped_rubrics(), **setup.rubrics}
+    return {
+        "judge": changed_options(replace(setup, rubrics={})),
+        "judge_prompts": prompts_fingerprint(),
+        "rubrics": {name: rubrics[name].fingerprint for name in sorted(rubrics)},
+    }
+
+
+_LOST = "ragwright:lost"
+
+
+def lost_row(result: RowResult) -> Row:
+    """A row for a result that has none, so that scoring it again keeps it among the others.
+
+    Left out, the rows on which a system failed would raise its coverage with every new judgment.
+    """
+    state = next((score.state for score in result.scores), "errored")
+    reason = next((score.reason for score in result.scores), "")
+    return Row(result.row_id, "", metadata={_LOST: (state, reason)})
+
+
+def _scored(row: Row, measures: Sequence[Measure], setup: MeasureSetup) -> Flow[RowResult]:
+    lost = row.metadata.get(_LOST)
+    if isinstance(lost, tuple):
+        kept: ScoreState = "skipped" if lost[0] == "skipped" else "errored"
+        return RowResult(row.id, (), tuple(Score(str(m), kept, reason=lost[1]) for m in measures))
+    return (yield from answer_row(row, measures, setup))
+
+
+def _manifest(given: Named, measures: Sequence[Measure]) -> dict[str, Any]:
+    manifest: dict[str, Any] = {
+        "testset": given.name,
+        "rows": values_hash(asdict(row) for row in given.rows),
+        "measures": [str(measure) for measure in measures],
+    }
+    # Of rubrics of one's own alone: other texts say their scale.
+    scales = {str(m): asdict(m.scale) for m in measures if m.scale is not None}
+    return manifest | ({"scales": scales} if scales else {})
+
+
+def run_work(
+    runner: Runner,
+    runs: Runs,
+    work: Work,
+    testset: Testset,
+    measures: Sequence[Measure],
+    how: Evaluating,
+) -> tuple[Evaluation, RunSummary]:
+    """Do the work, store every row as it ends, and bring all of them together.
+
+    Raises:
+        ConfigError: The name asked for the run cannot be one; said before the first row.
+    """
+    summary = do_work(runner, runs, work, how)
+    return run_evaluation(runs, summary.run, testset, measures, how.seed), summary
+
+
+def do_work(runner: Runner, runs: Runs, work: Work, how: Evaluating) -> RunSummary:
+    """Do the work, and store every row as it ends.
+
+    Raises:
+        ConfigError: The name asked for the run cannot be one; said before the first row.
+    """
+    name = check_run_name(how.name)
+    summary = run_job(runner, runs, work.job(how))
+    if name:
+        runs.name(summary.run, name)
+    return summary
+
+
+def results_of_run(
+    runs: Runs, run: str, rows: Iterable[Row], measures: Sequence[Measure]
+) -> Iterator[RowResult]:
+    """What a run says of each of its rows, which are read beside it, one in memory at a time.
+
+    A row that failed is ``errored`` with the reason, one that was never reached ``skipped``.
+    """
+    stored = runs.rows(run)
+    at = next(stored, None)
+    for row in rows:
+        found = None
+        if at is not None and at.id == row.id:
+            found, at = at, next(stored, None)
+        if found is not None and has_result(found):
+            yield result_of(found.body)
+            continue
+        state, body = ("skipped", {}) if found is None else (found.state, found.body)
+        bare = _without(row.id, measures, state, body)
+        kept = row if row.response is not None else None
+        yield replace(bare, ranking=row.retrieved_context_ids, row=kept)
+
+
+def run_evaluation(
+    runs: Runs, run: str, testset: Testset, measures: Sequence[Measure], seed: int = 0
+) -> Evaluation:
+    """What the rows of a run say of its testset."""
+    results, errors = _stored_rows(runs, run)
+    found = summarise(testset, results, measures, seed=seed, errors=errors)
+    return replace(found, manifest=runs.get(run).manifest)
+
+
+def stored_evaluation(runs: Runs, name: str, seed: int = 0) -> Evaluation:
+    """The evaluation that a run came to, from its stored rows alone.
+
+    Rows that failed are ``errored`` with the reason, those never reached ``skipped``.
+
+    Raises:
+        StoreError: There is no such run.
+    """
+    run = name if runs.holds(name) else find_run(runs, name)
+    manifest = runs.get(run).manifest
+    measures = _measures_of(manifest)
+    results = tuple(stored_results(runs, run, measures))
+    groups = clusters_of_results(results)
+    found = evaluation_of(results, measures, name=run, seed=seed, clusters=groups.values() or None)
+    return replace(found, manifest=manifest)
+
+
+def stored_results(
+    runs: Runs, run: str, measures: Sequence[Measure] | None = None
+) -> Iterator[RowResult]:
+    """The results of a run by its id, from its rows alone, one in memory at a time."""
+    wanted = _measures_of(runs.get(run).manifest) if measures is None else measures
+    for row in runs.rows(run):
+        if has_result(row):
+            yield result_of(row.body)
+        else:
+            yield _without(row.id, wanted, row.state, row.body)
+
+
+def has_result(row: RunRow) -> bool:
+    """True where a row holds scores; some of them may have failed."""
+    return row.state == "done" or "scores" in row.body
+
+
+def _measures_of(manifest: Mapping[str, Any]) -> tuple[Measure, ...]:
+    """The measures of a run, on the scales they had in it."""
+    scales = manifest.get("scales", {})
+    return tuple(
+        on_scale(measure, MeasureScale(**scales[str(measure)]) if str(measure) in scales else None)
+        for measure in parse_measures(manifest["measures"])
+    )
+
+
+def _without(
+    row_id: str, measures: Sequence[Measure], state: str, body: Mapping[str, Any]
+) -> RowResult:
+    kept: ScoreState = "errored" if state == "errored" else "skipped"
+    reason = f"{body.get('error')}: {body.get('what')}" if kept == "errored" else "not evaluated"
+    return RowResult(row_id, (), tuple(Score(str(m), kept, reason=reason) for m in measures))
+
+
+def _stored_rows(runs: Runs, run: str) -> tuple[list[RowResult], dict[str, str]]:
+    """Results of a run's rows, and the reasons of those that failed."""
+    results = []
+    errors = {}
+    for row in runs.rows(run):
+        if has_result(row):
+            results.append(result_of(row.body))
+        elif row.state == "errored":
+            errors[row.id] = f"{row.body.get('error')}: {row.body.get('what')}"
+    return results, errors

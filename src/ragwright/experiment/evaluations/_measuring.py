@@ -1,0 +1,224 @@
+"""Measuring a project, and rows of anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+from ...answer import AskPlan, ask, read_prompt
+from ...core import (
+    Answer,
+    GoldSpan,
+    Persona,
+    Row,
+    TestsetError,
+    changed_options,
+    text_hash,
+    value_hash,
+)
+from ...flow import Flow, Forecast, RunSummary
+from ...measure import (
+    ChosenMeasures,
+    Measure,
+    MeasureSetup,
+    check_setup,
+    default_measures,
+    load_rubrics,
+    on_rubric_scales,
+    parse_measures,
+    ranking_measures,
+)
+from ...project import Project, is_mined
+from ...retrieve import RetrieveOptions, Target
+from ...testsets import Testset, project_testset, with_current_gold
+from ._baselines import with_baselines
+from ._evaluating import EvaluatedProject, Work, answering_work, ranking_work, run_work
+from ._notes import with_notes
+from ._options import Evaluating
+from ._results import Evaluation
+
+
+def evaluate_project(
+    project: Project, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
+) -> tuple[Evaluation, RunSummary]:
+    """Run a testset through a project and score it; see ``Project.evaluate``."""
+    rows, wanted, work = planned(project, testset, measures, how)
+    evaluation, summary = run_work(project.runner, project.runs, work, rows, wanted, how)
+    return _whole(project, evaluation, how), summary
+
+
+def _whole(project: Project, evaluation: Evaluation, how: Evaluating) -> Evaluation:
+    """An evaluation with what should be read beside its numbers."""
+    return with_notes(with_baselines(evaluation, project.runner, judging(project), how.seed))
+
+
+def forecast_project(
+    project: Project, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
+) -> Forecast:
+    """What an evaluation would call and cost."""
+    _, _, work = planned(project, testset, measures, how)
+    return project.runner.forecast(make for _, make in work.items)
+
+
+def planned(
+    project: Project, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
+) -> tuple[Testset, Sequence[Measure], Work]:
+    """The rows, the measures and the work of an evaluation; raises as ``Project.evaluate``."""
+    if measures:
+        measures = parse_measures(measures)  # a slip in a name is told before any file is read
+    rows = project_testset(project.folder, testset) if isinstance(testset, str) else testset
+    # Taken once: an ingest, or an edit of a file, while rows are answered changes none of them.
+    target, options = project.target(), project.settings.retrieve
+    searched = _searching_settings(options, target)
+    rows = with_current_gold(project.store, _with_known_gold(project, rows))
+    if not how.answers:
+        wanted = ranking_measures(measures)
+        system = EvaluatedProject(target, project.pair.key, options, searched)
+        return rows, wanted, ranking_work(system, rows, wanted)
+    setup = judging(project)
+    answered = _as_answered(rows.rows, near=bool(target.model))
+    chosen = chosen_measures(measures, answered, setup, options.top_k)
+    wanted = chosen.measures
+    check_setup(wanted, setup, answered)
+    personas = {row.persona_name for row in rows.rows}
+    plan = project.plan()
+    settings = {**searched, **answering_settings(project, personas, plan)}
+    system = EvaluatedProject(target, project.pair.key, options, settings)
+    rows = _with_shallow_ranks(_noted(rows, chosen), wanted, options.top_k)
+    asking = partial(_asked, project.persona, target, plan)
+    work = answering_work(system, asking, rows, wanted, setup)
+    return rows, wanted, replace(work, count=project.count)
+
+
+def _as_answered(rows: Iterable[Row], *, near: bool) -> tuple[Row, ...]:
+    """Rows as they will be once they are answered, as far as measures are chosen by it.
+
+    Where the index has vectors (``near``), the similarity of their passages is kept with them.
+    """
+    return tuple(
+        replace(
+            row,
+            response="an answer",
+            retrieved_contexts=("a passage",),
+            retrieved_context_ids=("a document",),
+            retrieved_spans=(GoldSpan("a document", 0, 1, ""),),
+            metadata={**row.metadata, **({"chunk_score": 0.0} if near else {})},
+        )
+        for row in rows
+    )
+
+
+def _noted(rows: Testset, chosen: ChosenMeasures) -> Testset:
+    """The rows, with a note on the measures that were left out."""
+    return replace(rows, notes=(*rows.notes, chosen.note)) if chosen.note else rows
+
+
+def _asked(
+    persona_of: Callable[[str], Persona], target: Target, plan: AskPlan, question: str, name: str
+) -> Flow[Answer]:
+    return (yield from ask(question, [persona_of(name)], target, plan))[0]
+
+
+def _searching_settings(options: RetrieveOptions, target: Target) -> Mapping[str, Any]:
+    """What files decide of what is found.
+
+    A glossary that was mined is none of them: the snapshot decides it.
+    """
+    if target.glossary is None or is_mined(options.glossary):
+        return {}
+    return {"glossary": text_hash(target.glossary.to_json())}
+
+
+def answering_settings(
+    project: Project, personas: Iterable[str], plan: AskPlan
+) -> Mapping[str, Any]:
+    """What decides an answer beside retrieval: settings, and what the files they name hold.
+
+    Of a database on a server only the schema is known.
+    """
+    settings = project.settings
+    named = {settings.answer.persona, *personas} - {""}
+    known = project.personas if named else {}
+    template = read_prompt(plan.setup.prompt).fingerprint
+    files: dict[str, Any] = {"template": template} if template else {}
+    if plan.databases:
+        files["databases"] = project.databases.fingerprints()
+    return files | {
+        "answer": changed_options(settings.answer),
+        "prompt": changed_options(settings.prompt),
+        "personas": value_hash([asdict(known[name]) for name in sorted(named & known.keys())]),
+    }
+
+
+def judging(project: Project) -> MeasureSetup:
+    """What judges: the settings, with the rubrics in the project's folder.
+
+    The window is that of the judge's model where the section `judge` names none.
+    """
+    setup = project.settings.judge
+    window = setup.window
+    if window is None and setup.model:
+        window = project.models.settings_of(setup.model).context_window
+    rubrics = {**load_rubrics(project.folder.root), **setup.rubrics}
+    return replace(setup, rubrics=rubrics, window=window)
+
+
+def chosen_measures(
+    measures: str | Sequence[Measure],
+    rows: Iterable[Row],
+    setup: MeasureSetup,
+    hits: int | None = None,
+) -> ChosenMeasures:
+    """Measures as they are named; those that suit the rows where none is.
+
+    Raises:
+        MeasureError: A name is wrong.
+        TestsetError: None is named and none suits.
+    """
+    if measures:
+        named = on_rubric_scales(parse_measures(measures), setup.rubrics)
+        return ChosenMeasures(named)
+    found = default_measures(rows, setup, hits=hits)
+    if not found.measures:
+        raise TestsetError(
+            "no measure can be taken of these rows",
+            hint="they need a reference, passages or ids beside the response: "
+            "see `ragwright measures`",
+        )
+    return found
+
+
+def _with_known_gold(project: Project, testset: Testset) -> Testset:
+    """The testset, with a note where its gold is not in the index.
+
+    Raises:
+        TestsetError: None of it is: every measure would be 0 for the wrong reason.
+    """
+    gold = {name for row in testset.rows for name in row.reference_ids}
+    gold |= {span.document_id for row in testset.rows for span in row.reference_spans}
+    missing = gold - project.store.known_documents(project.pair, gold)
+    if gold and missing == gold:
+        raise TestsetError(
+            f"none of the {len(gold)} gold documents is in the index",
+            where=testset.name,
+            hint="ingest the collection that this testset belongs to",
+        )
+    if not missing:
+        return testset
+    note = f"{len(missing)} of {len(gold)} gold documents are not in the index"
+    return replace(testset, notes=(*testset.notes, note))
+
+
+def _with_shallow_ranks(testset: Testset, measures: Sequence[Measure], top_k: int) -> Testset:
+    """The testset, with a note where a measure looks deeper than answers do."""
+    ranking = [m for m in measures if m.definition.kind in ("retrieval", "span")]
+    deep = [str(m) for m in ranking if m.cutoff is None or m.cutoff > top_k]
+    if not deep:
+        return testset
+    note = (
+        f"{', '.join(deep)}: scored on the passages of the answer, at most {top_k} "
+        "(retrieve.top_k); --retrieval-only ranks deeper"
+    )
+    return replace(testset, notes=(*testset.notes, note))

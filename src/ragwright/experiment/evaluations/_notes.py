@@ -1,0 +1,68 @@
+"""What the reader of an evaluation should know beside its numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ...core import Score
+from ...measure import flip_rate, judge_spread
+from ._results import Evaluation, RowResult
+
+_TOLD = frozenset({"errored", "judge_invalid", "not_applicable"})
+_MOST, _LONGEST = 5, 160
+
+
+class Noted:
+    """What results come to beside their scores, taken one at a time; rows are not held."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, str], Counter[str]] = {}
+        self._judgments: dict[str, list[Score]] = {}
+
+    def add(self, result: RowResult) -> None:
+        """Take the scores of one row."""
+        for score in result.scores:
+            if score.state in _TOLD and not score.no_gold:
+                # Replies of a judge are quoted behind this mark, each row another one.
+                reason = score.reason.partition("«")[0].strip(" :")
+                key = score.state, reason
+                self._counts.setdefault(key, Counter())[score.measure] += 1
+            if score.parts:
+                bare = Score(score.measure, score.state, score.value, parts=score.parts)
+                self._judgments.setdefault(score.measure, []).append(bare)
+
+    def notes(self) -> tuple[str, ...]:
+        """Why rows lack scores, and how steady their judge was where that shows."""
+        return (*self._reasons(), *self._steadiness())
+
+    def _reasons(self) -> Iterator[str]:
+        """The reasons that most rows lack a score for; missing gold is no fault of a system."""
+        most = sorted(self._counts.items(), key=lambda pair: -max(pair[1].values()))
+        for (state, reason), by_measure in most[:_MOST]:
+            said = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]} …"
+            named = ", ".join(f"{measure} {count}" for measure, count in by_measure.items())
+            yield f"{state} ({named}): {said}"
+
+    def _steadiness(self) -> Iterator[str]:
+        for measure, scores in self._judgments.items():
+            spread, flips = judge_spread(scores), flip_rate(scores)
+            if spread.sd is not None:
+                yield (
+                    f"{measure}: two judgments of one row differ by {spread.difference:.2f} on "
+                    f"average (sd {spread.sd:.2f}, {spread.rows} rows); the interval is over rows"
+                )
+            if flips.rate is not None:
+                yield (
+                    f"{measure}: in {flips.flipped} of {flips.judgments} judgments the score "
+                    f"hangs on the order ({flips.rate:.0%})"
+                )
+
+
+def with_notes(evaluation: Evaluation) -> Evaluation:
+    """The evaluation, with why rows lack scores, and how steady its judge was where that shows."""
+    noted = Noted()
+    for result in evaluation.results:
+        noted.add(result)
+    return replace(evaluation, notes=(*evaluation.notes, *noted.notes()))

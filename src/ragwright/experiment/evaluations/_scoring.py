@@ -1,0 +1,211 @@
+"""Scoring rows as they are: those of a file, of another system, of a stored run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ...core import Row
+from ...flow import Flow, Forecast, Runner, RunnerOptions, RunSummary
+from ...measure import ChosenMeasures, Measure, MeasureSetup, check_setup
+from ...models import EmbedOptions, Models, model_handlers
+from ...project import Project, at_work
+from ...testsets import Testset, half_note, holds_half
+from ._baselines import baseline_flows, with_baselines
+from ._clusters import clusters_of_rows
+from ._evaluate import answer_flows, answer_row, computed_results
+from ._evaluating import Work, do_work, results_of_run, scoring_work
+from ._given_rows import GivenRows, given_rows, of_testset, stored_or_given
+from ._measuring import chosen_measures, judging
+from ._notes import Noted
+from ._options import Evaluating
+from ._results import Evaluation, RowResult, evaluation_of
+
+Each: TypeAlias = Callable[[RowResult], None]
+Told: TypeAlias = Callable[[Forecast], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """How rows were chosen, for the manifest of their run, and who may see them."""
+
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    scope: str = ""
+
+
+def evaluate(
+    rows: str | Path | Iterable[Row | Mapping[str, Any]],
+    measures: str | Sequence[Measure] = (),
+    setup: MeasureSetup | None = None,
+    *,
+    models: Models | None = None,
+    seed: int = 0,
+    each: Each | None = None,
+) -> Evaluation:
+    """Score rows of any system: no project, and without judged measures no model either.
+
+    The evaluation holds every row with its scores, so its memory grows with the rows. With
+    ``each`` it holds summaries alone, and rows of a file are read one at a time: any number of
+    them in bounded memory (besides their ids, and 8 bytes a score for the intervals).
+
+    Args:
+        rows: A file (JSONL, JSON, CSV; ragas' names, or those of ragas v1, DeepEval, MLflow,
+            RAGChecker), which is read twice; or rows, or objects in these names.
+        measures: Text with commas or measures; those that suit the rows where empty.
+        setup: Models, language and cues.
+        models: Settings of models, such as addresses and prices; keys come from the environment.
+        seed: Seed of the intervals.
+        each: Gets the result of every row, in their order, instead of the evaluation.
+
+    Raises:
+        TestsetError: Rows that cannot be read; file and line, or number, are named. Said before
+            the first row is scored.
+        MeasureError: A measure is unknown, or needs a model that is not set.
+    """
+    given, chosen, taken = _checked(rows, measures, setup)
+    known = models or Models({}, EmbedOptions(), Path())
+    with Runner(model_handlers(known), RunnerOptions(seed=seed)) as runner:
+        results: Iterable[RowResult]
+        if _asking(taken.measures):
+            results = runner.map(answer_flows(given.rows, taken.measures, chosen))
+        else:
+            results = computed_results(given.rows, taken.measures, chosen)
+        return _summed(results, given, taken, seed, each, partial(_beside, runner, chosen, seed))
+
+
+def forecast_rows(
+    rows: str | Path | Iterable[Row | Mapping[str, Any]],
+    measures: str | Sequence[Measure] = (),
+    setup: MeasureSetup | None = None,
+    *,
+    models: Models | None = None,
+) -> Forecast:
+    """What :func:`evaluate` would call and cost, without calling any model.
+
+    Raises:
+        TestsetError: As :func:`evaluate`.
+        MeasureError: As :func:`evaluate`.
+    """
+    given, chosen, taken = _checked(rows, measures, setup)
+    known = models or Models({}, EmbedOptions(), Path())
+    with Runner(model_handlers(known)) as runner:
+        flows = (partial(answer_row, row, taken.measures, chosen) for row in given.rows)
+        beside = baseline_flows(given.rows, taken.measures, chosen)
+        return runner.forecast(chain[Callable[[], Flow[Any]]](flows, beside))
+
+
+@at_work("score")
+def score_stored(
+    project: Project,
+    rows: str | Testset,
+    measures: str | Sequence[Measure],
+    how: Evaluating,
+    *,
+    told: Told | None = None,
+    each: Each | None = None,
+    drawn: Drawn | None = None,
+) -> tuple[Evaluation, RunSummary]:
+    """Score rows of a file, or of a stored run; see ``Project.score``."""
+    given, taken, work = _to_score(project, rows, measures)
+    if drawn is not None:
+        work = replace(work, manifest={**work.manifest, **drawn.manifest}, scope=drawn.scope)
+    if told is not None and _asking(taken.measures):
+        told(_forecast(project, given, taken, work))
+    summary = do_work(project.runner, project.runs, work, how)
+    results = results_of_run(project.runs, summary.run, given.rows, taken.measures)
+    beside = partial(_beside, project.runner, judging(project), how.seed)
+    found = _summed(results, given, taken, how.seed, each, beside)
+    return replace(found, manifest=project.runs.get(summary.run).manifest), summary
+
+
+def forecast_stored(
+    project: Project, rows: str | Testset, measures: str | Sequence[Measure]
+) -> Forecast:
+    """What scoring rows would call and cost."""
+    return _forecast(project, *_to_score(project, rows, measures))
+
+
+def rows_to_score(project: Project, name: str) -> Testset:
+    """All rows of a file, or where there is none of that name, those of a stored run.
+
+    Raises:
+        TestsetError: The run kept no answers.
+        StoreError: There is no such run.
+    """
+    given = stored_or_given(project.runs, name)
+    return Testset(given.name, tuple(given.rows), given.notes)
+
+
+def _forecast(project: Project, given: GivenRows, taken: ChosenMeasures, work: Work) -> Forecast:
+    flows = (make for _, make in work.items)
+    beside = baseline_flows(given.rows, taken.measures, judging(project))
+    return project.runner.forecast(chain[Callable[[], Flow[Any]]](flows, beside))
+
+
+def _to_score(
+    project: Project, rows: str | Testset, measures: str | Sequence[Measure]
+) -> tuple[GivenRows, ChosenMeasures, Work]:
+    given = stored_or_given(project.runs, rows) if isinstance(rows, str) else of_testset(rows)
+    setup = judging(project)
+    taken = chosen_measures(measures, given.rows, setup)
+    check_setup(taken.measures, setup, given.rows)
+    return given, taken, scoring_work(given, taken.measures, setup)
+
+
+def _checked(
+    rows: str | Path | Iterable[Row | Mapping[str, Any]],
+    measures: str | Sequence[Measure],
+    setup: MeasureSetup | None,
+) -> tuple[GivenRows, MeasureSetup, ChosenMeasures]:
+    """Rows, setup and measures, all of them checked before anything is asked."""
+    given, chosen = given_rows(rows), setup or MeasureSetup()
+    taken = chosen_measures(measures, given.rows, chosen)
+    check_setup(taken.measures, chosen, given.rows)
+    len(given.rows)
+    return given, chosen, taken
+
+
+def _asking(measures: Sequence[Measure]) -> bool:
+    """True where a measure may ask a model."""
+    return any(measure.definition.model != "none" for measure in measures)
+
+
+def _summed(
+    results: Iterable[RowResult],
+    given: GivenRows,
+    taken: ChosenMeasures,
+    seed: int,
+    each: Each | None,
+    beside: Callable[[Evaluation], Evaluation],
+) -> Evaluation:
+    """Results brought together as they come, with what should be read beside the numbers."""
+    noted, kept, halved = Noted(), list[RowResult](), list[bool]()
+    # Null baselines are drawn from the answers themselves.
+    hold = each is None or any(measure.name == "QADistance" for measure in taken.measures)
+
+    def take(result: RowResult) -> None:
+        noted.add(result)
+        halved.append(result.row is not None and holds_half(result.row))
+        if hold:
+            kept.append(result)
+        if each is not None:
+            each(result)
+
+    clusters = clusters_of_rows(given.rows).values() or None
+    found = evaluation_of(
+        results, taken.measures, name=given.name, seed=seed, clusters=clusters, each=take
+    )
+    halves = half_note(sum(halved), len(halved))
+    notes = (*dict.fromkeys((*given.notes, *halves)), *([taken.note] if taken.note else []))
+    found = beside(replace(found, results=tuple(kept), notes=notes))
+    return replace(
+        found, results=() if each else found.results, notes=(*found.notes, *noted.notes())
+    )
+
+
+def _beside(runner: Runner, setup: MeasureSetup, seed: int, found: Evaluation) -> Evaluation:
+    return with_baselines(found, runner, setup, seed)

@@ -1,0 +1,59 @@
+"""What was served, measured: a sample of stored texts goes through scoring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...drafting import Sampling, sample_outputs
+from ...project import at_work, configuration_from, keep_configuration
+from ._options import Evaluating
+from ._scoring import Drawn, forecast_stored, score_stored
+
+if TYPE_CHECKING:
+    from ...drafting import SampledOutputs
+    from ...flow import Forecast, RunSummary
+    from ...measure import Measure
+    from ...project import Project
+    from ._results import Evaluation
+    from ._scoring import Each, Told
+
+
+@at_work("outputs eval")
+def evaluate_outputs(
+    project: Project,
+    measures: str | Sequence[Measure],
+    sampling: Sampling | None = None,
+    how: Evaluating | None = None,
+    *,
+    told: Told | None = None,
+    each: Each | None = None,
+) -> tuple[Evaluation, RunSummary, SampledOutputs]:
+    """Score a sample of what was served into a stored run; nothing is generated.
+
+    The run states the draw in its manifest. Where all rows were made under one configuration, the
+    run was measured under that one, and can be promoted.
+
+    Raises:
+        StoreError: No text is stored that the query names.
+        MeasureError: A measure is unknown, or needs a model that is not set.
+    """
+    chosen = how or Evaluating(seed=project.session.seed)
+    sampled = sample_outputs(project.outputs, sampling or Sampling(seed=project.session.seed))
+    drawn = Drawn(sampled.manifest, sampled.sampling.query.scope or "")
+    evaluation, summary = score_stored(
+        project, sampled.testset, measures, chosen, told=told, each=each, drawn=drawn
+    )
+    if len(sampled.configurations) == 1:
+        [name] = sampled.configurations
+        configuration = configuration_from(project.outputs.settings(name))
+        if configuration is not None:
+            keep_configuration(project.runs, summary.run, configuration)
+    return evaluation, summary, sampled
+
+
+def forecast_outputs(
+    project: Project, measures: str | Sequence[Measure], sampling: Sampling
+) -> Forecast:
+    """What :func:`evaluate_outputs` would call and cost, without calling any model."""
+    return forecast_stored(project, sample_outputs(project.outputs, sampling).testset, measures)

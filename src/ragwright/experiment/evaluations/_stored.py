@@ -1,0 +1,112 @@
+"""Evaluations by name, from files and from the run store, and what sets two of them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...core import Row
+from ...measure import Measure, Rubric, load_rubrics, parse_measures
+from ...project import Project, ProjectFolder, Session, project_keys
+from ...testsets import read_rows
+from ._names import KnownRun, find_run, known_runs
+from ._result_files import read_results
+from ._results import Evaluation
+from ._scoring import rows_to_score
+
+_APART = frozenset({"measures", "scales"})
+"""What a comparison shows in another way."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    """A setting on which two runs differ: its key and the value in each, as JSON-able values."""
+
+    key: str
+    a: Any
+    b: Any
+
+
+def open_results(project: str | Path, names: Sequence[str], seed: int = 0) -> list[Evaluation]:
+    """Evaluations by name: a file of scores where there is one, else a run of the project.
+
+    The project is opened only where a name is not that of a file.
+
+    Raises:
+        TestsetError: A file holds no scores.
+        ConfigError: A name is no file, and there is no project.
+        StoreError: A name is neither a file nor a run; the newest runs are listed.
+    """
+    if all(Path(name).is_file() for name in names):
+        return [read_results(name, seed=seed) for name in names]
+    with Project.open(project, Session(seed=seed)) as project:
+        return [
+            read_results(name, seed=seed) if Path(name).is_file() else project.results(name)
+            for name in names
+        ]
+
+
+def rows_to_review(
+    project: str | Path, names: Sequence[str], measures: str
+) -> tuple[dict[str, tuple[Row, ...]], tuple[Measure, ...], Mapping[str, Rubric]]:
+    """Answers by system, what people score them by, and the rubrics that say how.
+
+    A system is a file by its name, or a run by its id, so that `latest` stays what it was.
+
+    Raises:
+        MeasureError: A measure is unknown.
+        TestsetError: A file or run holds no answers.
+        StoreError: A name is neither a file nor a run.
+    """
+    wanted = parse_measures(measures)
+    rubrics = load_rubrics(Path(project))
+    if all(Path(name).is_file() for name in names):
+        return {name: read_rows(name) for name in names}, wanted, rubrics
+    with Project.open(project) as project:
+        systems = {}
+        for name in names:
+            system = name if Path(name).is_file() else find_run(project.runs, name)
+            systems[system] = rows_to_score(project, system).rows
+    return systems, wanted, rubrics
+
+
+def list_runs(project: str | Path) -> tuple[KnownRun, ...]:
+    """Every stored evaluation of a project, newest first."""
+    with Project.open(ProjectFolder(Path(project)).root) as project:
+        return known_runs(project.runs)
+
+
+def changed_settings(a: Evaluation, b: Evaluation) -> tuple[SettingChange, ...]:
+    """Settings on which two evaluations differ, by key; none where one of them is unknown.
+
+    A key that a run left at its default is shown with the default of today. Sections that only
+    one of them has (a run that judges stored answers retrieves nothing) are no difference.
+    """
+    if not a.manifest or not b.manifest:
+        return ()
+    first, second = dict(_flat(a.manifest)), dict(_flat(b.manifest))
+    defaults = {name: default for name, _, default, _ in project_keys()}
+    found = []
+    for key in sorted(first.keys() | second.keys()):
+        section = key.partition(".")[0]
+        if section in _APART or section not in a.manifest or section not in b.manifest:
+            continue
+        values = [side.get(key, defaults.get(key)) for side in (first, second)]
+        if _plain(values[0]) != _plain(values[1]):
+            found.append(SettingChange(key, *values))
+    return tuple(found)
+
+
+def _flat(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted key, value) of nested mappings."""
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

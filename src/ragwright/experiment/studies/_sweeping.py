@@ -1,0 +1,523 @@
+"""Sweeps: every trial of a study is an evaluation of the project under other settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ...answer import prompt_parts
+from ...core import (
+    ConfigError,
+    MeasureError,
+    PromptError,
+    RagwrightError,
+    Score,
+    StoppedError,
+    StudyError,
+    changed_options,
+    value_hash,
+)
+from ...flow import Job, RunRow, RunSummary, run_jobs
+from ...measure import Measure, Selection
+from ...project import (
+    SWEEP,
+    TRIAL,
+    Laid,
+    Settings,
+    at_work,
+    build_like,
+    configuration_of,
+    keep_configuration,
+    load_settings,
+    project_sections,
+)
+from ...testsets import Testset, project_testset
+from ..confirmation import objective_scores, selection_of
+from ..evaluations import Evaluating, clusters_of_rows, planned, run_evaluation
+from ._leaderboard import (
+    Objective,
+    TrialResult,
+    leaderboard,
+    objectives_of,
+    pareto_front,
+    survivors,
+    trial_body,
+    trial_of,
+    trial_result,
+)
+from ._sampling import ListSampler, Sampler, Trial, grid_points, random_points
+from ._study import Axis, Study, load_study
+from ._tpe import TpeSampler
+
+if TYPE_CHECKING:
+    from ...project import Project
+
+Take: TypeAlias = Callable[[TrialResult], None]
+
+
+_PACE = frozenset(
+    {
+        "price_in",
+        "price_out",
+        "concurrency",
+        "requests_per_minute",
+        "connect_timeout",
+        "first_piece_timeout",
+        "silence_timeout",
+        "timeout",
+    }
+)
+"""Settings of a model that no reply hangs on."""
+
+_TRIED = 200
+"""Combinations that are tried for a value that does not go with the project as it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweeping:
+    """How to run a sweep.
+
+    Attributes:
+        retry_errors: Also run rows again that failed.
+        on_trial: Gets every trial as it ends.
+    """
+
+    retry_errors: bool = False
+    on_trial: Callable[[TrialResult], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SweepResult:
+    """What a sweep came to.
+
+    Attributes:
+        run: Run of the study; a row of it is a trial.
+        study: What was swept.
+        testset: The rows that picked, of the tune split.
+        measures: Measures of every trial.
+        objectives: What trials are ordered by.
+        trials: By number; 0 is the project as it stands.
+        stopped: Why not every trial was run, None where all were.
+        notes: What the reader should know.
+        selection: The best candidate against the project as it stands, with what choosing it is
+            worth; None where there is nothing to choose from.
+    """
+
+    run: str
+    study: Study
+    testset: str
+    measures: tuple[str, ...]
+    objectives: tuple[Objective, ...]
+    trials: tuple[TrialResult, ...]
+    stopped: RagwrightError | None = None
+    notes: tuple[str, ...] = ()
+    selection: Selection | None = None
+
+    @property
+    def board(self) -> tuple[TrialResult, ...]:
+        """Trials with a value, best first; of several judges those of the first."""
+        return leaderboard(self.judged_by_first, self.objectives)
+
+    @property
+    def front(self) -> tuple[TrialResult, ...]:
+        """Trials that no other is better than on every objective, by number."""
+        return pareto_front(self.judged_by_first, self.objectives)
+
+    @property
+    def by_judge(self) -> Mapping[str, tuple[TrialResult, ...]]:
+        """Boards of the judges after the first, by what they differ in."""
+        keys = [axis.key for axis in self.study.judging]
+        first = {trial.number for trial in self.judged_by_first}
+        groups: dict[str, list[TrialResult]] = {}
+        for trial in self.trials:
+            if trial.number not in first:
+                judge = ", ".join(f"{key}={trial.values[key]}" for key in keys)
+                groups.setdefault(judge, []).append(trial)
+        return {judge: leaderboard(of, self.objectives) for judge, of in groups.items()}
+
+    @property
+    def judged_by_first(self) -> tuple[TrialResult, ...]:
+        """Trials of the first judge, where several are swept: only those are ranked."""
+        first = {axis.key: axis.values[0] for axis in self.study.judging if axis.values}
+        return tuple(
+            trial
+            for trial in self.trials
+            if all(trial.values.get(key, value) == value for key, value in first.items())
+        )
+
+
+def read_study(project: Project, file: Path) -> Study:
+    """The study of a file, every value of it tried against the project file.
+
+    Raises:
+        ConfigError: With the file and line of the key or value that is wrong.
+        StudyError: Nothing is swept, the grid is too large, or no testset is named.
+    """
+    study = load_study(file, project_sections())
+    if not study.options.testset:
+        raise StudyError(
+            "the study names no testset",
+            where=str(file),
+            hint="write  study: {testset: testsets/mine.jsonl}",
+        )
+    for axis in study.axes:
+        for value in axis.values:
+            _try(project, study, axis, value)
+    _check_personas(project, study)
+    return study
+
+
+def _check_personas(project: Project, study: Study) -> None:
+    named = [(name, "study.personas") for name in study.options.personas]
+    for axis in study.axes:
+        if axis.path == ("answer", "persona"):
+            named += [(str(value), axis.where) for value in axis.values if value]
+    for name, where in named:
+        if name not in project.personas:
+            raise StudyError(
+                f"there is no persona {name!r}",
+                where=where,
+                hint=f"known: {', '.join(sorted(project.personas))}",
+            )
+
+
+def _try(project: Project, study: Study, axis: Axis, value: Any) -> None:
+    """Build settings with a value; one that is wrong alone may be right beside others."""
+    try:
+        found = _settings(project, study, {**study.fixed, axis.path: value})
+    except ConfigError as error:
+        among = replace(study, axes=tuple(a for a in study.axes if a != axis and a.values))
+        for point in islice(grid_points(among), _TRIED):
+            with suppress(ConfigError):
+                _settings(project, study, {**among.settings_of(point), axis.path: value})
+                return
+        raise ConfigError(error.what, where=axis.where, hint=error.hint) from error
+    if axis.path[0] == "prompt":
+        try:
+            prompt_parts(found.prompt)
+        except PromptError as error:
+            raise ConfigError(error.what, where=axis.where, hint=error.hint) from error
+
+
+def variant_of(project: Project, study: Study, trial: Trial) -> Project:
+    """The project under a trial's settings; trial 0 is the project as it stands.
+
+    It is judged as the trials are: by what the study says of the judge, and by the first of
+    several judges. What is ranked has one judge.
+
+    Raises:
+        ConfigError: The values do not go together.
+    """
+    judge = {path: value for path, value in study.fixed.items() if path[0] == "judge"}
+    judge |= {axis.path: axis.values[0] for axis in study.judging if axis.values}
+    laid = study.settings_of(trial.values) if trial.number else judge
+    return project.variant(_settings(project, study, laid))
+
+
+def _settings(project: Project, study: Study, laid: Mapping[tuple[str, ...], Any]) -> Settings:
+    over = Laid({**laid}, study.places)
+    return load_settings(project.folder.file, project.session.overrides, over)
+
+
+@at_work("sweep")
+def run_sweep(project: Project, study: Study, how: Sweeping | None = None) -> SweepResult:
+    """Run every trial of a study on the tune split of its testset, and keep what they come to.
+
+    What two trials share is made once: chunks and vectors of equal index settings, searches,
+    replies. Rows are stored as they end; a sweep that was cut off is taken up where it was, and
+    a trial that another study has run is not run again.
+
+    Raises:
+        RetrieveError: The project itself has not been ingested.
+        StudyError: An objective is not measured, or no trial can be run.
+    """
+    return _Sweep(project, study, how or Sweeping()).run()
+
+
+def study_rows(project: Project, study: Study) -> Testset:
+    """The rows that a study picks on: the tune split, a subset of it, for its personas.
+
+    Raises:
+        TestsetError: The testset cannot be read, or the split is empty.
+    """
+    options = study.options
+    testset = project_testset(project.folder, options.testset, "tune")
+    if options.limit is not None:
+        testset = testset.subset(options.limit, options.seed)
+    return testset.asked_for(options.personas)
+
+
+def sampler_of(study: Study, objectives: Sequence[Objective]) -> Sampler:
+    """The search that a study asks for."""
+    if study.options.search == "tpe":
+        return TpeSampler(study, objectives)
+    if study.options.search == "random":
+        return ListSampler(random_points(study))
+    return ListSampler(grid_points(study))
+
+
+@dataclass(slots=True)
+class TrialPlan:
+    """A trial ready to run: its rows and its job."""
+
+    trial: Trial
+    rows: Testset
+    job: Job[Any]
+
+
+def trial_how(study: Study, retry_errors: bool = False) -> Evaluating:
+    """How the rows of a study's trials are run."""
+    options = study.options
+    return Evaluating(
+        resume=True,
+        retry_errors=retry_errors,
+        seed=options.seed,
+        answers=not options.retrieval_only,
+    )
+
+
+def trial_plan(
+    trial: Trial, project: Project, testset: Testset, measures: Sequence[Measure], how: Evaluating
+) -> TrialPlan:
+    """The job that runs a trial's project over rows, into a run that any study may share."""
+    rows, _, work = planned(project, testset, measures, how)
+    named = {
+        name: {key: value for key, value in changed_options(one).items() if key not in _PACE}
+        for name, one in project.settings.models.items()
+    }
+    models = {name: changed for name, changed in named.items() if changed}
+    manifest = {**work.manifest, "models": value_hash(models), "version": version("ragwright")}
+    job = replace(work, kind=TRIAL, manifest=manifest).job(how)
+    return TrialPlan(trial, rows, replace(job, reuse=project.session.reuse))
+
+
+@dataclass(slots=True)
+class _Sweep:
+    """One sweep under way."""
+
+    project: Project
+    study: Study
+    how: Sweeping
+    measures: tuple[Measure, ...] = ()
+    objectives: tuple[Objective, ...] = ()
+    results: dict[int, TrialResult] = field(default_factory=dict)
+    scores: dict[int, Mapping[str, Score]] = field(default_factory=dict)
+    stopped: RagwrightError | None = None
+    run_id: str = ""
+
+    def run(self) -> SweepResult:
+        project, options = self.project, self.study.options
+        testset = study_rows(project, self.study)
+        how = Evaluating(answers=not options.retrieval_only)
+        base = variant_of(project, self.study, Trial(0, {}))
+        testset, measures, _ = planned(base, testset, options.measures, how)
+        self.measures = tuple(measures)
+        self.objectives = objectives_of(options.objective, self.measures)
+        self._open(testset, base)
+        if options.rungs:
+            self._halve(testset)
+        else:
+            self._search(testset)
+        project.runs.finish(self.run_id, "stopped" if self.stopped else "complete")
+        return SweepResult(
+            self.run_id,
+            self.study,
+            testset.name,
+            tuple(map(str, self.measures)),
+            self.objectives,
+            tuple(self.results[number] for number in sorted(self.results)),
+            self.stopped,
+            testset.notes,
+            self._selection(testset),
+        )
+
+    def _selection(self, testset: Testset) -> Selection | None:
+        judged = {axis.key: axis.values[0] for axis in self.study.judging if axis.values}
+        states = {
+            number: trial.state
+            for number, trial in self.results.items()
+            if number in self.scores and all(trial.values.get(k, v) == v for k, v in judged.items())
+        }
+        # Trials that a rung dropped were there to be chosen: they count in the correction.
+        tried = [n for n in sorted(states) if n and states[n] in ("done", "dropped")]
+        done = {self.results[n].id for n in tried if states[n] == "done"}
+        if states.get(0) != "done" or not done:
+            return None
+        with suppress(MeasureError):
+            return selection_of(
+                self.scores[0],
+                {self.results[n].id: self.scores[n] for n in tried},
+                self.objectives[0],
+                seed=self.study.options.seed,
+                clusters=clusters_of_rows(testset.rows) or None,
+                eligible=done,
+            )
+        return None
+
+    def _search(self, testset: Testset) -> None:
+        """Every batch that the search asks for, on all rows."""
+        self._batch([Trial(0, {})], testset, self._keep)
+        sampler = sampler_of(self.study, self.objectives)
+        while self.stopped is None and (batch := sampler.ask()):
+            self._batch(batch, testset, self._keep)
+            for trial in batch:
+                values = [self.results[trial.number].ranked_value(o.name) for o in self.objectives]
+                known = [value for value in values if value is not None]
+                sampler.tell(trial, known if len(known) == len(values) else None)
+
+    def _halve(self, testset: Testset) -> None:
+        """Successive halving: all trials on few rows, the better share of them on more."""
+        options = self.study.options
+        trials = [Trial(0, {}), *sampler_of(self.study, self.objectives).ask()]
+        rungs = [rung for rung in options.rungs if rung < len(testset.rows)]
+        for rung in rungs:
+            results: list[TrialResult] = []
+            self._batch(trials, testset.subset(rung, options.seed), results.append)
+            if self.stopped is not None:
+                for result in results:
+                    self._keep(replace(result, state="skipped", reason=self.stopped.what))
+                return
+            going = [result for result in results if result.number]
+            best = {r.number for r in survivors(going, self.objectives, options.keep)}
+            for result in going:
+                if result.state != "done":
+                    self._keep(result)
+                elif result.number not in best:
+                    reason = f"not among the better {options.keep:.0%} after {rung} rows"
+                    self._keep(replace(result, state="dropped", reason=reason))
+            trials = [trial for trial in trials if trial.number in best or not trial.number]
+        self._batch(trials, testset, self._keep)
+
+    def _open(self, testset: Testset, base: Project) -> None:
+        manifest = {
+            "study": self.study.described(),
+            "testset": testset.name,
+            "rows": testset.fingerprint,
+            "measures": [str(measure) for measure in self.measures],
+            "objectives": [objective.name for objective in self.objectives],
+            "incumbent": incumbent_hash(base, self.study, testset, self.measures),
+        }
+        runs, reuse = self.project.runs, self.project.session.reuse
+        found = None
+        if not self.how.retry_errors:
+            found = runs.unfinished(SWEEP, manifest) or (reuse and runs.complete(SWEEP, manifest))
+        self.run_id = found or runs.start(SWEEP, manifest)
+
+    def _batch(self, trials: Sequence[Trial], testset: Testset, take: Take) -> None:
+        """Run trials as one stream of rows, family by family of those that share a runner."""
+        families: dict[int, list[tuple[Trial, Project]]] = {}
+        ended: set[int] = set()
+
+        def end(result: TrialResult) -> None:
+            ended.add(result.number)
+            take(result)
+
+        for trial in trials:
+            try:
+                variant = variant_of(self.project, self.study, trial)
+                families.setdefault(id(variant.models), []).append((trial, variant))
+            except ConfigError as error:
+                end(TrialResult(trial.number, trial.values, "invalid", reason=error.what))
+        for family in families.values():
+            self._stream(self._built(family, end), testset, end)
+        for trial in trials:
+            if trial.number not in ended:
+                reason = "" if self.stopped is None else self.stopped.what
+                end(TrialResult(trial.number, trial.values, "skipped", reason=reason))
+
+    def _built(
+        self, family: Sequence[tuple[Trial, Project]], take: Take
+    ) -> Sequence[tuple[Trial, Project]]:
+        """Those of a family whose index is there, by index; one that cannot be built is said."""
+        placed: dict[str, list[tuple[Trial, Project]]] = {}
+        failed: dict[str, str] = {}
+        for trial, project in family:
+            if self.stopped is not None:
+                return ()
+            key = ""
+            try:
+                key = project.pair.key
+                if key not in placed and key not in failed:
+                    project.share_budget()
+                    build_like(project, self.project)
+                    key = project.pair.key  # the length of a server's vectors is known only now
+            except StoppedError as error:
+                self.stopped = error
+                return ()
+            except RagwrightError as error:
+                failed[key] = error.what
+            if key in failed:
+                take(TrialResult(trial.number, trial.values, "errored", reason=failed[key]))
+            else:
+                placed.setdefault(key, []).append((trial, project))
+        return [member for key in sorted(placed) for member in placed[key]]
+
+    def _stream(
+        self, family: Sequence[tuple[Trial, Project]], testset: Testset, take: Take
+    ) -> None:
+        if self.stopped is not None or not family:
+            return
+        family[0][1].share_budget()
+        prepared = [
+            trial_plan(trial, project, testset, self.measures, self._how)
+            for trial, project in family
+        ]
+        variants = {trial.number: project for trial, project in family}
+        alike: dict[str, list[TrialPlan]] = {}
+        for one in prepared:
+            alike.setdefault(value_hash(one.job.manifest), []).append(one)
+        groups = list(alike.values())
+        jobs = (group[0].job for group in groups)
+        summaries = run_jobs(family[0][1].runner, self.project.runs, jobs)
+        for group, summary in zip(groups, summaries, strict=False):
+            if summary.skipped:
+                self.stopped = self.stopped or summary.reason
+            made = variants[group[0].trial.number]
+            taken = configuration_of(made.folder, made.settings)
+            keep_configuration(self.project.runs, summary.run, taken)
+            for one in group:
+                take(self._result(one, summary))
+
+    @property
+    def _how(self) -> Evaluating:
+        return trial_how(self.study, self.how.retry_errors)
+
+    def _result(self, one: TrialPlan, summary: RunSummary) -> TrialResult:
+        trial = one.trial
+        if summary.skipped:
+            reason = "" if summary.reason is None else summary.reason.what
+            return TrialResult(
+                trial.number, trial.values, "skipped", summary.run, summary.done, reason=reason
+            )
+        seed = self.study.options.seed
+        evaluation = run_evaluation(self.project.runs, summary.run, one.rows, self.measures, seed)
+        first = self.objectives[0].name
+        self.scores[trial.number] = objective_scores(evaluation.results, first)
+        return trial_result(trial.number, trial.values, summary.run, evaluation)
+
+    def _keep(self, trial: TrialResult) -> None:
+        self.results[trial.number] = trial
+        state = "skipped" if trial.state == "skipped" else "done"  # a skipped one is run again
+        self.project.runs.append(
+            self.run_id, RunRow(trial.number, trial.id, state, trial_body(trial))
+        )
+        if self.how.on_trial is not None:
+            self.how.on_trial(trial)
+
+
+def incumbent_hash(
+    base: Project, study: Study, testset: Testset, measures: Sequence[Measure]
+) -> str:
+    """Hash of all that decides the rows of the project as it stands: settings, files, snapshot."""
+    plan = trial_plan(Trial(0, {}), base, testset, measures, trial_how(study))
+    return value_hash(plan.job.manifest)
+
+
+def stored_trials(project: Project, run: str) -> tuple[TrialResult, ...]:
+    """Trials of a stored sweep, by number."""
+    return tuple(trial_of(row.body) for row in project.runs.rows(run) if row.body)

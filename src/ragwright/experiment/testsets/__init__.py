@@ -1,5 +1,0 @@
-"""Testsets: rows with gold, their splits, who opened and who reviewed them."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,286 @@
+"""What jobs did: rows are written as things happen and never changed, so a crash leaves the truth.
+
+A run begins with a row and ends with another; a run without the second, whose lock nobody holds,
+was cut off.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from ..flow import Database
+
+Trigger: TypeAlias = Literal["by hand", "schedule", "catch-up"]
+State: TypeAlias = Literal[
+    "succeeded",
+    "failed",
+    "gate failed",
+    "not trusted",
+    "timed out",
+    "stopped",
+    "cut off",
+    "skipped",
+    "missed",
+    "running",
+]
+
+_SCHEMA = (
+    "CREATE TABLE runs (id INTEGER PRIMARY KEY AUTOINCREMENT, job TEXT NOT NULL, "
+    "trigger TEXT NOT NULL, due REAL, started REAL NOT NULL, pid INTEGER NOT NULL, "
+    "flags TEXT NOT NULL, timezone TEXT NOT NULL)",
+    "CREATE INDEX runs_job ON runs (job, id)",
+    "CREATE TABLE steps (run INTEGER NOT NULL, step INTEGER NOT NULL, attempt INTEGER NOT NULL, "
+    "line TEXT NOT NULL, started REAL NOT NULL, seconds REAL NOT NULL, code INTEGER, "
+    "state TEXT NOT NULL, output TEXT NOT NULL)",
+    "CREATE INDEX steps_run ON steps (run)",
+    "CREATE TABLE ends (run INTEGER PRIMARY KEY, ended REAL, state TEXT NOT NULL, "
+    "reason TEXT NOT NULL)",
+    "CREATE TABLE notices (run INTEGER NOT NULL, at REAL NOT NULL, address TEXT NOT NULL, "
+    "sent INTEGER NOT NULL, reason TEXT NOT NULL)",
+    "CREATE INDEX notices_run ON notices (run)",
+    "CREATE TABLE schedules (job TEXT NOT NULL, schedule TEXT NOT NULL, since REAL NOT NULL)",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepRun:
+    """One try of one step.
+
+    Attributes:
+        step: Its place among the job's steps, from 1.
+        attempt: Which try of the job it belongs to, from 1.
+        line: The command line.
+        started: Seconds since 1970.
+        seconds: How long it took.
+        code: Exit code; None where it was killed.
+        state: ``succeeded``, ``failed``, ``timed out``, ``stopped``, or ``skipped`` by its flag.
+        output: The last lines that it printed.
+    """
+
+    step: int
+    attempt: int
+    line: str
+    started: float
+    seconds: float = 0.0
+    code: int | None = None
+    state: State = "succeeded"
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeSent:
+    """A notice: where to (variables by name), whether it went out, and why not."""
+
+    address: str
+    sent: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunStart:
+    """What is known when a run begins.
+
+    Attributes:
+        job: Name of the job.
+        trigger: What started it.
+        started: Seconds since 1970.
+        due: The moment of the schedule that it answers; None by hand.
+        pid: Process that runs it.
+        flags: Every flag and whether it is on.
+        timezone: In which times are shown.
+    """
+
+    job: str
+    trigger: Trigger
+    started: float
+    due: float | None = None
+    pid: int = 0
+    flags: Mapping[str, bool] = field(default_factory=dict)
+    timezone: str = "UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """A run of a job, as the history tells it; ``ended`` is None where nobody knows."""
+
+    id: int
+    start: RunStart
+    ended: float | None = None
+    state: State = "running"
+    reason: str = ""
+    steps: tuple[StepRun, ...] = ()
+    notices: tuple[NoticeSent, ...] = ()
+
+    @property
+    def attempts(self) -> int:
+        """How often the job was tried."""
+        return max((step.attempt for step in self.steps), default=0)
+
+    @property
+    def code(self) -> int:
+        """Exit code: 0, the 100 or 101 of its last step, 130 where it was stopped, else 1."""
+        codes: Mapping[str, int] = {
+            "succeeded": 0,
+            "gate failed": 100,
+            "not trusted": 101,
+            "stopped": 130,
+        }
+        return codes.get(self.state, 1)
+
+
+class JobHistory:
+    """The history of the jobs of a project, in one SQLite file that several processes use.
+
+    Raises:
+        StoreError: The file cannot be used, or is of a newer version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._database = Database(path, _SCHEMA, 1, power_safe=False)
+
+    def begin(self, start: RunStart) -> int:
+        """Write that a run begins; its number."""
+        with self._database.transaction() as connection:
+            return _begin(connection, start)
+
+    def step(self, run: int, step: StepRun) -> None:
+        """Write one try of a step."""
+        row = (step.step, step.attempt, step.line, step.started, step.seconds, step.code)
+        with self._database.transaction() as connection:
+            connection.execute(
+                "INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (run, *row, step.state, step.output),
+            )
+
+    def end(self, run: int, ended: float | None, state: State, reason: str = "") -> None:
+        """Write how a run ended."""
+        with self._database.transaction() as connection:
+            _end(connection, run, ended, state, reason)
+
+    def notice(self, run: int, at: float, notice: NoticeSent) -> None:
+        """Write that a notice was sent, or why it was not."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "INSERT INTO notices VALUES (?, ?, ?, ?, ?)",
+                (run, at, notice.address, notice.sent, notice.reason),
+            )
+
+    def not_run(self, start: RunStart, state: State, reason: str) -> int:
+        """Write that a moment of the schedule went by without a run."""
+        with self._database.transaction() as connection:
+            run = _begin(connection, start)
+            _end(connection, run, start.started, state, reason)
+            return run
+
+    def cut_off(self, job: str) -> list[int]:
+        """Close the runs of a job that have no end; only for who holds the job's lock."""
+        with self._database.transaction() as connection:
+            rows = connection.execute(
+                "SELECT id FROM runs WHERE job = ? AND id NOT IN (SELECT run FROM ends)", (job,)
+            ).fetchall()
+            for (run,) in rows:
+                _end(connection, run, None, "cut off", "its process ended without a word")
+            return [run for (run,) in rows]
+
+    def since(self, job: str, schedule: str, now: float) -> float:
+        """When this schedule of a job was first served; now, where it never was.
+
+        What was due before that was not missed. A schedule that comes back after another counts
+        from its return.
+        """
+        with self._database.transaction() as connection:
+            row = connection.execute(
+                "SELECT schedule, since FROM schedules WHERE job = ? ORDER BY rowid DESC LIMIT 1",
+                (job,),
+            ).fetchone()
+            if row is not None and row[0] == schedule:
+                return float(row[1])
+            connection.execute("INSERT INTO schedules VALUES (?, ?, ?)", (job, schedule, now))
+            return now
+
+    def answered(self, job: str) -> float | None:
+        """The last moment of the schedule that the history says something about."""
+        with self._database.transaction() as connection:
+            row = connection.execute("SELECT max(due) FROM runs WHERE job = ?", (job,)).fetchone()
+        return None if row[0] is None else float(row[0])
+
+    def prune(self, job: str, keep: int) -> int:
+        """Delete all but the newest runs of a job; how many went."""
+        with self._database.transaction() as connection:
+            old = connection.execute(
+                "SELECT id FROM runs WHERE job = ? ORDER BY id DESC LIMIT -1 OFFSET ?", (job, keep)
+            ).fetchall()
+            for table, column in (
+                ("steps", "run"),
+                ("notices", "run"),
+                ("ends", "run"),
+                ("runs", "id"),
+            ):
+                connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", old)  # noqa: S608
+            return len(old)
+
+    def runs(self, job: str = "", limit: int = -1) -> list[JobRun]:
+        """Runs, the newest first; of every job where none is named.
+
+        A run without an end is ``running`` here; whether its lock is held says more.
+        """
+        with self._database.transaction() as connection:
+            rows = connection.execute(
+                "SELECT id, job, trigger, started, due, pid, flags, timezone, ended, state, reason "
+                "FROM runs LEFT JOIN ends ON run = id WHERE ? IN ('', job) "
+                "ORDER BY id DESC LIMIT ?",
+                (job, limit),
+            ).fetchall()
+            return [_run(connection, row) for row in rows]
+
+    def run(self, number: int) -> JobRun:
+        """One run by its number."""
+        with self._database.transaction() as connection:
+            row = connection.execute(
+                "SELECT id, job, trigger, started, due, pid, flags, timezone, ended, state, reason "
+                "FROM runs LEFT JOIN ends ON run = id WHERE id = ?",
+                (number,),
+            ).fetchone()
+            return _run(connection, row)
+
+
+def _begin(connection: sqlite3.Connection, start: RunStart) -> int:
+    row = (start.job, start.trigger, start.due, start.started, start.pid)
+    cursor = connection.execute(
+        "INSERT INTO runs (job, trigger, due, started, pid, flags, timezone) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (*row, json.dumps(dict(start.flags), sort_keys=True), start.timezone),
+    )
+    return int(cursor.lastrowid or 0)
+
+
+def _end(
+    connection: sqlite3.Connection, run: int, ended: float | None, state: State, reason: str
+) -> None:
+    connection.execute("INSERT INTO ends VALUES (?, ?, ?, ?)", (run, ended, state, reason))
+
+
+def _run(connection: sqlite3.Connection, row: Sequence[Any]) -> JobRun:
+    number, job, trigger, started, due, pid, flags, timezone, ended, state, reason = row
+    steps = connection.execute(
+        "SELECT step, attempt, line, started, seconds, code, state, output FROM steps "
+        "WHERE run = ? ORDER BY rowid",
+        (number,),
+    )
+    notices = connection.execute(
+        "SELECT address, sent, reason FROM notices WHERE run = ? ORDER BY rowid", (number,)
+    )
+    return JobRun(
+        number,
+        RunStart(job, trigger, started, due, pid, json.loads(flags), timezone),
+        ended,
+        state or "running",
+        reason or "",
+        tuple(StepRun(*step) for step in steps),
+        tuple(NoticeSent(address, bool(sent), why) for address, sent, why in notices),
+    )

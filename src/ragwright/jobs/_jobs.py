@@ -1,0 +1,324 @@
+"""The jobs of a project: listed, checked, run by hand, served, looked back on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from ..core import ConfigError, FileLock, JobError, LockHolder, MissingExtraError, near
+from ..project import ProjectFolder, ProjectJob, load_settings
+from ._history import JobRun, NoticeSent
+from ._notices import Notices, NoticeText, shown_address
+from ._runs import Clock, Hearing, JobRunner, Order, next_run, told_time
+from ._schedule import Schedule
+from ._server import JobServer
+
+CheckLine: TypeAlias = Callable[[Sequence[str]], str]
+"""Says what is wrong with a command line of this program, without running it; empty: nothing."""
+
+JobFinding: TypeAlias = tuple[Literal["ok", "note", "fault"], str, str]
+"""State, sentence, what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedJob:
+    """A job, when it runs next (seconds since 1970), and its newest run."""
+
+    job: ProjectJob
+    next_run: float | None
+    last: JobRun | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobCall:
+    """How a job is run by hand.
+
+    Attributes:
+        flags: NAME, NAME=true or NAME=false.
+        wait: Wait where the job is running already.
+        event: Gets a sentence per event.
+        line: Gets every line that a step prints.
+    """
+
+    flags: tuple[str, ...] = ()
+    wait: bool = False
+    event: Callable[[str], None] = lambda _: None
+    line: Callable[[str], None] | None = None
+
+
+class Jobs:
+    """The jobs of a project folder.
+
+    Args:
+        root: The folder.
+        check_line: Judges the command lines of steps; none are judged without it.
+        notices: Sends notices.
+        clock: The time.
+
+    Raises:
+        ConfigError: There is no project, or its file is wrong.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        check_line: CheckLine | None = None,
+        *,
+        notices: Notices | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._project = ProjectFolder(root).require()
+        self._check_line = check_line
+        self._notices = notices or Notices()
+        self._clock = clock or Clock()
+        self._stamp = self._stamped()
+        self.planned: Mapping[str, ProjectJob] = load_settings(self._project.file).jobs
+
+    def job(self, name: str) -> ProjectJob:
+        """The job of a name, checked.
+
+        Raises:
+            JobError: There is none; the nearest is named.
+            ConfigError: Its schedule, a step or an address is wrong, with file and line.
+        """
+        self.require()
+        if name not in self.planned:
+            raise JobError(
+                f"there is no job {name!r}",
+                where=str(self._project.file),
+                hint=near(name, self.planned),
+            )
+        job = self.planned[name]
+        for error in job_faults(job, self._check_line, self._notices):
+            raise error
+        return job
+
+    def require(self) -> None:
+        """Refuse to go on where the project has no jobs.
+
+        Raises:
+            JobError: There are none.
+        """
+        if not self.planned:
+            raise JobError(
+                "this project has no jobs",
+                where=str(self._project.file),
+                hint="write for example:  jobs: {nightly: {steps: [ingest], schedule: '@daily'}}",
+            )
+
+    def run(self, name: str, call: JobCall | None = None) -> JobRun:
+        """Run a job by hand.
+
+        Raises:
+            JobError: There is no such job, or it is running already (unless ``wait``).
+            ConfigError: It is declared wrongly, or a flag is unknown.
+        """
+        how = call or JobCall()
+        job = self.job(name)
+        flags = job.flags(how.flags)
+        runner = self._runner()
+        hearing = Hearing(how.event, how.line)
+        lock = self._taken(runner, job, how.wait, hearing)
+        return runner.run(job, lock, Order("by hand", None, flags), hearing, threading.Event())
+
+    def history(self, name: str = "", limit: int = -1) -> list[JobRun]:
+        """Runs, the newest first; of every job where none is named.
+
+        Raises:
+            JobError: There is no such job, neither now nor in the history.
+        """
+        found = self._runner().runs(name, limit)
+        if name and not found and name not in self.planned:
+            raise JobError(
+                f"there is no job {name!r}",
+                where=str(self._project.file),
+                hint=near(name, self.planned) if self.planned else "this project has no jobs",
+            )
+        return found
+
+    def listed(self) -> list[ListedJob]:
+        """Every job, when it runs next and how it went last.
+
+        Raises:
+            JobError: There are none.
+            ConfigError: A schedule is wrong.
+        """
+        self.require()
+        runner = self._runner()
+        return [
+            ListedJob(job, next_run(job, self._clock.now()), next(iter(runner.runs(name, 1)), None))
+            for name, job in self.planned.items()
+        ]
+
+    def test_notice(self, name: str) -> list[NoticeSent]:
+        """Send a test to every address of a job; what came of each.
+
+        Raises:
+            JobError: There is no such job, or it tells nobody.
+        """
+        job = self.job(name)
+        addresses = job.options.notify.addresses
+        if not addresses:
+            raise JobError(
+                f"the job {name!r} tells nobody",
+                where=job.where("notify"),
+                hint="write: notify: {failure: ['mailto://…']}",
+            )
+        root = self._project.root.resolve()
+        text = NoticeText(
+            f"ragwright: test of {name} ({root.name})",
+            f"This is a test.\n\njob      {name}\nproject  {root.name} ({root})",
+        )
+        return [self._notices.send(address, text) for address in addresses]
+
+    def server(self, say: Callable[[str], None]) -> tuple[JobServer, FileLock]:
+        """The scheduler of the project, and the lock that makes it the only one.
+
+        Raises:
+            JobError: No job has a schedule, or another process serves them.
+            ConfigError: A job is declared wrongly, with file and line.
+        """
+        self.require()
+        for name in self.planned:
+            self.job(name)
+        if not any(job.options.schedule for job in self.planned.values()):
+            raise JobError(
+                "no job has a schedule",
+                where=str(self._project.file),
+                hint="write for example:  schedule: '30 7 * * mon-fri'",
+            )
+        runner = self._runner()
+        lock = runner.scheduler_lock()
+        if not lock.acquire():
+            held = lock.holder() or LockHolder()
+            since = f" since {told_time(held.since, 'UTC')}" if held.pid else ""
+            raise JobError(
+                f"the jobs are served already: by process {held.pid or '?'} on "
+                f"{held.host or '?'}{since}",
+                where=str(self._project.root),
+                hint="end that process, or leave it to it",
+            )
+        self._stamp = None  # so that the first look reads the jobs
+        return JobServer(runner, self.reloaded, say), lock
+
+    def reloaded(self) -> Mapping[str, ProjectJob] | None:
+        """The jobs where the project file has changed since it was last read, else None.
+
+        Raises:
+            ConfigError: The file is wrong now; it is not read again until it changes.
+        """
+        stamp = self._stamped()
+        if stamp == self._stamp:
+            return None
+        self._stamp = stamp
+        planned = load_settings(self._project.require().file).jobs
+        for job in planned.values():
+            for error in job_faults(job, self._check_line, self._notices):
+                raise error
+        self.planned = planned
+        return planned
+
+    def _stamped(self) -> tuple[int, int, int] | None:
+        try:
+            found = self._project.file.stat()
+        except OSError:
+            return (0, 0, 0)
+        return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+    def _runner(self) -> JobRunner:
+        return JobRunner(self._project, self._notices, self._clock)
+
+    def _taken(self, runner: JobRunner, job: ProjectJob, wait: bool, hearing: Hearing) -> FileLock:
+        told = False
+        while (lock := runner.take(job, "by hand")) is None:
+            said = runner.taken_by(job)
+            if not said:  # it has just ended
+                continue
+            if not wait:
+                raise JobError(said, hint="wait for it to end, or add --wait")
+            if not told:
+                hearing.say(f"{said}; waiting for it")
+                told = True
+            self._clock.sleep(0.5)
+        return lock
+
+
+def job_faults(
+    job: ProjectJob, check_line: CheckLine | None, notices: Notices
+) -> Iterator[ConfigError]:
+    """What the project file alone could not say of a job: schedule, command lines, addresses.
+
+    An address with a variable that is not set is left to ``doctor`` and to the sending.
+
+    Raises:
+        MissingExtraError: The extra that judges schedules and addresses is not installed.
+    """
+    options = job.options
+    if options.schedule:
+        try:
+            Schedule(options.schedule, options.timezone, job.where("schedule"))
+        except ConfigError as error:
+            yield error
+    if check_line is not None:
+        for at, step in enumerate(options.steps):
+            if problem := check_line(step.words):
+                yield ConfigError(
+                    f"the step {step.run!r} cannot run: {problem}",
+                    where=job.where("steps", str(at)),
+                    hint="try it by hand: ragwright " + step.run.removeprefix("ragwright "),
+                )
+    for kind in ("failure", "success"):
+        for at, address in enumerate(getattr(options.notify, kind)):
+            if not notices.unset(address) and (problem := notices.problem(address)):
+                yield ConfigError(
+                    f"{shown_address(address)}: {problem}",
+                    where=job.where("notify", kind, str(at)),
+                    hint="the kinds of addresses are those of Apprise: mailto://, json://, …",
+                )
+
+
+def job_findings(
+    jobs: Mapping[str, ProjectJob], check_line: CheckLine | None
+) -> Iterator[JobFinding]:
+    """What `doctor` says of the jobs: faults, next runs, notices that would not arrive.
+
+    Nothing is sent; a connection to the host of an e-mail or web address is opened and closed.
+    """
+    notices, clock = Notices(), Clock()
+    for job in jobs.values():
+        try:
+            faults = list(job_faults(job, check_line, notices))
+            for error in faults:
+                yield "fault", f"{job.name}: {error.what} ({error.where})", error.hint or ""
+            if not faults:
+                yield "ok", f"{job.name}: {_planned(job, clock)}", ""
+                yield from _reached(job, notices)
+        except MissingExtraError as error:
+            yield "fault", f"{job.name}: {error.what}", error.hint or ""
+
+
+def _planned(job: ProjectJob, clock: Clock) -> str:
+    options = job.options
+    steps = f"{len(options.steps)} step{'s' if len(options.steps) > 1 else ''}"
+    at = next_run(job, clock.now())
+    if at is None:
+        return f"{steps}, by hand only"
+    return f"{steps}, next run {told_time(at, options.timezone)} where `job serve` is running"
+
+
+def _reached(job: ProjectJob, notices: Notices) -> Iterator[JobFinding]:
+    for address in job.options.notify.addresses:
+        shown = f"{job.name}: notice to {shown_address(address)}"
+        if missing := notices.unset(address):
+            yield (
+                "fault",
+                f"{shown}: the environment variable {missing} is not set",
+                f"export {missing}=…",
+            )
+        elif problem := notices.problem(address, connect=True):
+            yield "note", f"{shown}: {problem}", f"ragwright job test-notice {job.name}"
+        else:
+            yield "ok", shown, ""

@@ -1,0 +1,239 @@
+"""Notices about jobs, through Apprise: e-mail, chat, webhook.
+
+Secrets stand in the environment. They are filled in when a notice is sent and taken out of
+everything that comes back, so that no history, message or log holds them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+import threading
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from ..core import NoticeError, require
+from ._history import NoticeSent
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SECONDS = 30.0
+_OPEN_KINDS = {"form", "forms", "json", "jsons", "mailto", "mailtos", "xml", "xmls"}
+"""Kinds of addresses whose host is no secret; in those of chat services it may be a token."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeText:
+    """What is said, and whether it is good news (None: neither)."""
+
+    subject: str
+    body: str
+    good: bool | None = None
+
+
+def shown_address(address: str) -> str:
+    """An address as it may be read by anybody: variables by name, kinds, hosts of e-mail and web.
+
+    A password that was written into the file (the settings refuse it) would not be shown either.
+    """
+    if _VARIABLE.fullmatch(address):
+        return address
+    kind, sign, rest = address.partition("://")
+    if not sign:
+        return "…"
+    if kind.lower() not in _OPEN_KINDS:
+        return f"{kind}://…"
+    host = rest.split("?")[0].split("/")[0].rpartition("@")[2]
+    return f"{kind}://{host}"
+
+
+def without_secrets(
+    text: str, addresses: Iterable[str], environ: Mapping[str, str], *, pieces: bool = False
+) -> str:
+    """A text in which the values of the variables of addresses are replaced by their names.
+
+    ``pieces`` also replaces parts of a value, where a value is a whole address.
+    """
+    names = {name for address in addresses for name in _VARIABLE.findall(address)}
+    values = {(environ.get(name, ""), name) for name in names}
+    if pieces:
+        values |= {(part, name) for v, name in values for part in re.split(r"[:/@?&=]+", v)}
+    for value, name in sorted(values, key=lambda pair: (-len(pair[0]), pair)):
+        if len(value) >= _SHORTEST:
+            # each character as it is, or as %XX
+            spelt = "".join(f"(?:{re.escape(c)}|{re.escape(quote(c, safe=''))})" for c in value)
+            text = re.sub(spelt, f"${{{name}}}", text, flags=re.IGNORECASE)
+    return text
+
+
+_SHORTEST = 4
+"""Shorter values would be found in half of all words."""
+
+
+class Notices:
+    """Sends notices and says of addresses whether they can be used; sends nothing on its own.
+
+    Args:
+        environ: Where variables are looked up; the environment where it is None.
+    """
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self._environ = os.environ if environ is None else environ
+
+    def clean(self, text: str, addresses: Iterable[str]) -> str:
+        """A text without the values of the variables of addresses."""
+        return without_secrets(text, addresses, self._environ)
+
+    def unset(self, address: str) -> str:
+        """The first variable of an address that is not set; empty where all are."""
+        return next((n for n in _VARIABLE.findall(address) if not self._environ.get(n)), "")
+
+    def send(self, address: str, text: NoticeText) -> NoticeSent:
+        """Send one notice; what goes wrong is told in the result and raises nothing."""
+        shown = shown_address(address)
+        try:
+            service = self._service(address)
+            reason = _sent(service, text)
+        except NoticeError as error:
+            reason = error.what
+        except Exception as error:  # a plugin's own fault must not touch the job
+            reason = f"{type(error).__name__}: {error}"
+        reason = without_secrets(reason, [address], self._environ, pieces=True)
+        return NoticeSent(shown, not reason, reason)
+
+    def problem(self, address: str, *, connect: bool = False) -> str:
+        """What is wrong with an address, without sending anything; empty where nothing is.
+
+        ``connect`` also opens, and closes, a connection to the host of an e-mail or web address.
+
+        Raises:
+            MissingExtraError: Apprise is not installed.
+        """
+        _apprise()
+        try:
+            service = self._service(address)
+        except NoticeError as error:
+            return error.what
+        if not connect or type(service).__name__ not in _CONNECTING:
+            return ""
+        host = getattr(service, "smtp_host", "") or service.host
+        port = service.port or (443 if service.secure else 80)
+        try:
+            socket.create_connection((host, port), timeout=3).close()
+        except OSError as error:
+            said = f"its host cannot be reached: {error.strerror or error}"
+            return without_secrets(said, [address], self._environ, pieces=True)
+        return ""
+
+    def _service(self, address: str) -> Any:
+        """The Apprise service of an address.
+
+        Raises:
+            NoticeError: A variable is not set, or Apprise does not know the address.
+        """
+        apprise = _apprise()
+        filled = self._filled(address)
+        asset = apprise.AppriseAsset(
+            app_id="ragwright",
+            app_desc="ragwright",
+            app_url="",
+            # no pictures from elsewhere, nothing kept on disk, no keys made
+            image_url_mask="",
+            image_url_logo="",
+            storage_mode=apprise.common.PersistentStoreMode.MEMORY.value,
+            pgp_autogen=False,
+            pem_autogen=False,
+            async_mode=False,
+            service_timeout=_SECONDS,
+        )
+        try:
+            service = apprise.Apprise.instantiate(filled, asset=asset)
+        except Exception as error:
+            raise NoticeError(
+                f"Apprise cannot use this address: {type(error).__name__}",
+                where=shown_address(address),
+            ) from error
+        if service is None:
+            raise NoticeError(
+                "Apprise does not know this address",
+                where=shown_address(address),
+                hint="see its list of services; write for example mailto://, json:// or slack://",
+            )
+        return service
+
+    def _filled(self, address: str) -> str:
+        missing = self.unset(address)
+        if missing:
+            raise NoticeError(
+                f"the environment variable {missing} is not set",
+                where=shown_address(address),
+                hint=f"export {missing}=…",
+            )
+        _SCRUBBER.filled.update({n: self._environ[n] for n in _VARIABLE.findall(address)})
+        whole = _VARIABLE.fullmatch(address)
+        if whole:
+            return self._environ[whole[1]]
+        # quoted, so that a password with @ or / stays a password
+        return _VARIABLE.sub(lambda found: quote(self._environ[found[1]], safe=""), address)
+
+
+_LOADING = threading.Lock()
+
+
+class _Scrubber(logging.Filter):
+    """Takes what addresses were filled with out of what libraries log, whoever listens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filled: dict[str, str] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Rewrite a record; it always goes on."""
+        names = [f"${{{name}}}" for name in tuple(self.filled)]
+        record.msg = without_secrets(record.getMessage(), names, self.filled, pieces=True)
+        record.args = None
+        return True
+
+
+_SCRUBBER = _Scrubber()
+_LOGGERS = ("apprise", "urllib3.connection", "urllib3.connectionpool", "urllib3.util.retry")
+"""Loggers that write whole addresses; a filter works on the logger that it hangs on alone."""
+
+
+def _apprise() -> Any:
+    """The library with its services loaded, printing nothing by itself."""
+    with _LOADING, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its e-mail service imports what Python gave up
+        apprise = require("apprise", "jobs", "a notice")
+        _ = "json" in apprise.apprise.N_MGR
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(_SCRUBBER)
+    logger = logging.getLogger("apprise")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return apprise
+
+
+_CONNECTING = {"NotifyEmail", "NotifyForm", "NotifyJSON", "NotifyXML"}
+"""Services whose host stands in the address."""
+
+
+def _sent(service: Any, text: NoticeText) -> str:
+    """Send through a service; the reason why it failed, empty where it did not."""
+    apprise = _apprise()
+    kinds = apprise.NotifyType
+    kind = {True: kinds.SUCCESS, False: kinds.FAILURE, None: kinds.INFO}[text.good]
+    sender = apprise.Apprise(asset=service.asset)
+    sender.add(service)
+    result = sender.notify(
+        title=text.subject, body=text.body, notify_type=kind, body_format=apprise.NotifyFormat.TEXT
+    )
+    if result:
+        return ""
+    said = [entry.message for entry in result.logs() if entry.level in ("WARNING", "ERROR")]
+    return "; ".join(dict.fromkeys(said)) or f"it was not sent ({result.status.name.lower()})"

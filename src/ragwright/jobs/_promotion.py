@@ -1,0 +1,263 @@
+"""Promotion: the configuration of a run is served from now on, if the run passes its gate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..core import ConfigError, StoreError
+from ..experiment import (
+    Evaluation,
+    clusters_of_results,
+    compare_evaluations,
+    find_run,
+    judge_checks,
+    read_results,
+    stored_evaluation,
+)
+from ..measure import GateOptions, GateOutcome, gate, parse_measure
+from ..project import (
+    Change,
+    Configuration,
+    Project,
+    Served,
+    changed_files,
+    load_settings,
+    not_reproducible,
+    run_configuration,
+)
+from ..report import gate_json
+
+
+@dataclass(frozen=True, slots=True)
+class Gating:
+    """How a gate reads a run.
+
+    Attributes:
+        options: What it asks of the numbers before it reads them.
+        cluster: Rows that share it are not independent; see ``clusters_of_results``.
+        seed: Seed of intervals and tests.
+    """
+
+    options: GateOptions = field(default_factory=GateOptions)
+    cluster: str = ""
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Promoting:
+    """How a run is promoted.
+
+    Attributes:
+        gating: How the gate reads it.
+        baseline: Run, or file of scores, to be held against; where empty the run of the
+            configuration served now.
+        rules_alone: Nothing but the rules given counts, also where something is served.
+        reason: Why, for the history.
+        by: Who; the user of this machine where empty.
+        dry_run: Say what the gate says, and change nothing.
+    """
+
+    gating: Gating = field(default_factory=Gating)
+    baseline: str = ""
+    rules_alone: bool = False
+    reason: str = ""
+    by: str = ""
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Promoted:
+    """What came of it.
+
+    Attributes:
+        run: The run.
+        outcome: What the gate said.
+        served: What is served now, None where nothing is.
+        changed: True where this call changed it.
+        baseline: The run that it was held against, empty where there was none.
+        notes: What the reader must know.
+    """
+
+    run: str
+    outcome: GateOutcome
+    served: Change | None
+    changed: bool
+    baseline: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def gate_evaluation(
+    root: Path,
+    evaluation: Evaluation,
+    rules: Sequence[str],
+    how: Gating | None = None,
+    baseline: Evaluation | None = None,
+) -> GateOutcome:
+    """Hold an evaluation to rules; what people found of its judges is read where it counts.
+
+    Args:
+        root: Folder of the project, whose ``calibrations/`` are read.
+        evaluation: What is at the gate.
+        rules: See ``parse_rule``.
+        how: Options, clusters and seed.
+        baseline: What rules that name a baseline are about.
+
+    Raises:
+        MeasureError: No rule, or one that cannot be read; or the two share no row or measure.
+        TestsetError: The two were measured on different questions or scales.
+    """
+    chosen = how or Gating()
+    against = None
+    if baseline is not None:
+        both = [*baseline.results, *evaluation.results]
+        clusters = clusters_of_results(both, chosen.cluster)
+        against = compare_evaluations(baseline, evaluation, seed=chosen.seed, clusters=clusters)
+    checked = None
+    if chosen.options.needs_people:
+        measures = [summary.measure for summary in evaluation.summaries]
+        checked = judge_checks(root, evaluation, measures)
+    return gate(evaluation.summaries, rules, chosen.options, against=against, checked=checked)
+
+
+def promote(
+    project: Project, run: str, rules: Sequence[str] = (), how: Promoting | None = None
+) -> Promoted:
+    """Serve the configuration that a run was measured under, if the gate passes.
+
+    Where a configuration is served already, the run is held against the run that one was promoted
+    for: unless the rules speak of a baseline themselves, it must be shown to be not worse by every
+    measure of that run. Where nothing is served yet, the rules alone count. One who promotes at
+    the same time waits, and is then held against what was promoted first.
+
+    Raises:
+        ConfigError: The run does not say what it was measured under, a file of it has changed
+            since (which ones is said), it did not end, or there is no rule to hold it to.
+        StoreError: There is no such run, or what is served cannot be changed.
+        StoreBusyError: Somebody else changes it for longer than half a minute; who, since when.
+    """
+    chosen = how or Promoting()
+    name = find_run(project.runs, run)
+    configuration = _reproducible(project, name)
+    with Served(project.folder).changing(f"promote {name}") as changing:
+        now = changing.served.current()
+        baseline, notes = _baseline(project, chosen, now)
+        evaluation = _results(project, name)
+        wanted = _rules(rules, baseline, chosen)
+        root = project.folder.root
+        outcome = gate_evaluation(root, evaluation, wanted, chosen.gating, baseline)
+        notes += _notes(evaluation, baseline)
+        against = "" if baseline is None else baseline.name
+        if outcome.state != "passed" or chosen.dry_run:
+            return Promoted(name, outcome, now, False, against, notes)
+        if now is not None and now.configuration == configuration.hash:
+            notes += (f"this configuration is served already, as number {now.number}",)
+            return Promoted(name, outcome, now, False, against, notes)
+        change = Change(
+            number=0,
+            replaced=None,
+            action="promote",
+            at="",
+            by=chosen.by,
+            configuration="",
+            run=name,
+            reason=chosen.reason,
+            gate=gate_json(outcome),
+            baseline=against,
+        )
+        made = changing.promote(configuration, change)
+    return Promoted(name, outcome, made, True, against, notes)
+
+
+def promote_back(project: Project, reason: str, by: str = "") -> Change:
+    """Serve the configuration that the present one replaced.
+
+    Raises:
+        ConfigError: No reason is given, or there is none before it.
+        StoreError: It is not there any more as it was promoted.
+        StoreBusyError: As :func:`promote`.
+    """
+    if not reason.strip():
+        raise ConfigError(
+            "going back needs a reason", where="--reason", hint="it stands in the history"
+        )
+    with Served(project.folder).changing("promote --back") as changing:
+        return changing.back(reason, by)
+
+
+def _reproducible(project: Project, run: str) -> Configuration:
+    """The configuration of a run that ended and whose files are as they were."""
+    state = project.runs.get(run).state
+    if state != "complete":
+        raise ConfigError(
+            f"the run {run} did not end: {state}",
+            where=run,
+            hint="finish it with --resume, and promote it then",
+        )
+    configuration = run_configuration(project.runs, run)
+    wrong = changed_files(project.folder.parts, configuration)
+    if wrong:
+        raise not_reproducible(run, wrong)
+    # what this version cannot read is told
+    load_settings(project.folder.file, served=configuration.sections)
+    return configuration
+
+
+def _baseline(
+    project: Project, how: Promoting, now: Change | None
+) -> tuple[Evaluation | None, tuple[str, ...]]:
+    """What the run is held against: what is named, else the run of what is served."""
+    if how.baseline:
+        if Path(how.baseline).is_file():
+            return read_results(how.baseline, seed=how.gating.seed), ()
+        return _results(project, how.baseline), ()
+    if now is None:
+        return None, ("nothing is served yet: the rules alone count",)
+    if how.rules_alone:
+        return None, ("not held against what is served",)
+    if not project.runs.holds(now.run):
+        raise StoreError(
+            f"the run {now.run}, by which configuration {now.number} was promoted, is gone",
+            hint="evaluate with `ragwright eval` what is served and name that run with "
+            "--baseline, or pass --rules-alone",
+        )
+    return _results(project, now.run), ()
+
+
+def _results(project: Project, run: str) -> Evaluation:
+    return stored_evaluation(project.runs, run, project.session.seed)
+
+
+def _rules(rules: Sequence[str], baseline: Evaluation | None, how: Promoting) -> list[str]:
+    """The rules, and that nothing may be worse where they do not speak of it."""
+    given = list(rules)
+    if baseline is not None and not any("baseline" in rule.lower() for rule in given):
+        given += [_not_worse(summary.measure) for summary in baseline.summaries]
+    if not given:
+        raise ConfigError(
+            "there is nothing to hold the run to",
+            where="--gate",
+            hint="nothing is served yet, or --rules-alone is given: name a rule, for example "
+            "--gate 'nDCG@10>=0.7'",
+        )
+    return given
+
+
+def _not_worse(measure: str) -> str:
+    upward = parse_measure(measure).definition.higher_is_better
+    return f"{measure}{'>=' if upward else '<='}baseline"
+
+
+def _notes(evaluation: Evaluation, baseline: Evaluation | None) -> tuple[str, ...]:
+    """What a gate does not see."""
+    manifest = evaluation.manifest
+    notes = []
+    if "retrieve" in manifest and "answer" not in manifest:
+        notes.append("the run scored rankings alone: what is written was not measured")
+    if baseline is not None:
+        for key, what in (("rows", "testset"), ("snapshot", "state of the index")):
+            one, other = manifest.get(key), baseline.manifest.get(key)
+            if one and other and one != other:
+                notes.append(f"the baseline was measured on another {what}")
+    return tuple(notes)

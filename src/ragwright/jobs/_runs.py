@@ -1,0 +1,348 @@
+"""One run of a job: its steps in order, again where they fail, written down, and told about."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from ..core import FileLock, JobError, StoreError
+from ..project import JobStep, ProjectFolder, ProjectJob
+from ._history import JobHistory, JobRun, RunStart, State, StepRun, Trigger
+from ._notices import Notices, NoticeText
+from ._schedule import Schedule
+from ._steps import PROGRAM, StepEnd, StepPlan, run_step
+
+FINAL: Mapping[int, State] = {100: "gate failed", 101: "not trusted"}
+"""Exit codes that are results: kept as the job's own, and not tried again."""
+
+_USAGE = 2
+_TAIL = 15
+
+
+class Clock:
+    """The time, and waiting; a test puts another in its place."""
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        return time.time()
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        """Wait so long, or until the event; True where the event came."""
+        return event.wait(seconds)
+
+    def sleep(self, seconds: float) -> None:
+        """Let so much time pass."""
+        time.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What started a run: by hand, by the schedule (``due`` says which moment), flags."""
+
+    trigger: Trigger = "by hand"
+    due: float | None = None
+    flags: Mapping[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """Who hears of a run while it goes on; a fault of theirs is not the run's.
+
+    Attributes:
+        event: Gets a sentence per event.
+        line: Gets every line that a step prints.
+    """
+
+    event: Callable[[str], None] = lambda _: None
+    line: Callable[[str], None] | None = None
+
+    def say(self, text: str) -> None:
+        """Pass a sentence on."""
+        with suppress(Exception):  # a log that cannot be written must not end a job
+            self.event(text)
+
+    def hear(self, line: str) -> None:
+        """Pass a line of a step on."""
+        if self.line is not None:
+            with suppress(Exception):
+                self.line(line)
+
+
+class JobRunner:
+    """Runs jobs of a project, one run of each at a time.
+
+    Args:
+        project: The project.
+        notices: Sends notices.
+        clock: The time.
+        program: What the command lines of steps are given to.
+    """
+
+    def __init__(
+        self,
+        project: ProjectFolder,
+        notices: Notices | None = None,
+        clock: Clock | None = None,
+        program: Sequence[str] = PROGRAM,
+    ) -> None:
+        self._project = project
+        self._program = program
+        self.notices = notices or Notices()
+        self.clock = clock or Clock()
+        self.history = JobHistory(project.data / "jobs.sqlite")
+
+    def take(self, job: ProjectJob, trigger: Trigger) -> FileLock | None:
+        """The job's lock, None where it is running already (see :meth:`taken_by`)."""
+        lock = self._lock(job.name, trigger)
+        return lock if lock.acquire() else None
+
+    def scheduler_lock(self) -> FileLock:
+        """The lock that makes a scheduler the only one of its project; not taken yet."""
+        return self._lock(".serve", "job serve")
+
+    def taken_by(self, job: ProjectJob) -> str:
+        """Who runs a job and since when, as a sentence; empty where nobody does."""
+        held = self._lock(job.name).holder()
+        if held is None:
+            return ""
+        if not held.pid:
+            return f"the job {job.name!r} is running already"
+        since = told_time(held.since, job.options.timezone)
+        return (
+            f"the job {job.name!r} is running already: {held.what}, "
+            f"by process {held.pid} on {held.host}, since {since}"
+            f"{'' if held.alive else '; that process has ended, and a step of it goes on'}"
+        )
+
+    def runs(self, job: str = "", limit: int = -1) -> list[JobRun]:
+        """The history, newest first; a run without an end whose lock is free was cut off."""
+        return [self._seen(run) for run in self.history.runs(job, limit)]
+
+    def settle(self, job: ProjectJob) -> list[JobRun]:
+        """Close the runs of a job that were cut off; only for who holds its lock."""
+        return [self.history.run(number) for number in self.history.cut_off(job.name)]
+
+    def run(
+        self, job: ProjectJob, lock: FileLock, order: Order, hearing: Hearing, stop: threading.Event
+    ) -> JobRun:
+        """Run a job whose lock is held; the lock is free afterwards.
+
+        Args:
+            job: What to run.
+            lock: From :meth:`take`.
+            order: What started it.
+            hearing: Who hears of it.
+            stop: Set from elsewhere, it ends the step that runs, at once.
+        """
+        with lock:
+            for cut in self.settle(job):
+                hearing.say(f"run {cut.id} was cut off")
+                self.tell(job, cut, hearing)
+            flags = order.flags or job.options.flags
+            start = RunStart(
+                job.name,
+                order.trigger,
+                self.clock.now(),
+                order.due,
+                os.getpid(),
+                dict(flags),
+                job.options.timezone,
+            )
+            number = self.history.begin(start)
+            lock.at(number)
+            hearing.say(f"started ({order.trigger})")
+            try:
+                state, reason = self._steps(job, number, lock, start, (hearing, stop))
+            except KeyboardInterrupt:
+                self.history.end(number, self.clock.now(), "stopped", _STOPPED)
+                raise
+            except OSError as error:  # no process could be started
+                state, reason = "failed", f"the system refuses: {error.strerror or error}"
+            self.history.end(number, self.clock.now(), state, reason)
+        run = self.history.run(number)
+        hearing.say(f"{_ended(run)} after {_seconds(run)}")
+        if state != "stopped":
+            self.tell(job, run, hearing)
+        self.history.prune(job.name, job.options.keep)
+        return self.history.run(number)
+
+    def _steps(
+        self,
+        job: ProjectJob,
+        number: int,
+        lock: FileLock,
+        start: RunStart,
+        around: tuple[Hearing, threading.Event],
+    ) -> tuple[State, str]:
+        """Every step that its flag lets run, from the one that failed again on a new try."""
+        options = job.options
+        hearing, stop = around
+        deadline = None if options.timeout is None else time.monotonic() + options.timeout
+        at, attempt = 0, 1
+        while at < len(options.steps):
+            step = options.steps[at]
+            if not step.wanted(start.flags):
+                skipped = StepRun(at + 1, attempt, step.run, self.clock.now(), state="skipped")
+                self.history.step(number, skipped)
+                at += 1
+                continue
+            if deadline is not None and time.monotonic() >= deadline:
+                return "timed out", f"no time was left for step {at + 1} ({step.run})"
+            begun = self.clock.now()
+            plan = self._plan(job, step, lock, deadline, hearing)
+            end = run_step(plan, stop)
+            said = (end.seconds, end.code, end.state, end.output)
+            self.history.step(number, StepRun(at + 1, attempt, step.run, begun, *said))
+            if end.state == "succeeded":
+                at += 1
+                continue
+            state, reason = _failure(at + 1, step, end)
+            left = math.inf if deadline is None else deadline - time.monotonic()
+            if left <= 0 and end.state == "timed out":
+                return state, f"the job took longer than {options.timeout:g} s, in step {at + 1}"
+            if not _again(end) or attempt > options.retries:
+                return state, reason
+            if left <= options.retry_wait:
+                return state, f"{reason}; no time was left to try again"
+            attempt += 1
+            hearing.say(f"{reason}; again in {options.retry_wait:g} s")
+            if self.clock.wait(stop, options.retry_wait):
+                return "stopped", _STOPPED
+        return "succeeded", ""
+
+    def _plan(
+        self,
+        job: ProjectJob,
+        step: JobStep,
+        lock: FileLock,
+        deadline: float | None,
+        hearing: Hearing,
+    ) -> StepPlan:
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        limits = [limit for limit in (left, step.timeout) if limit is not None]
+        addresses = job.options.notify.addresses
+        return StepPlan(
+            (*self._program, *step.words),
+            self._project.root,
+            min(limits, default=None),
+            lock.share(),
+            hearing.hear,
+            lambda text: self.notices.clean(text, addresses),
+        )
+
+    def tell(self, job: ProjectJob, run: JobRun, hearing: Hearing) -> None:
+        """Send the notices of a run; what cannot be sent is written down like what was."""
+        notify = job.options.notify
+        addresses = notify.success if run.state == "succeeded" else notify.failure
+        if not addresses:
+            return
+        text = notice_text(job, run, self._project, self.clock.now())
+        for address in addresses:
+            sent = self.notices.send(address, text)
+            if not sent.sent:
+                hearing.say(f"a notice to {sent.address} was not sent: {sent.reason}")
+            try:
+                self.history.notice(run.id, self.clock.now(), sent)
+            except StoreError as error:
+                hearing.say(f"a notice could not be written down: {error.what}")
+
+    def _seen(self, run: JobRun) -> JobRun:
+        if run.state != "running":
+            return run
+        held = self._lock(run.start.job).holder()
+        # for an instant a holder has not said which run it is
+        if held is not None and held.number in (None, run.id):
+            return run
+        return JobRun(run.id, run.start, None, "cut off", _CUT, run.steps, run.notices)
+
+    def _lock(self, job: str, what: str = "") -> FileLock:
+        path = self._project.data / "jobs" / f"{job}.lock"
+        return FileLock(path, what, error=JobError, clock=self.clock.now)
+
+
+_CUT = "its process ended without a word"
+_STOPPED = "stopped by hand"
+
+
+def told_time(at: float, timezone: str) -> str:
+    """A moment in a time zone, as people write it."""
+    return datetime.fromtimestamp(at, ZoneInfo(timezone)).strftime("%a %Y-%m-%d %H:%M:%S %Z")
+
+
+def next_run(job: ProjectJob, now: float) -> float | None:
+    """When a job is due next, None where it has no schedule; needs the extra ``jobs``."""
+    options = job.options
+    if not options.schedule:
+        return None
+    return Schedule(options.schedule, options.timezone, job.where("schedule")).next(now)
+
+
+def notice_text(job: ProjectJob, run: JobRun, project: ProjectFolder, now: float) -> NoticeText:
+    """What a notice says of a run."""
+    root = project.root.resolve()
+    lines = [f"job      {job.name}", f"project  {root.name} ({root})", *run_lines(run)]
+    if (due := next_run(job, now)) is not None:
+        lines += ["", f"next run {told_time(due, job.options.timezone)}"]
+    subject = f"ragwright: {job.name} {run.state} ({root.name})"
+    return NoticeText(subject, "\n".join(lines), run.state == "succeeded")
+
+
+def run_lines(run: JobRun) -> list[str]:
+    """What is known of a run, for people: result, times, steps, last lines of a failed step."""
+    lines = [
+        f"result   {_ended(run)}",
+        f"trigger  {run.start.trigger}",
+        f"started  {told_time(run.start.started, run.start.timezone)}",
+        f"took     {_seconds(run)}",
+    ]
+    if run.attempts > 1:
+        lines.append(f"tries    {run.attempts}")
+    if run.steps:
+        lines += ["", "steps"]
+        lines += [f"  {s.step}. {s.line}: {_step_told(s)}" for s in run.steps]
+    failed = next((s for s in reversed(run.steps) if s.state not in ("succeeded", "skipped")), None)
+    if failed is not None and run.state != "succeeded" and failed.output:
+        lines += ["", f"last lines of step {failed.step}"]
+        lines += [f"  {line}" for line in failed.output.splitlines()[-_TAIL:]]
+    return lines
+
+
+def _failure(number: int, step: JobStep, end: StepEnd) -> tuple[State, str]:
+    """The state of a run after a step that did not succeed, and why."""
+    name = f"step {number} ({step.run})"
+    if end.state == "stopped":
+        return "stopped", f"{_STOPPED} in {name}"
+    if end.state == "timed out":
+        return "timed out", f"{name} took longer than its limit"
+    code = end.code or 0
+    if code in FINAL:
+        return FINAL[code], f"{name} ended with exit code {code}"
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return "failed", f"{name} {how}"
+
+
+def _again(end: StepEnd) -> bool:
+    """True where trying again may help: not after a stop, a result, or a wrong command line."""
+    return end.state != "stopped" and end.code not in (*FINAL, _USAGE)
+
+
+def _ended(run: JobRun) -> str:
+    return f"{run.state}: {run.reason}" if run.reason else run.state
+
+
+def _seconds(run: JobRun) -> str:
+    return "unknown" if run.ended is None else f"{run.ended - run.start.started:.1f} s"
+
+
+def _step_told(step: StepRun) -> str:
+    if step.state == "skipped":
+        return "left out by its flag"
+    code = f", exit code {step.code}" if step.code else ""
+    return f"{step.state}{code}, {step.seconds:.1f} s"

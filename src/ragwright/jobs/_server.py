@@ -1,0 +1,247 @@
+"""The scheduler: starts jobs when they are due, and once, late, where it was not there in time.
+
+What was answered is read from the history, never remembered: a start after days, a suspended
+machine and a clock that is set all come to the same question - which moment of the schedule is the
+last one without an answer, and how long ago is it?
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Protocol
+from zoneinfo import ZoneInfo
+
+from ..core import FileLock, RagwrightError, StoreError
+from ..project import ProjectJob
+from ._history import JobRun, RunStart, State, Trigger
+from ._runs import Hearing, JobRunner, Order, told_time
+from ._schedule import Schedule
+
+IN_TIME = 60.0
+"""Seconds within which a start still is on time."""
+
+_AHEAD = 3600.0
+"""A history that is further ahead than this was written under a wrong clock."""
+
+_LEAVE = 10.0
+"""Seconds for what is ended at once; a notice that hangs is left behind."""
+
+_LOOK = 0.5
+"""Seconds between two looks at clock, signals and settings; a suspended machine wakes to one."""
+
+Load = Callable[[], Mapping[str, ProjectJob] | None]
+"""The jobs where the project file has changed since the last call, else None."""
+
+
+class RunJob(Protocol):
+    """Runs a job whose lock is held: :meth:`JobRunner.run`."""
+
+    def __call__(
+        self, job: ProjectJob, lock: FileLock, order: Order, hearing: Hearing, stop: threading.Event
+    ) -> JobRun:
+        """Run it to its end, and give the lock back."""
+        ...
+
+
+@dataclass(slots=True)
+class _Timer:
+    """A job with a schedule, and the moment up to which its schedule is answered."""
+
+    job: ProjectJob
+    schedule: Schedule
+    answered: float
+    due: float
+
+
+class JobServer:
+    """Starts jobs by their schedules until it is told to end.
+
+    Args:
+        runner: Runs them.
+        load: Reads the jobs again where their file has changed.
+        say: Gets one line per event.
+        run: What runs a job; the runner where it is None.
+        look: Most seconds between two looks.
+    """
+
+    def __init__(
+        self,
+        runner: JobRunner,
+        load: Load,
+        say: Callable[[str], None],
+        *,
+        run: RunJob | None = None,
+        look: float = _LOOK,
+    ) -> None:
+        self._runner = runner
+        self._load = load
+        self._say = say
+        self._run: RunJob = run or runner.run
+        self._look = look
+        self._timers: dict[str, _Timer] = {}
+        self._running: dict[str, threading.Thread] = {}
+        self._signals = 0
+        self._stop = threading.Event()
+        self._read: Mapping[str, ProjectJob] | None = None
+
+    def signal(self) -> None:
+        """End after the running jobs; called again, end them too. Safe in a signal handler."""
+        self._signals += 1  # and nothing that takes a lock
+
+    def serve(self) -> None:
+        """Start what is due until :meth:`signal`, then wait for what runs."""
+        clock = self._runner.clock
+        while not self._signals:
+            clock.sleep(self.tick())
+        names = ", ".join(sorted(self._alive()))
+        self._printed(f"ending{f' after {names}; again to end at once' if names else ''}")
+        while self._alive() and self._signals < 2:
+            clock.sleep(self._look)
+        if self._alive():
+            self._printed("ending at once")
+            self._stop.set()
+            for thread in self._running.values():
+                thread.join(_LEAVE)
+
+    def tick(self) -> float:
+        """Start what is due now; seconds until the next look."""
+        self._reload()
+        now = self._runner.clock.now()
+        if any(timer.answered > now + _AHEAD for timer in self._timers.values()):
+            self._said("the clock was ahead: schedules count from now on")
+            self._read = {name: timer.job for name, timer in self._timers.items()}
+            self._timers = {}
+            self._arm()
+        for timer in self._timers.values():
+            if timer.due <= now:
+                try:
+                    self._answer(timer, now)
+                except (RagwrightError, OSError) as error:  # the disk is full, the history locked
+                    told = str(error).partition("\n")[0]
+                    self._event(timer.job, f"could not be started: {told}")
+        left = min((timer.due - now for timer in self._timers.values()), default=self._look)
+        return max(0.0, min(left, self._look))
+
+    def _alive(self) -> set[str]:
+        self._running = {n: thread for n, thread in self._running.items() if thread.is_alive()}
+        return set(self._running)
+
+    def _reload(self) -> None:
+        try:
+            loaded = self._load()
+            self._read = self._read if loaded is None else loaded
+        except RagwrightError as error:
+            told = " - ".join(part.strip() for part in str(error).splitlines())
+            self._said(f"the project file is wrong, what was known stays: {told}")
+        self._arm()
+
+    def _arm(self) -> None:
+        """Set the timers of jobs that were read and not looked at yet."""
+        if self._read is None:
+            return
+        try:
+            timers = {n: self._timer(j) for n, j in self._read.items() if j.options.schedule}
+        except StoreError as error:  # looked at again next time
+            self._said(f"the history cannot be read: {error.what}")
+            return
+        self._read, self._timers = None, timers
+        for timer in timers.values():
+            self._settle(timer.job)
+            self._event(timer.job, f"next run {told_time(timer.due, timer.job.options.timezone)}")
+        if not timers:
+            self._said("no job has a schedule now")
+
+    def _timer(self, job: ProjectJob) -> _Timer:
+        options = job.options
+        schedule = Schedule(options.schedule, options.timezone, job.where("schedule"))
+        now = self._runner.clock.now()
+        history = self._runner.history
+        since = history.since(job.name, f"{options.schedule} {options.timezone}", now)
+        answered = max(since, history.answered(job.name) or since)
+        if answered > now + _AHEAD:
+            answered = now
+        old = self._timers.get(job.name)
+        if old is not None and since <= old.answered:  # started, and not written down yet
+            answered = max(answered, old.answered)
+        return _Timer(job, schedule, answered, schedule.next(answered))
+
+    def _settle(self, job: ProjectJob) -> None:
+        """Say of runs that were cut off that they were, unless the job runs elsewhere."""
+        lock = self._runner.take(job, "schedule")
+        if lock is not None:
+            with lock:
+                cut = self._runner.settle(job)
+            for run in cut:
+                self._event(job, f"run {run.id} was cut off")
+                self._tell(job, run)
+
+    def _answer(self, timer: _Timer, now: float) -> None:
+        """Answer the last moment that is due: a run, a late run, or a row that says why not."""
+        job = timer.job
+        due = timer.schedule.latest(timer.answered, now) or timer.due
+        timer.answered, timer.due = due, timer.schedule.next(due)
+        late, within = now - due, job.options.catch_up_within
+        trigger: Trigger = "schedule" if late <= IN_TIME else "catch-up"
+        if job.name in self._alive():
+            self._not_run(job, trigger, due, ("skipped", "the run before is not over"))
+        elif trigger == "catch-up" and not job.options.catch_up:
+            self._not_run(job, trigger, due, ("missed", "nothing was serving then"))
+        elif trigger == "catch-up" and within is not None and late > within:
+            why: tuple[State, str] = ("missed", f"{late / 3600:.1f} hours are too late")
+            self._tell(job, self._not_run(job, trigger, due, why))
+        else:
+            lock = self._runner.take(job, trigger)
+            if lock is None:
+                self._not_run(job, trigger, due, ("skipped", self._runner.taken_by(job)))
+            else:
+                self._start(job, lock, Order(trigger, due, job.flags()))
+
+    def _not_run(
+        self, job: ProjectJob, trigger: Trigger, due: float, why: tuple[State, str]
+    ) -> JobRun:
+        state, reason = why
+        start = RunStart(job.name, trigger, self._runner.clock.now(), due)
+        start = replace(start, timezone=job.options.timezone)
+        number = self._runner.history.not_run(start, state, reason)
+        self._event(job, f"{state} {told_time(due, job.options.timezone)}: {reason}")
+        return self._runner.history.run(number)
+
+    def _tell(self, job: ProjectJob, run: JobRun) -> None:
+        """Send the notices of a run that did not end by itself; nothing waits for them."""
+        thread = threading.Thread(
+            target=self._runner.tell, args=(job, run, self._hearing(job)), daemon=True
+        )
+        self._running[f"notices of {job.name}, run {run.id}"] = thread
+        thread.start()
+
+    def _start(self, job: ProjectJob, lock: FileLock, order: Order) -> None:
+        def work() -> None:
+            try:
+                self._run(job, lock, order, self._hearing(job), self._stop)
+            except Exception as error:  # a thread that dies in silence is a job nobody misses
+                told = error.what if isinstance(error, RagwrightError) else repr(error)
+                self._event(job, f"failed: {told}")
+            finally:
+                lock.release()
+
+        thread = threading.Thread(target=work, name=f"job-{job.name}", daemon=True)
+        self._running[job.name] = thread
+        thread.start()
+
+    def _hearing(self, job: ProjectJob) -> Hearing:
+        return Hearing(lambda text: self._event(job, text))
+
+    def _event(self, job: ProjectJob, text: str) -> None:
+        self._said(f"{job.name}: {text}", job.options.timezone)
+
+    def _said(self, text: str, timezone: str = "UTC") -> None:
+        now = datetime.fromtimestamp(self._runner.clock.now(), ZoneInfo(timezone))
+        self._printed(f"{now.isoformat(timespec='seconds')} {text}")
+
+    def _printed(self, line: str) -> None:
+        with suppress(Exception):  # a log that cannot be written must not end the scheduler
+            self._say(line)

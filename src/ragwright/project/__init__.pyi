@@ -1,0 +1,60 @@
+from ._folder import (
+    ProjectFolder as ProjectFolder,
+    init_project as init_project,
+    project_templates as project_templates,
+)
+from ._job_options import JobOptions as JobOptions, JobStep as JobStep, ProjectJob as ProjectJob
+from ._like import (
+    StoredDocuments as StoredDocuments,
+    build_like as build_like,
+    unfetched as unfetched,
+)
+from ._persona_files import (
+    PersonaChange as PersonaChange,
+    persona_change as persona_change,
+    write_persona as write_persona,
+)
+from ._project import Project as Project
+from ._run_kinds import ABLATE as ABLATE, CONFIRM as CONFIRM, SWEEP as SWEEP, TRIAL as TRIAL
+from ._served import (
+    Change as Change,
+    Configuration as Configuration,
+    Served as Served,
+    changed_files as changed_files,
+    configuration_from as configuration_from,
+    configuration_of as configuration_of,
+    draft_declarations as draft_declarations,
+    keep_configuration as keep_configuration,
+    not_reproducible as not_reproducible,
+    run_configuration as run_configuration,
+)
+from ._session import Session as Session
+from ._settings import (
+    BudgetOptions as BudgetOptions,
+    Laid as Laid,
+    Settings as Settings,
+    SourceEntry as SourceEntry,
+    load_settings as load_settings,
+    project_keys as project_keys,
+    project_sections as project_sections,
+)
+from ._work import at_work as at_work
+from .building import (
+    Feed as Feed,
+    FetchAhead as FetchAhead,
+    Ingest as Ingest,
+    IngestForecast as IngestForecast,
+    IngestProgress as IngestProgress,
+    IngestReport as IngestReport,
+    Stamps as Stamps,
+    doubtful_documents as doubtful_documents,
+    forget_glossaries as forget_glossaries,
+    is_mined as is_mined,
+    known_embedders as known_embedders,
+    nothing_indexed as nothing_indexed,
+    project_glossary as project_glossary,
+    reading as reading,
+    remember_embedder as remember_embedder,
+    vectors_again as vectors_again,
+    web_pages as web_pages,
+)

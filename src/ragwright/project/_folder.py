@@ -1,0 +1,219 @@
+"""The project folder: where everything of a project lies on disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..core import ConfigError
+
+PROJECT_FILE = "ragwright.yaml"
+
+_TEMPLATE = """\
+# A ragwright project. Only `sources` is needed; every other key has a default.
+# All keys: ragwright doctor --keys
+
+sources:
+{sources}
+# embed:
+#   model: onnx:path/to/model-folder   # vectors beside keyword search
+
+# answer:
+#   model: openai:gpt-4o-mini          # the key comes from OPENAI_API_KEY
+
+# models:
+#   openai:gpt-4o-mini:
+#     price_in: 0.15                   # per million tokens; --max-cost needs prices
+#     price_out: 0.60
+"""
+
+_PERSONA = """\
+# A reader to write for. Rename the file and the name, then: ragwright ask "…" --personas support
+name: support
+audience: people on a help desk who must answer while the customer waits
+technical_density: product names and error codes yes, internals no
+language_complexity: plain
+answer_length: two or three sentences
+writing_style: friendly and direct
+max_words: 60
+"""
+
+_PROMPT = """\
+# Own wording for parts of the prompt: every part named here replaces the shipped one.
+# Use it with    prompt: {template: prompts/own.yaml}    in ragwright.yaml
+# All parts: role, tailor, ignore_debris, only_context, key_information, insufficient,
+# readable_sentences, persona_length, persona_style, no_extraneous, context, question, …
+# To leave a part out, say    prompt: {without: [key_information]}    there.
+parts:
+  no_extraneous: Say nothing that was not asked for.
+"""
+
+_TESTSETS = """\
+Testsets live here: JSONL rows, or BEIR folders.
+
+    ragwright synth -o testsets/mine.jsonl      # questions made of your documents
+    ragwright review testsets/mine.jsonl        # accept, edit, reject
+    ragwright eval --testset testsets/mine.jsonl
+
+openings.jsonl, once it is there, says who opened a confirm split and what for: keep it under \
+version control.
+"""
+
+_IGNORED = b".ragwright/\n"
+
+_TEMPLATES = Path(__file__).parent / "data" / "templates"
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFolder:
+    """Paths of a project; nothing is made before it is needed.
+
+    ``cache`` may be deleted at the cost of time and money alone; ``data`` must be kept.
+
+    Attributes:
+        root: The project.
+        frozen: Where prompts, personas and declarations of records lie as they were when this
+            configuration was promoted; None for those of the project as it stands.
+    """
+
+    root: Path
+    frozen: Path | None = None
+
+    @property
+    def parts(self) -> Path:
+        """Folder of prompts, personas and declarations of records."""
+        return self.frozen or self.root
+
+    @property
+    def file(self) -> Path:
+        """The project file."""
+        return self.root / PROJECT_FILE
+
+    @property
+    def personas(self) -> Path:
+        """Folder of persona files."""
+        return self.parts / "personas"
+
+    @property
+    def prompts(self) -> Path:
+        """Folder of prompt files."""
+        return self.parts / "prompts"
+
+    @property
+    def testsets(self) -> Path:
+        """Folder of testsets."""
+        return self.root / "testsets"
+
+    @property
+    def openings(self) -> Path:
+        """File that says who opened a confirm split and what for."""
+        return self.testsets / "openings.jsonl"
+
+    @property
+    def data(self) -> Path:
+        """Store, runs and outputs."""
+        return self.root / ".ragwright" / "data"
+
+    @property
+    def cache(self) -> Path:
+        """Replies, views and file stamps."""
+        return self.root / ".ragwright" / "cache"
+
+    def require(self) -> ProjectFolder:
+        """The folder itself, if it holds a project.
+
+        Raises:
+            ConfigError: There is no project file.
+        """
+        if not self.file.is_file():
+            raise ConfigError(
+                f"there is no {PROJECT_FILE} here",
+                where=str(self.root.resolve()),
+                hint="run: ragwright init   (or change to the folder of a project)",
+            )
+        return self
+
+
+def init_project(root: Path, sources: tuple[str, ...] = (), template: str = "") -> list[Path]:
+    """Write a new project; returns the files written.
+
+    Args:
+        root: Folder of the project.
+        sources: Document sources to list in the project file.
+        template: A name of :func:`project_templates`, empty for a project over documents. A
+            template also goes into a project that is there: what exists is left as it is, a
+            folder as a whole.
+
+    Raises:
+        ConfigError: There is such a project already, nothing is touched; or no such template.
+    """
+    folder = ProjectFolder(root)
+    if template:
+        files = _template_files(template, root)
+        if sources:
+            files[folder.file] += f"\nsources:\n{_listed(sources)}".encode()
+    elif folder.file.exists():
+        raise ConfigError(
+            f"there is a {PROJECT_FILE} already; nothing was changed",
+            where=str(folder.file),
+            hint="edit it, or choose another folder",
+        )
+    else:
+        files = _plain_files(folder, sources)
+    kept = {
+        path
+        for path in files
+        if path.exists() or (template and (root / path.relative_to(root).parts[0]).exists())
+    }
+    made = [path for path in files if path not in kept]
+    for path in made:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(files[path])
+    if not made:
+        raise ConfigError(
+            f"everything of the template {template!r} is there already; nothing was changed",
+            where=str(root),
+            hint="edit the files, or choose another folder",
+        )
+    return made
+
+
+def project_templates() -> tuple[str, ...]:
+    """Names of the templates that come with ragwright, sorted."""
+    return tuple(sorted(path.name for path in _TEMPLATES.iterdir() if path.is_dir()))
+
+
+def _template_files(name: str, root: Path) -> dict[Path, bytes]:
+    """Path -> content of every file of a template."""
+    known = project_templates()
+    if name not in known:
+        raise ConfigError(f"there is no template {name!r}", hint=f"known: {', '.join(known)}")
+    shipped = _TEMPLATES / name
+    files = {
+        root / path.relative_to(shipped): path.read_bytes()
+        for path in sorted(shipped.rglob("*"))
+        if path.is_file()
+    }
+    return files | {root / ".gitignore": _IGNORED}
+
+
+def _plain_files(folder: ProjectFolder, sources: tuple[str, ...]) -> dict[Path, bytes]:
+    """Path -> content of every file of a project over documents."""
+    listed = _listed(sources) or "  - docs/\n"
+    texts = {
+        folder.file: _TEMPLATE.format(sources=listed),
+        folder.personas / "support.yaml": _PERSONA,
+        folder.prompts / "own.yaml": _PROMPT,
+        folder.testsets / "README.md": _TESTSETS,
+    }
+    files = {path: text.encode() for path, text in texts.items()}
+    return files | {folder.root / ".gitignore": _IGNORED}
+
+
+def _listed(sources: tuple[str, ...]) -> str:
+    return "".join(f"  - {_quoted(source)}\n" for source in sources)
+
+
+def _quoted(source: str) -> str:
+    safe = all(c.isalnum() or c in "/._-" for c in source)
+    return source if safe else '"' + source.replace("\\", "\\\\").replace('"', '\\"') + '"'

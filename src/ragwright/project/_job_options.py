@@ -1,0 +1,248 @@
+"""Jobs as they are declared in the project file, and what can be wrong with them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from ..core import ConfigError, Placed, build_options, near, option
+
+
+@dataclass(frozen=True, slots=True)
+class JobStep:
+    """One step of a job: a command line of this program, without a shell.
+
+    Attributes:
+        run: The command line, quoted as in a shell.
+    """
+
+    run: str
+    when: str = option("", "Flag that must be on for the step to run; `not FLAG`: off.")
+    timeout: float | None = option(None, "Seconds after which the step is killed.", gt=0)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The command and its arguments; raises ValueError where a quote is not closed."""
+        words = shlex.split(self.run)
+        return tuple(words[1:] if words[:1] == ["ragwright"] else words)
+
+    def wanted(self, flags: Mapping[str, bool]) -> bool:
+        """True where the flags let the step run."""
+        name = self.when.removeprefix("not ").strip()
+        return not name or flags[name] != self.when.startswith("not ")
+
+
+@dataclass(frozen=True, slots=True)
+class JobNotices:
+    """Who is told how a run of a job ended."""
+
+    failure: tuple[str, ...] = option(
+        (), "Apprise addresses told of a run that failed; secrets only as ${VARIABLE}."
+    )
+    success: tuple[str, ...] = option(
+        (), "Apprise addresses told of a run that succeeded; secrets only as ${VARIABLE}."
+    )
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Every address once, in the order of the file."""
+        return tuple(dict.fromkeys((*self.failure, *self.success)))
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """A job: steps in order, when they run, how often they are tried, and who is told."""
+
+    steps: tuple[JobStep, ...] = option(
+        (), "Command lines, or mappings of `run`, `when` and `timeout`, in order."
+    )
+    flags: Mapping[str, bool] = option(
+        dict, "Flags that steps are bound to, and whether each is on without `--flag`."
+    )
+    schedule: str = option(
+        "", "Cron expression of five fields, or @daily and the like; empty: only by hand."
+    )
+    timezone: str = option(
+        "UTC", "Time zone of the schedule, and of the times that are told, as Europe/Paris."
+    )
+    catch_up: bool = option(True, "Run once, late, what was missed while nothing was serving.")
+    catch_up_within: float | None = option(
+        None, "Seconds after which a missed run is no longer caught up; null: never too late.", gt=0
+    )
+    retries: int = option(0, "How often a run tries again, from the step that failed on.", ge=0)
+    retry_wait: float = option(60.0, "Seconds before it tries again.", ge=0)
+    timeout: float | None = option(
+        None, "Seconds for the whole run, tries and waits included; then it is killed.", gt=0
+    )
+    notify: JobNotices = field(default_factory=JobNotices)
+    keep: int = option(1000, "Runs of this job that the history keeps.", ge=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectJob:
+    """A job of a project.
+
+    Attributes:
+        name: Its key under ``jobs``.
+        options: What is declared of it.
+        places: Key path below the job, joined by dots -> ``file:line``.
+    """
+
+    name: str
+    options: JobOptions
+    places: Mapping[str, str] = field(default_factory=dict)
+
+    def where(self, *path: str) -> str:
+        """``file:line`` of a key, or of the nearest one around it."""
+        for length in range(len(path), -1, -1):
+            if (place := self.places.get(".".join(path[:length]))) is not None:
+                return place
+        return ""
+
+    def flags(self, given: Sequence[str] = ()) -> dict[str, bool]:
+        """Every flag's value; ``given`` holds NAME (on) or NAME=true, NAME=false.
+
+        Raises:
+            ConfigError: There is no such flag, or the value is no truth value.
+        """
+        found = dict(self.options.flags)
+        for text in given:
+            name, sign, value = text.partition("=")
+            if name not in found:
+                raise ConfigError(
+                    f"the job {self.name!r} has no flag {name!r}",
+                    where="--flag",
+                    hint=near(name, found) if found else "it has no flags",
+                )
+            if sign and value.lower() not in _TRUTH:
+                raise ConfigError(
+                    f"{text!r} is neither on nor off", where="--flag", hint=f"write {name}=false"
+                )
+            found[name] = _TRUTH[value.lower()] if sign else True
+        return found
+
+
+_TRUTH = {"true": True, "yes": True, "on": True, "1": True}
+_TRUTH |= {"false": False, "no": False, "off": False, "0": False}
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_USER_PASSWORD = re.compile(r"^[a-z0-9+.-]+://[^/@?\s]*?:(?P<secret>[^/@?\s]+)@", re.IGNORECASE)
+_SECRET_KEY = re.compile(
+    r"[?&](?:pass|password|token|secret|api_?key|key|auth)=(?P<secret>[^&\s]+)", re.IGNORECASE
+)
+
+
+def read_jobs(value: Any, placed: Placed) -> dict[str, ProjectJob]:
+    """The section ``jobs``: name -> job.
+
+    What needs an extra to be judged (cron expressions, kinds of addresses) is judged by
+    ``check_jobs``, so that a project with jobs opens without it.
+
+    Raises:
+        ConfigError: A key, a step, a flag, a time zone or an address is wrong, with file and line.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ConfigError(
+            "jobs must be a mapping from the name of a job to its keys", where=placed.where("jobs")
+        )
+    return {name: _job(name, entry, placed) for name, entry in value.items()}
+
+
+def variables(address: str) -> tuple[str, ...]:
+    """Names of the environment variables that an address is filled from."""
+    return tuple(_VARIABLE.findall(address))
+
+
+def _job(name: str, entry: Any, placed: Placed) -> ProjectJob:
+    path = ("jobs", name)
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} is no name for a job",
+            where=placed.where(*path),
+            hint="use letters, digits, - and _",
+        )
+    if name in {"True", "False"}:
+        raise ConfigError(
+            f"the name of a job is read as {name.lower()}, not as a word",
+            where=placed.where(*path),
+            hint="YAML reads on, off, yes, no, true and false so: put the name in quotes",
+        )
+    if isinstance(entry, dict) and isinstance(entry.get("steps"), list | str):
+        steps = entry["steps"] if isinstance(entry["steps"], list) else [entry["steps"]]
+        entry = {**entry, "steps": [{"run": s} if isinstance(s, str) else s for s in steps]}
+    options = build_options(JobOptions, entry, placed, path)
+    over = {key for key in (*placed.lines, *placed.overrides) if key[:2] == path}
+    places = {".".join(key[2:]): placed.where(*key) for key in over}
+    job = ProjectJob(name, options, {"": placed.where(*path), **places})
+    for what, key, hint in _faults(job):
+        raise ConfigError(what, where=job.where(*key), hint=hint)
+    return job
+
+
+def _faults(job: ProjectJob) -> Iterator[tuple[str, tuple[str, ...], str]]:
+    """What is wrong with a job: sentence, key path, what to do."""
+    options = job.options
+    if not options.steps:
+        yield f"the job {job.name!r} has no steps", (), "write: steps: [ingest]"
+    for at, step in enumerate(options.steps):
+        yield from _step_faults(step, options.flags, ("steps", str(at)))
+    if options.schedule and len(options.schedule.split()) != 5 and options.schedule[0] != "@":
+        yield (
+            f"the schedule {options.schedule!r} has {len(options.schedule.split())} fields, not 5",
+            ("schedule",),
+            "minute hour day-of-month month day-of-week, as: 30 7 * * mon-fri",
+        )
+    try:
+        ZoneInfo(options.timezone)
+    except (ValueError, OSError, LookupError):  # ZoneInfoNotFoundError is a KeyError
+        yield (
+            f"there is no time zone {options.timezone!r}",
+            ("timezone",),
+            "write it as Europe/Paris; where no zone is found at all: pip install tzdata",
+        )
+    for kind in ("failure", "success"):
+        for at, address in enumerate(getattr(options.notify, kind)):
+            yield from _address_faults(address, ("notify", kind, str(at)))
+
+
+def _step_faults(
+    step: JobStep, flags: Mapping[str, bool], path: tuple[str, ...]
+) -> Iterator[tuple[str, tuple[str, ...], str]]:
+    try:
+        words = step.words
+    except ValueError as error:
+        yield f"the step {step.run!r} cannot be read: {error}", path, "close the quote"
+        return
+    if not words:
+        yield "a step says nothing", path, "write a command, as: records refresh"
+    elif words[0] == "job":
+        yield "a step cannot be a job", path, "list the steps of that job here"
+    name = step.when.removeprefix("not ").strip()
+    if name and name not in flags:
+        known = near(name, flags) if flags else f"declare it: flags: {{{name}: false}}"
+        yield f"`when` names no flag of this job: {name!r}", (*path, "when"), known
+
+
+def _address_faults(
+    address: str, path: tuple[str, ...]
+) -> Iterator[tuple[str, tuple[str, ...], str]]:
+    if "${" in _VARIABLE.sub("", address):
+        yield "a variable in an address is written ${NAME}", path, "letters, digits and _ alone"
+    elif "://" not in address and not _VARIABLE.fullmatch(address):
+        yield "this is no address of a notice", path, "write mailto://…, json://… or ${VARIABLE}"
+    # the address itself is not repeated: it holds the secret
+    for pattern in (_USER_PASSWORD, _SECRET_KEY):
+        found = pattern.search(address)
+        if found and not _VARIABLE.fullmatch(found["secret"]):
+            yield (
+                "a secret stands in the address of a notice",
+                path,
+                "put it into an environment variable and write ${VARIABLE} in its place",
+            )

@@ -1,0 +1,79 @@
+"""Building an index for other settings from documents that are stored already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..core import SourceError
+from ..ingest import Reader
+from .building import Feed, Ingest
+
+if TYPE_CHECKING:
+    from ..core import Document
+    from ..index import Pair, Store
+    from ..ingest import Failure, FetchBytes, Fetched
+    from ._project import Project
+    from .building import IngestReport
+
+
+class StoredDocuments(Reader):
+    """Reads the documents that a store holds under one pair, by the source they came from."""
+
+    name = "store"
+
+    def __init__(self, store: Store, pair: Pair) -> None:
+        self._store = store
+        self._pair = pair
+        self._hashes = store.content_hashes(pair)
+        self._by_source: dict[str, list[str]] = {}
+        for name, source in sorted(store.sources(pair).items()):
+            self._by_source.setdefault(source, []).append(name)
+
+    @property
+    def sources(self) -> list[str]:
+        """Sources the documents came from."""
+        return sorted(self._by_source)
+
+    def accepts(self, source: str) -> bool:
+        """True for the sources of the pair."""
+        return source in self._by_source
+
+    def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
+        """Documents that came from a source, by id."""
+        for name in self._by_source[source]:
+            found = self._store.document(name)
+            if found is None or found.content_hash() != self._hashes[name]:
+                # Another pair holds it in another state.
+                found = next(d for d in self._store.documents(self._pair) if d.id == name)
+            yield found
+
+
+def build_like(project: Project, other: Project) -> IngestReport | None:
+    """Bring the index of a project up to the documents of another's; None where it is already.
+
+    No source is read: documents come from the store, and texts that are embedded already are not
+    embedded again. Documents that the other no longer has are removed.
+
+    Raises:
+        ModelError: The embedding model fails; what was written before stays.
+    """
+    store, pair = project.store, project.settled_pair()
+    if pair == other.pair:
+        return None
+    if other.store.content_hashes(other.pair) == store.content_hashes(pair):
+        return None
+    model = project.settings.embed.model
+    embedding = (model, bool(model) and project.models.is_local(model))
+    reader = StoredDocuments(other.store, other.pair)
+    feeds = [Feed(source, (reader,)) for source in reader.sources]
+    ingest = Ingest(store, pair, project.chunker, embedding, project.runner, None)
+    report = ingest.run(feeds, unfetched, prune=True)
+    if report.failures:
+        raise report.failures[0].error
+    return report
+
+
+def unfetched(address: str) -> Fetched:
+    """Nothing: what is stored is not fetched."""
+    raise SourceError("a stored document is not fetched", where=address)

@@ -1,0 +1,342 @@
+"""A project folder, opened: its parts, each made when it is first needed, and its variants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cached_property, lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from .. import answer, flow, index, ingest, models, retrieve
+from ..core import WorkLock
+from ..workbench import outputs
+from ._folder import ProjectFolder
+from ._served import served_project
+from ._session import Session
+from ._settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from ..core import Persona
+    from ..drafting import Outputs
+    from ..flow import Replies, Route, Runner, Runs
+    from ..index import Pair, Store, Views
+    from ..ingest import Chunker
+    from ..models import Analyzer, Models, Tokenizer
+    from ..retrieve import Databases
+
+_COUNTED = 20_000
+"""Texts whose number of tokens is remembered."""
+
+
+class Project:
+    """A project folder and what it is made of, each part opened when it is first needed.
+
+    Reading settings touches neither store nor model. Use it as a context manager, or call
+    :meth:`close`.
+
+    Args:
+        folder: The project.
+        settings: Its settings.
+        session: What this session asks for beyond them.
+    """
+
+    def __init__(
+        self, folder: ProjectFolder, settings: Settings, session: Session | None = None
+    ) -> None:
+        self.folder = folder
+        self.session = session or Session()
+        self.settings = _narrowed(_rooted(settings, folder.parts), self.session)
+        self._base: Project = self
+        self._variants: list[Project] = []
+
+    @classmethod
+    def open(cls, folder: str | Path = ".", session: Session | None = None) -> Self:
+        """The project in a folder.
+
+        Raises:
+            ConfigError: There is none, or its file is wrong (with file and line); or the served
+                configuration is asked for and there is none.
+        """
+        project = ProjectFolder(Path(folder)).require()
+        asked = session or Session()
+        sections = None
+        if asked.served:
+            project, sections = served_project(project)
+        settings = load_settings(project.file, asked.overrides, served=sections)
+        return cls(project, settings, asked)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Finish calls in flight, close the store and every variant; safe to call twice."""
+        family = [self, *self._variants] if self._base is self else []
+        closed: set[int] = set()
+        for name in ("runner", "views", "store", "replies", "runs", "outputs"):
+            for one in family:
+                opened = one.__dict__.pop(name, None)
+                if opened is not None and id(opened) not in closed:
+                    closed.add(id(opened))
+                    opened.close()
+        self._variants = []
+
+    def variant(self, settings: Settings) -> Self:
+        """The same project under other settings, sharing with this one all that those leave as is.
+
+        Replies and runs are always shared; store and open views where the section ``store`` is
+        equal; models and the runner where everything that requests depend on is equal too. What
+        others have spent counts against the budget. Closed with the project it was made from.
+
+        Args:
+            settings: As read from files; the session's filters are laid over them here.
+        """
+        base = self._base
+        made = type(self)(self.folder, settings, self.session)
+        made._base = base
+        family = [base, *base._variants]
+        for name in ("replies", "runs"):
+            made.__dict__[name] = getattr(base, name)
+        same = next((one for one in family if one.settings.store == made.settings.store), None)
+        if same is not None:
+            made.__dict__.update(store=same.store, views=same.views)
+        twin = next((one for one in family if _asked_alike(one.settings, made.settings)), None)
+        if twin is not None:
+            made.models = twin.models
+            made.__dict__.update(runner=twin.runner, tokenizer=twin.tokenizer, count=twin.count)
+        base._variants.append(made)
+        return made
+
+    def share_budget(self) -> None:
+        """Let this project's runner spend what the others of the family have left.
+
+        Call it before a runner goes to work after another one has.
+        """
+        bound = self._bound()
+        if bound is not None:
+            elsewhere = self.spent - self.runner.spent
+            self.runner.set_ceiling(max(0.0, bound - elsewhere))
+
+    def _bound(self) -> float | None:
+        """Most money that may be spent in this session."""
+        asked = self.session.max_cost
+        return self.settings.budget.max_cost if asked is None else asked
+
+    @property
+    def spent(self) -> float:
+        """Money spent by this project and all its variants."""
+        family = (self._base, *self._base._variants)
+        opened = (one.__dict__.get("runner") for one in family)
+        runners: dict[int, Runner] = {id(one): one for one in opened if one is not None}
+        return sum(runner.spent for runner in runners.values())
+
+    # -- parts, opened when first needed ---------------------------------------------------
+
+    @cached_property
+    def work(self) -> WorkLock:
+        """Held shared by all that reads text and stores what came of it, and by erasure alone."""
+        return WorkLock(self.folder.data / "work")
+
+    @cached_property
+    def models(self) -> Models:
+        """Every model that the settings name; a variant that asks alike has the same."""
+        budget = self.settings.budget
+        limits = models.TimeLimits(
+            budget.connect_timeout, budget.first_piece_timeout, budget.silence_timeout
+        )
+        return models.Models(self.settings.models, self.settings.embed, self.folder.root, limits)
+
+    @cached_property
+    def replies(self) -> Replies:
+        """The reply store, in the cache."""
+        budget = self.settings.budget
+        return flow.Replies(
+            self.folder.cache / "replies.sqlite",
+            power_safe=budget.power_safe,
+            max_bytes=budget.cache_bytes,
+        )
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The run store, in the data folder."""
+        return flow.Runs(
+            self.folder.data / "runs.sqlite", power_safe=self.settings.budget.power_safe
+        )
+
+    @cached_property
+    def outputs(self) -> Outputs:
+        """Every text that was drafted and every prompt for it, in the data folder."""
+        if self._base is not self:
+            return self._base.outputs
+        path = self.folder.data / "outputs.sqlite"
+        return outputs.Outputs(path, power_safe=self.settings.budget.power_safe)
+
+    @cached_property
+    def store(self) -> Store:
+        """Documents, chunks and vectors."""
+        root = self.folder.root
+        return index.open_store(self.settings.store, root / ".ragwright", root=root)
+
+    @cached_property
+    def views(self) -> Views:
+        """Open views of the store, by snapshot."""
+        return index.Views(self.store)
+
+    @cached_property
+    def runner(self) -> Runner:
+        """The runner with a handler for every kind of request."""
+        budget = self.settings.budget
+        session = self.session
+        bound = self._bound()
+        options = flow.RunnerOptions(
+            concurrency=budget.concurrency,
+            jobs=session.jobs,
+            timeout=budget.timeout,
+            reuse=session.reuse,
+            attempt=session.attempt,
+            max_cost=None if bound is None else max(0.0, bound - self.spent),
+            seed=session.seed,
+        )
+        return flow.Runner(
+            self.routes(self.views),
+            options,
+            replies=self.replies,
+            at_work=partial(self.work.working, "requests"),
+        )
+
+    def routes(self, views: Views) -> Mapping[type[Any], Route]:
+        """Who carries out which requests, searches on these views."""
+        return {
+            **models.model_handlers(self.models),
+            flow.Search: index.SearchHandler(views),
+            flow.Lookup: index.LookupHandler(views),
+            flow.Fetch: ingest.FetchHandler(self.settings.fetch),
+            flow.Sql: retrieve.SqlHandler(self.databases),
+        }
+
+    @cached_property
+    def databases(self) -> Databases:
+        """The SQL databases that questions may be answered from."""
+        return retrieve.Databases(self.settings.retrieve.databases, self.folder.root)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """What counts tokens: the embedding model's own, else the keyword analyzer's words."""
+        model = self.settings.embed.model
+        own = self.models.tokenizer(model) if model else None
+        return own or models.WordTokenizer()
+
+    @cached_property
+    def count(self) -> Callable[[str], int]:
+        """Number of tokens of a text, by :attr:`tokenizer`; remembered for passages met again."""
+        return lru_cache(_COUNTED)(self.tokenizer.count)
+
+    @cached_property
+    def chunker(self) -> Chunker:
+        """Cuts documents as the settings say."""
+        return ingest.make_chunker(self.settings.chunk, self.tokenizer)
+
+    @cached_property
+    def analyzer(self) -> Analyzer:
+        """Cuts queries and documents into the words of the keyword index."""
+        return models.make_analyzer(self.settings.keyword)
+
+    @cached_property
+    def pair(self) -> Pair:
+        """Under which settings documents are indexed and searched.
+
+        Its ``dimensions`` are 0 where a server embeds that was never asked for a vector.
+        """
+        analyzer = self.analyzer.spec
+        model = self.settings.embed.model
+        if not model:
+            return index.Pair(self.chunker.spec, analyzer)
+        identity = self.models.embedder_identity(model)
+        return index.Pair(
+            self.chunker.spec,
+            analyzer,
+            identity,
+            self._dimensions(model, identity),
+            self.models.vector_rule(model).similarity,
+        )
+
+    def _dimensions(self, model: str, identity: str) -> int:
+        """Length of the model's vectors as far as it is known without a paid call."""
+        local = self.models.embedder(model)
+        if local is not None:
+            return local.dimensions
+        built = (pair.dimensions for pair in self.store.pairs() if pair.embedder == identity)
+        length = next(built, self.settings.embed.dimensions or 0)
+        if length:
+            self.models.known_dimensions[model] = length
+        return length
+
+    def settled_pair(self) -> Pair:
+        """The pair; a server is asked for the length of its vectors where nothing else says it."""
+        pair = self.pair
+        if pair.embedder and not pair.dimensions:
+            return self.measured_pair()
+        return pair
+
+    def measured_pair(self) -> Pair:
+        """The pair with the length that the server's vectors have now, whatever is stored."""
+        model = self.settings.embed.model
+        self.models.known_dimensions.pop(model, None)
+        # Passages, which are never answered from the cache; two, whose vectors must differ.
+        probe = flow.embed(model, ["How long is a vector?", "As long as it was."], "passage")
+        length = int(self.runner.run(probe).shape[1])
+        self.models.known_dimensions[model] = length
+        pair = self.__dict__["pair"] = replace(self.pair, dimensions=length)
+        return pair
+
+    @cached_property
+    def personas(self) -> Mapping[str, Persona]:
+        """Personas by name: the shipped ones, and the project's own, which win."""
+        own = answer.load_personas(self.folder.personas) if self.folder.personas.is_dir() else {}
+        return {**answer.shipped_personas(), **own}
+
+
+def _rooted(settings: Settings, root: Path) -> Settings:
+    """Settings whose relative paths start from the project, wherever the command runs."""
+    prompt, answer = settings.prompt, settings.answer
+    if prompt.template:
+        prompt = replace(prompt, template=str(root / prompt.template))
+    drafts = answer.draft
+    if drafts.prompt:
+        drafts = replace(drafts, prompt=str(root / drafts.prompt))
+    forms = {model: _file(form, root) for model, form in drafts.formats.items()}
+    drafts = replace(drafts, format=_file(drafts.format, root), formats=forms)
+    if (prompt, drafts) == (settings.prompt, answer.draft):
+        return settings
+    return replace(settings, prompt=prompt, answer=replace(answer, draft=drafts))
+
+
+def _file(name: str, root: Path) -> str:
+    """The path of a file of the project; a name that is no file of it stays."""
+    return str(root / name) if (root / name).is_file() else name
+
+
+def _narrowed(settings: Settings, session: Session) -> Settings:
+    """Settings with the session's filters beside the project's."""
+    if not session.filters and not session.soft:
+        return settings
+    options = settings.retrieve
+    hard = tuple(map(retrieve.parse_filter, session.filters))
+    soft = tuple(map(retrieve.parse_soft_filter, session.soft))
+    narrowed = replace(options, filters=options.filters + hard, soft=options.soft + soft)
+    return replace(settings, retrieve=narrowed)
+
+
+def _asked_alike(one: Settings, other: Settings) -> bool:
+    """True where a request means the same to both: one runner serves them."""
+    return (one.models, one.embed, one.store, one.fetch, one.budget, one.retrieve.databases) == (
+        other.models,
+        other.embed,
+        other.store,
+        other.fetch,
+        other.budget,
+        other.retrieve.databases,
+    )

@@ -1,0 +1,562 @@
+"""The served configuration: numbered snapshots of settings and files, and who changed to which.
+
+Under ``.ragwright/data/served/`` lie a folder a number (``0003/settings.yaml`` and the files that
+those settings name, as they were) and ``history.jsonl``, whose last line says what is served.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from .. import records
+from ..core import (
+    ConfigError,
+    FileLock,
+    SchemaVersionError,
+    StoreError,
+    changed_options,
+    current_user,
+    read_yaml,
+    replace_text,
+    text_hash,
+    value_hash,
+)
+from ._folder import ProjectFolder
+from ._settings import SERVED_SECTIONS
+
+if TYPE_CHECKING:
+    from ..flow import Runs
+    from ..records import RecordsOptions, RecordsSpec
+    from ._settings import Settings
+
+Action: TypeAlias = Literal["promote", "back"]
+
+_VERSION = 1
+_HEAD = "# A served configuration: not to be edited; `ragwright promote` makes another.\n"
+
+_WAIT = 30.0
+"""Seconds to wait for another who changes what is served."""
+
+_BUSY = "what is served is being changed"
+
+_PERSONAS = ("personas/*.yaml", "personas/*.yml")
+"""Files that take part without being named."""
+
+_SETTINGS = "settings.yaml"
+"""The settings of a numbered configuration, in its folder."""
+
+_RECORDS = "records"
+"""Key of the settings: which declarations of records drafts are made by."""
+
+_BIOGRAPHIES = "biographies"
+
+_NAMING = ("retrieve", "prompt", "answer")
+"""Sections in which a text may be the path of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Settings that decide what is made, and the files that they name.
+
+    Attributes:
+        settings: Sections of the project file as plain values, only what differs from defaults.
+        files: Path from the project's folder -> hash of the file.
+    """
+
+    settings: Mapping[str, Any]
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def hash(self) -> str:
+        """Equal for equal settings and files."""
+        return value_hash({"settings": self.settings, "files": self.files})
+
+    @property
+    def sections(self) -> dict[str, Any]:
+        """Every section that it decides, as a project file would hold it."""
+        return {name: self.settings.get(name) or {} for name in SERVED_SECTIONS}
+
+    def body(self) -> dict[str, Any]:
+        """JSON-able, for :func:`configuration_from`."""
+        return {"settings": dict(self.settings), "files": dict(self.files)}
+
+
+def configuration_from(body: Mapping[str, Any]) -> Configuration | None:
+    """The configuration that :meth:`Configuration.body` wrote; None where there is none."""
+    if not body:
+        return None
+    return Configuration(body["settings"], body["files"])
+
+
+def configuration_of(folder: ProjectFolder, settings: Settings) -> Configuration:
+    """What an opened project's settings come to: all that decides what it finds and writes.
+
+    Left out are what a session may spend, who judges, which sources are read and which jobs run.
+
+    Args:
+        folder: The project, under the served configuration the frozen one.
+        settings: Its settings, as opened.
+    """
+    plain = {
+        name: _plain(changed_options(getattr(settings, name))) for name in SERVED_SECTIONS[:-1]
+    }
+    models = {name: _plain(changed_options(one)) for name, one in settings.models.items()}
+    values = {name: value for name, value in {**plain, "models": models}.items() if value}
+    relative = _relative(values, folder.parts)
+    where, name = _declared(folder, settings.records)
+    default = records.RecordsOptions()
+    named = {"folder": (where, default.folder), "format": (name, default.format)}
+    if other := {key: value for key, (value, usual) in named.items() if value != usual}:
+        relative[_RECORDS] = other
+    return Configuration(relative, dict(_files(folder.parts, relative, (where, name))))
+
+
+def draft_declarations(folder: ProjectFolder, options: RecordsOptions) -> RecordsSpec:
+    """What drafts depend on of what records declare: rollups, biographies, rules, text format.
+
+    Under the served configuration they are as they were when it was promoted; but for a folder of
+    records outside the project, which cannot be promoted.
+
+    Raises:
+        RecordsError: A declaration is wrong, with file and line.
+    """
+    where, name = _declared(folder, options)
+    if folder.frozen is None or not _within(where):
+        return records.load_spec(folder.root / where, name)
+    return records.load_draft_spec(folder.frozen / where, name)
+
+
+def _declared(folder: ProjectFolder, options: RecordsOptions) -> tuple[str, str]:
+    """Folder of the declarations and name of the text format; under what is served, as then."""
+    if folder.frozen is None:
+        return options.folder, options.format
+    values = read_yaml(folder.frozen / _SETTINGS).value
+    kept = records.RecordsOptions(**((values["settings"] or {}).get(_RECORDS) or {}))
+    return kept.folder, kept.format
+
+
+def _within(path: str) -> bool:
+    """True for a path that does not leave the folder it starts from."""
+    plain = Path(os.path.normpath(path))
+    return not plain.is_absolute() and ".." not in plain.parts
+
+
+_CONFIGURATION = "configuration"
+"""Fact of a run: what it was measured under."""
+
+
+def keep_configuration(runs: Runs, run: str, configuration: Configuration) -> None:
+    """Write down what a run was measured under."""
+    runs.keep(run, _CONFIGURATION, configuration.body())
+
+
+def run_configuration(runs: Runs, run: str) -> Configuration:
+    """The configuration that a run was measured under; of rows scored again that of their run.
+
+    Raises:
+        ConfigError: The run does not know.
+    """
+    found = configuration_from(runs.kept(run, _CONFIGURATION))
+    if found is not None:
+        return found
+    scored = str(runs.get(run).manifest.get("testset", "")).removeprefix("run ")
+    if scored != run and runs.holds(scored):
+        return run_configuration(runs, scored)
+    raise ConfigError(
+        f"nothing says which settings the run {run} was made under",
+        where=run,
+        hint="promote a run of `ragwright eval`, of a sweep, or of `ragwright outputs evaluate` "
+        "over texts of one configuration; rows of another system have none",
+    )
+
+
+def changed_files(root: Path, configuration: Configuration) -> list[str]:
+    """What became of each file of a configuration that is not as it was, by path."""
+    found = []
+    for name, known in sorted(configuration.files.items()):
+        now = _hash(root / name)
+        if now is None:
+            found.append(f"{name} is gone")
+        elif now != known:
+            found.append(f"{name} has changed")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of what is served.
+
+    Attributes:
+        number: Number of the configuration that was served from then on.
+        replaced: Number of the one served before, None where there was none.
+        action: ``promote``, or ``back`` to an earlier one.
+        at: ISO 8601, UTC.
+        by: Who.
+        configuration: Hash of the configuration.
+        run: The run it was measured by.
+        reason: Why, in the words of who changed it.
+        gate: Outcome of the gate, JSON-able; empty where none was asked.
+        baseline: The run it was compared with, empty where none was.
+    """
+
+    number: int
+    replaced: int | None
+    action: Action
+    at: str
+    by: str
+    configuration: str
+    run: str
+    reason: str = ""
+    gate: Mapping[str, Any] = field(default_factory=dict)
+    baseline: str = ""
+
+
+class Served:
+    """The served configurations of a project.
+
+    Args:
+        folder: The project.
+    """
+
+    def __init__(self, folder: ProjectFolder) -> None:
+        self._folder = folder
+        self._root = folder.data / "served"
+
+    @property
+    def file(self) -> Path:
+        """The history: a line a change, the last one counts."""
+        return self._root / "history.jsonl"
+
+    def history(self) -> tuple[Change, ...]:
+        """All changes, oldest first.
+
+        Raises:
+            StoreError: The file is damaged; the line is named.
+            SchemaVersionError: A later version wrote it.
+        """
+        try:
+            lines = self.file.read_text("utf-8").splitlines()
+        except FileNotFoundError:
+            return ()
+        return tuple(self._change(line, number) for number, line in enumerate(lines, 1))
+
+    def _change(self, line: str, number: int) -> Change:
+        try:
+            body = json.loads(line)
+            version = body.pop("version")
+            if version <= _VERSION:
+                return Change(**body)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise StoreError(
+                "this line is no change of what is served",
+                where=f"{self.file}:{number}",
+                hint="restore the file from a backup",
+            ) from error
+        raise SchemaVersionError(
+            f"version {version} of the history; this ragwright reads {_VERSION}",
+            where=f"{self.file}:{number}",
+            hint="upgrade ragwright: pip install -U ragwright",
+        )
+
+    def current(self) -> Change | None:
+        """What is served now, None where nothing is."""
+        known = self.history()
+        return known[-1] if known else None
+
+    def snapshot(self, number: int) -> tuple[Configuration, Path]:
+        """A numbered configuration, and the folder that holds its files as they were.
+
+        Raises:
+            StoreError: It is not there, or somebody has changed it.
+        """
+        folder = self._root / f"{number:04d}"
+        promoted = [one for one in self.history() if one.number == number]
+        path = folder / _SETTINGS
+        if not promoted or not path.is_file():
+            raise StoreError(f"there is no served configuration {number}", where=str(self._root))
+        values = read_yaml(path).value
+        kept = Configuration(values["settings"] or {}, values["files"] or {})
+        wrong = changed_files(folder, kept)
+        if kept.hash != promoted[0].configuration:
+            wrong.append("settings.yaml has changed")
+        if wrong:
+            raise StoreError(
+                f"the served configuration {number} is not what was promoted: {', '.join(wrong)}",
+                where=str(folder),
+                hint="restore the folder from a backup, or go back: ragwright promote --back",
+            )
+        return kept, folder
+
+    def text(self, number: int) -> str:
+        """A numbered configuration as YAML, checked as :meth:`snapshot` does."""
+        _, folder = self.snapshot(number)
+        return (folder / _SETTINGS).read_text("utf-8")
+
+    @contextmanager
+    def changing(self, what: str) -> Iterator[Changing]:
+        """The right to change what is served; others wait for it.
+
+        Args:
+            what: What is being done, told to those who wait.
+
+        Raises:
+            StoreBusyError: Somebody else has it for longer than half a minute; who, since when.
+            StoreError: The folder cannot be written.
+        """
+        lock = FileLock(self._root / "lock", what, wait=_WAIT, busy=_BUSY)
+        with ExitStack() as held:
+            try:
+                held.enter_context(lock)
+            except OSError as error:
+                raise StoreError(
+                    f"what is served cannot be changed: {error.strerror or error}",
+                    where=str(self._root),
+                    hint="let this user write in the folder, and see whether the disk has room",
+                ) from error
+            yield Changing(self._folder, self, self._root)
+
+
+@dataclass(frozen=True, slots=True)
+class Changing:
+    """What is served while nobody else can change it."""
+
+    folder: ProjectFolder
+    served: Served
+    root: Path
+
+    def promote(self, configuration: Configuration, change: Change) -> Change:
+        """Serve a configuration from now on, under the next number; ``change`` says the rest.
+
+        Raises:
+            ConfigError: A file of it is not as it was; nothing is changed.
+        """
+        before = self.served.history()
+        number = max((one.number for one in before), default=0) + 1
+        target = self.root / f"{number:04d}"
+        draft = self.root / f"{number:04d}.new"
+        for left in (draft, target):  # of one who was cut off before it was served
+            shutil.rmtree(left, ignore_errors=True)
+        for name in configuration.files:
+            copy = draft / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(self._bytes(name))
+        wrong = changed_files(draft, configuration)
+        if wrong:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise not_reproducible(change.run, wrong)
+        draft.mkdir(parents=True, exist_ok=True)
+        replace_text(draft / _SETTINGS, _yaml(configuration), private=True)
+        draft.replace(target)
+        replaced = before[-1].number if before else None
+        made = replace(
+            change,
+            number=number,
+            replaced=replaced,
+            configuration=configuration.hash,
+            at=_now(),
+            by=change.by or current_user(),
+        )
+        self._append(before, made)
+        return made
+
+    def back(self, reason: str, by: str = "") -> Change:
+        """Serve the configuration that the present one replaced.
+
+        Raises:
+            ConfigError: There is none before it.
+            StoreError: It is not there any more as it was promoted.
+        """
+        before = self.served.history()
+        now = before[-1] if before else None
+        promoted = {one.number: one for one in before if one.action == "promote"}
+        earlier = promoted[now.number].replaced if now else None
+        if now is None or earlier is None:
+            raise ConfigError(
+                "there is no configuration to go back to",
+                where=str(self.served.file),
+                hint="nothing is served" if now is None else f"{now.number} was the first",
+            )
+        self.served.snapshot(earlier)
+        made = replace(
+            promoted[earlier],
+            replaced=now.number,
+            action="back",
+            at=_now(),
+            by=by or current_user(),
+            reason=reason,
+            gate={},
+            baseline="",
+        )
+        self._append(before, made)
+        return made
+
+    def _bytes(self, name: str) -> bytes:
+        try:
+            return (self.folder.parts / name).read_bytes()
+        except OSError:
+            return b""  # told by its hash
+
+    def _append(self, before: Sequence[Change], change: Change) -> None:
+        """The whole history anew; a crash leaves the old one."""
+        lines = [
+            json.dumps({"version": _VERSION, **asdict(one)}, ensure_ascii=False)
+            for one in (*before, change)
+        ]
+        replace_text(self.served.file, "".join(f"{line}\n" for line in lines), private=True)
+
+
+def not_reproducible(run: str, wrong: Sequence[str]) -> ConfigError:
+    """The error for a run whose files are not as they were."""
+    return ConfigError(
+        f"the run {run} was measured under other files: {', '.join(wrong)}",
+        where=run,
+        hint="put the files back as they were, or run `ragwright eval` again and promote that run",
+    )
+
+
+def served_project(folder: ProjectFolder) -> tuple[ProjectFolder, Mapping[str, Any]]:
+    """A project whose prompts and personas are those served, and the served sections.
+
+    Raises:
+        ConfigError: Nothing is served yet.
+        StoreError: What was promoted is not there any more as it was.
+    """
+    served = Served(folder)
+    change = served.current()
+    if change is None:
+        raise ConfigError(
+            "nothing is served yet",
+            where=str(folder.root.resolve()),
+            hint="measure the project with `ragwright eval`, then run `ragwright promote RUN`",
+        )
+    configuration, files = served.snapshot(change.number)
+    return replace(folder, frozen=files), configuration.sections
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _plain(value: Any) -> Any:
+    """Mappings and lists alone, as YAML and JSON know them."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    return value
+
+
+def _relative(value: Any, root: Path) -> Any:
+    """Paths inside of the project's folder as they are written in its file."""
+    if isinstance(value, dict):
+        return {key: _relative(one, root) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_relative(one, root) for one in value]
+    if isinstance(value, str) and value.startswith(f"{root}{os.sep}") and root != Path():
+        return Path(value).relative_to(root).as_posix()
+    return value
+
+
+def _files(
+    root: Path, values: Mapping[str, Any], records: tuple[str, str]
+) -> Iterator[tuple[str, str]]:
+    """(path from the project's folder, hash) of every file that takes part, by path."""
+    paths = {path for pattern in _PERSONAS for path in root.glob(pattern)}
+    paths |= {root / path for path in _declarations(root, *records) if _within(path)}
+    for section in _NAMING:
+        paths |= {root / text for text in _texts(values.get(section)) if _is_file(root / text)}
+    for path in sorted(paths):
+        known = _hash(path)
+        if known is None or not path.is_relative_to(root):
+            continue
+        relative = path.relative_to(root)
+        if ".." not in relative.parts:
+            yield relative.as_posix(), known
+
+
+def _declarations(root: Path, where: str, name: str) -> Iterator[str]:
+    """Files of a folder of records that drafts depend on, from the project's folder."""
+    yield os.path.normpath(f"{where}/rules.yaml")
+    yield os.path.normpath(f"{where}/text_formats/{name}.yaml")
+    rollups = os.path.normpath(f"{where}/rollups.yaml")
+    yield rollups
+    table = _biographies(root / rollups)
+    if table:
+        yield os.path.normpath(Path(where) / table)
+
+
+def _biographies(rollups: Path) -> str:
+    """The table of biographies that a file of rollups names; empty where it names none."""
+    import yaml
+
+    # Spellings of thousands of clients: events of libyaml, several times as fast as values with
+    # their lines. Its composer is not used: deep nesting overflows its stack and ends the process.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        text = rollups.read_text("utf-8-sig")
+        return _value_of(_BIOGRAPHIES, yaml.parse(text, loader)) if _BIOGRAPHIES in text else ""
+    except (OSError, ValueError, yaml.YAMLError):  # reading the file for a draft names the fault
+        return ""
+
+
+def _value_of(name: str, events: Iterable[Any]) -> str:
+    """The text of a key of the outermost mapping, empty where the key or a text is missing."""
+    import yaml
+
+    level = 0
+    key: str | None = None  # the last key of the outermost mapping, until its value has come
+    for event in events:
+        if isinstance(event, yaml.CollectionEndEvent):
+            level -= 1
+        elif level == 1 and key is None and isinstance(event, yaml.ScalarEvent):
+            key = str(event.value)
+            continue
+        elif level == 1 and key == name:
+            return str(event.value) if isinstance(event, yaml.ScalarEvent) else ""
+        elif isinstance(event, yaml.CollectionStartEvent):
+            level += 1
+        if level == 1:
+            key = None
+    return ""
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text among nested values that could be the name of a file."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from _texts(one)
+    elif isinstance(value, str) and value and "\n" not in value:
+        yield value
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a text that is no path
+        return False
+
+
+def _hash(path: Path) -> str | None:
+    try:
+        return text_hash(path.read_bytes().decode("utf-8", "surrogateescape"))
+    except OSError:
+        return None
+
+
+def _yaml(configuration: Configuration) -> str:
+    import yaml
+
+    text: str = yaml.safe_dump(
+        configuration.body(), sort_keys=True, allow_unicode=True, default_flow_style=False
+    )
+    return f"{_HEAD}{text}"

@@ -1,0 +1,247 @@
+"""The project file: sections merged from the option records that each room owns."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..answer import AnswerOptions, PromptOptions
+from ..core import (
+    ConfigError,
+    Placed,
+    build_options,
+    described_options,
+    option,
+    overlaid,
+    read_yaml,
+    scalar,
+    unknown_key,
+)
+from ..index import StoreOptions
+from ..ingest import ChunkOptions, FetchOptions, SourceOptions
+from ..measure import MeasureSetup
+from ..models import AnalyzerOptions, EmbedOptions, ModelSettings
+from ..records import RecordsOptions
+from ..retrieve import RetrieveOptions
+from ._job_options import JobOptions, ProjectJob, read_jobs
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetOptions:
+    """What a command may spend, and how hard it may push a server."""
+
+    max_cost: float | None = option(
+        None, "Most money one command may spend; models then need prices.", gt=0
+    )
+    concurrency: int = option(16, "Requests in flight per model where `models` is silent.", ge=1)
+    connect_timeout: float = option(15.0, "Seconds to connect to a model's server.", gt=0)
+    first_piece_timeout: float = option(
+        600.0, "Seconds until the first piece of a model's reply arrives.", gt=0
+    )
+    silence_timeout: float = option(
+        120.0, "Seconds without a piece after which a model's reply is given up.", gt=0
+    )
+    timeout: float | None = option(
+        None, "Most seconds for one attempt as a whole; no bound where empty.", gt=0
+    )
+    cache_bytes: int = option(
+        2_000_000_000, "Size of the reply store above which the oldest are evicted.", ge=1_000_000
+    )
+    power_safe: bool = option(False, "Wait for the disk at each commit (power cuts, not crashes).")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEntry:
+    """One source: an address, how to read it, and an own reader where one is named."""
+
+    source: str
+    reader: str = ""
+    options: SourceOptions = field(default_factory=SourceOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings of a project; every section is the option record of a room."""
+
+    sources: tuple[SourceEntry, ...] = ()
+    fetch: FetchOptions = field(default_factory=FetchOptions)
+    chunk: ChunkOptions = field(default_factory=ChunkOptions)
+    keyword: AnalyzerOptions = field(default_factory=AnalyzerOptions)
+    embed: EmbedOptions = field(default_factory=EmbedOptions)
+    store: StoreOptions = field(default_factory=StoreOptions)
+    retrieve: RetrieveOptions = field(default_factory=RetrieveOptions)
+    prompt: PromptOptions = field(default_factory=PromptOptions)
+    answer: AnswerOptions = field(default_factory=AnswerOptions)
+    judge: MeasureSetup = field(default_factory=MeasureSetup)
+    models: Mapping[str, ModelSettings] = field(default_factory=dict)
+    budget: BudgetOptions = field(default_factory=BudgetOptions)
+    records: RecordsOptions = field(default_factory=RecordsOptions)
+    jobs: Mapping[str, ProjectJob] = field(default_factory=dict)
+
+
+SECTIONS: Mapping[str, type[Any]] = {
+    "fetch": FetchOptions,
+    "chunk": ChunkOptions,
+    "keyword": AnalyzerOptions,
+    "embed": EmbedOptions,
+    "store": StoreOptions,
+    "retrieve": RetrieveOptions,
+    "prompt": PromptOptions,
+    "answer": AnswerOptions,
+    "judge": MeasureSetup,
+    "budget": BudgetOptions,
+    "records": RecordsOptions,
+}
+
+LATER = ("serve",)
+"""Sections of later versions: said to be unknown with that reason."""
+
+
+SERVED_SECTIONS = (
+    "chunk",
+    "keyword",
+    "embed",
+    "store",
+    "retrieve",
+    "prompt",
+    "answer",
+    "models",
+)
+"""Sections that decide what is found and written: a served configuration holds them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """Values laid over a project file, and where each was written.
+
+    Attributes:
+        values: Key path -> plain value.
+        places: Key path -> ``file:line``.
+    """
+
+    values: Mapping[tuple[str, ...], Any] = field(default_factory=dict)
+    places: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+
+
+def load_settings(
+    file: Path,
+    overrides: Sequence[str] = (),
+    laid: Laid | None = None,
+    *,
+    served: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Settings of a project file, ``key.path=value`` overrides over it, and ``laid`` over both.
+
+    Sections in ``served`` take the place of the file's.
+
+    Raises:
+        ConfigError: With file and line, and the nearest key where one is unknown.
+    """
+    placed = read_yaml(file, file.name)
+    values = placed.value
+    if not isinstance(values, dict):
+        raise ConfigError("the project file must be a mapping of sections", where=placed.where())
+    if served is not None:
+        values = {**values, **served}
+    over = [(*parse_override(text), f"--set {text}") for text in overrides]
+    if laid is not None:
+        over += [(path, value, laid.places.get(path, "")) for path, value in laid.values.items()]
+    for path, value, where in over:
+        values = overlaid(values, path, value)
+        placed.lines = {k: n for k, n in placed.lines.items() if k[: len(path)] != path}
+        placed.overrides[path] = where
+    placed.value = values
+    return settings_from(placed)
+
+
+def parse_override(text: str) -> tuple[tuple[str, ...], Any]:
+    """``retrieve.top_k=3`` as a key path and a value.
+
+    Raises:
+        ConfigError: There is no ``=`` or no key, or the value cannot be read.
+    """
+    key, sign, value = text.partition("=")
+    path = tuple(part.strip() for part in key.split("."))
+    if not sign or not all(path):
+        raise ConfigError(
+            f"{text!r} sets nothing", where="--set", hint="write --set retrieve.top_k=3"
+        )
+    return path, scalar(value, f"--set {text}")
+
+
+def settings_from(placed: Placed) -> Settings:
+    """Settings from parsed YAML; raises ConfigError as :func:`load_settings`."""
+    arguments: dict[str, Any] = {}
+    for name, value in placed.value.items():
+        if name == "sources":
+            arguments[name] = tuple(_sources(value, placed))
+        elif name == "models":
+            arguments[name] = _models(value, placed)
+        elif name == "jobs":
+            arguments[name] = read_jobs(value, placed)
+        elif name in SECTIONS:
+            arguments[name] = build_options(SECTIONS[name], value, placed, (name,))
+        elif name in LATER:
+            raise ConfigError(
+                f"the section {name!r} is not part of this version",
+                where=placed.where(name),
+                hint="remove it; the roadmap says when it comes",
+            )
+        else:
+            raise unknown_key(name, ("sources", "models", "jobs", *SECTIONS), placed, (name,))
+    return Settings(**arguments)
+
+
+def project_sections() -> Mapping[str, type[Any]]:
+    """Section of a project file -> the record of its options, where it is one."""
+    return SECTIONS
+
+
+def project_keys() -> Iterator[tuple[str, str, Any, str]]:
+    """(key, when, default, sentence) of every key of a project file."""
+    for name, kind in SECTIONS.items():
+        yield from described_options(kind, (name,))
+    yield from described_options(ModelSettings, ("models", "NAME"))
+    yield from described_options(SourceOptions, ("sources", "[]"))
+    yield from described_options(JobOptions, ("jobs", "NAME"))
+
+
+def _sources(value: Any, placed: Placed) -> Iterator[SourceEntry]:
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list):
+        raise ConfigError("sources must be a list", where=placed.where("sources"))
+    for number, item in enumerate(value):
+        path = ("sources", str(number))
+        if isinstance(item, str) and item:
+            yield SourceEntry(item)
+            continue
+        if not isinstance(item, dict) or not isinstance(item.get("source"), str):
+            raise ConfigError(
+                "a source is an address, or a mapping with the key `source`",
+                where=placed.where(*path),
+                hint="write for example:  - source: docs/   and below it  include: ['*.md']",
+            )
+        known = {f.name for f in dataclasses.fields(SourceOptions)} | {"source", "reader"}
+        for key in item:
+            if key not in known:
+                raise unknown_key(key, known, placed, (*path, key))
+        rest = {k: v for k, v in item.items() if k not in ("source", "reader")}
+        options = build_options(SourceOptions, rest, placed, path)
+        yield SourceEntry(item["source"], str(item.get("reader") or ""), options)
+
+
+def _models(value: Any, placed: Placed) -> dict[str, ModelSettings]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ConfigError(
+            "models must be a mapping from model name to settings", where=placed.where("models")
+        )
+    return {
+        name: build_options(ModelSettings, entry, placed, ("models", name))
+        for name, entry in value.items()
+    }

@@ -1,0 +1,5 @@
+"""Documents into the index: reading, chunking, embedding, and what changed since."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,540 @@
+"""Ingest: sources to documents to chunks to the store, a bounded batch at a time.
+
+Unchanged files are not read, unchanged documents are not cut, known texts are not embedded.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core import (
+    ChunkError,
+    DuplicateIdError,
+    ModelRefusedError,
+    ModelReplyError,
+    RagwrightError,
+    SourceError,
+    changed_options,
+    value_hash,
+    workers,
+)
+from ...flow import embed, gather, settled
+from ...index import IndexedDocument, WriteCounts, chunk_key, embedded_text
+from ...ingest import Failure, WebReader, files_of, guarded, pick_reader
+from ...models import usable_vectors
+from ._progress import IngestForecast, IngestProgress, IngestReport
+from ._stamps import Stamp
+
+if TYPE_CHECKING:
+    from ...core import Chunk, Document
+    from ...flow import Flow, Runner
+    from ...index import Pair, Store
+    from ...ingest import Chunker, FetchBytes, Reader
+    from .._settings import SourceEntry
+    from ._stamps import Stamps
+
+Matrix = NDArray[np.float32]
+
+_BATCH_CHUNKS = 512
+_BATCH_UNEMBEDDED = 2048
+"""Chunks of a batch where no model makes vectors, which are what takes memory and costs."""
+_BATCH_CHARACTERS = 2_000_000
+_EMBED_TEXTS = 64
+
+_HARMLESS = (("", "Is this model there?"), (" ", "The whale swims in the sea."))
+"""Two texts that no model has a reason to refuse, or to give one and the same vector."""
+
+_Bad: TypeAlias = ModelRefusedError | ModelReplyError
+"""What may be wrong with one text: refused, or answered with what is no vector."""
+
+KEPT = "ragwright:ingest"
+"""Name under which paid vectors stay in the reply store until the index has them."""
+
+_READING = 2
+"""Raised when readers change what they make of a file, so that files are read anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """One source and the readers that may read it; the first that accepts it does.
+
+    With ``changes`` they hand over what changed and no more: what the store holds is not looked
+    at first, and what is not handed over is not gone.
+    """
+
+    source: str
+    readers: tuple[Reader, ...]
+    changes: bool = False
+
+    def reader(self) -> Reader:
+        """The one that reads it.
+
+        Raises:
+            SourceError: Nobody does, or one of them fails when it is asked.
+        """
+        return pick_reader(self.source, self.readers)
+
+
+_Texts = list[tuple[str, str]]
+"""(chunk key, text to embed)."""
+
+_Files = list[tuple[Path, Stamp, list[tuple[str, str]]]]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Chunked documents on their way to the store, and the files that end with them."""
+
+    root: str
+    documents: list[tuple[Document, tuple[Chunk, ...]]] = field(default_factory=list)
+    files: _Files = field(default_factory=list)
+    vectors: dict[str, Matrix] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    waiting: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, _Bad] = field(default_factory=dict)
+    replaced: set[str] = field(default_factory=set)
+
+    def take(self, group: _Texts, outcome: Matrix | Exception) -> None:
+        """Note the vectors of a group, or what was wrong with its one text."""
+        if isinstance(outcome, _Bad):
+            self.refused[group[0][0]] = outcome
+            return
+        vectors = settled(outcome)
+        self.vectors.update((key, row) for (key, _), row in zip(group, vectors, strict=True))
+
+
+class Ingest:
+    """One ingest under way.
+
+    Args:
+        store: Where to write.
+        pair: Under which settings.
+        chunker: Cuts the documents.
+        embedding: Embedding model as configured (empty for none), and whether it is local.
+        runner: Carries ``Embed`` requests.
+        stamps: Remembers unchanged files; None reads every file.
+        again: Documents whose vectors are made again although they are stored; None for all.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        pair: Pair,
+        chunker: Chunker,
+        embedding: tuple[str, bool],
+        runner: Runner,
+        stamps: Stamps | None,
+        again: frozenset[str] | None = frozenset(),
+    ) -> None:
+        self.progress = IngestProgress()
+        self._store = store
+        self._pair = pair
+        self._chunker = chunker
+        self._model, self._local = embedding
+        self._runner = runner
+        self._stamps = stamps
+        self._again = again
+        self._known: Mapping[str, str] = {}
+        self._seen: dict[str, str] = {}
+        self._ended: _Files = []
+        self._flying: set[str] = set()
+        self._fresh: set[str] = set()
+        self._failures: list[Failure] = []
+        self._skipped: list[Failure] = []
+        self._unchanged = 0
+        self._embedded = 0
+
+    def run(self, feeds: Sequence[Feed], fetch: FetchBytes, *, prune: bool = False) -> IngestReport:
+        """Read, cut, embed and store; keep going past what cannot be read.
+
+        ``prune`` removes documents of these sources that are no longer there; those of a
+        source that could not be read stay.
+        """
+        self.progress.bytes_total = sum(_bytes(feed) for feed in feeds)
+        counts = WriteCounts()
+        flows = (self._embedding(batch) for batch in self._batches(feeds, fetch))
+        ahead = 2 if self._model else 1
+        with workers():
+            for batch in self._runner.map(flows, limit=ahead):
+                counts += self._write(batch)
+        gone = self._gone(feeds)
+        notes: tuple[str, ...] = ()
+        if gone and prune:
+            counts += self._store.remove(gone, self._pair)
+        elif gone:
+            notes = (f"{len(gone)} documents are no longer in these sources: --prune removes them",)
+        counts += WriteCounts(unchanged=self._unchanged)
+        if self._stamps is not None:
+            self._stamps.commit()
+        if self._runner.replies is not None and self._model and not self._local:
+            self._runner.replies.drop(KEPT)
+        failures, skipped = tuple(self._failures), tuple(self._skipped)
+        return IngestReport(counts, failures, self._embedded, notes, skipped)
+
+    def forecast(self, feeds: Sequence[Feed], fetch: FetchBytes) -> IngestForecast:
+        """What :meth:`run` would write and embed; reads and cuts, writes and embeds nothing."""
+        documents = chunks = 0
+        missing: dict[str, str] = {}
+        for batch in self._batches(feeds, fetch):
+            documents += len(batch.documents)
+            chunks += sum(len(cut) for _, cut in batch.documents)
+            missing.update(batch.missing)
+        calls = None
+        if self._model and not self._local:
+            texts = _Batch("", missing=missing)
+            calls = self._runner.forecast([lambda: self._embedding(texts)])
+        failures, skipped = tuple(self._failures), tuple(self._skipped)
+        return IngestForecast(
+            documents, chunks, self._unchanged, len(missing), calls, failures, skipped
+        )
+
+    def rehearse(
+        self, feeds: Sequence[Feed], fetch: FetchBytes, into: Store, flying: set[str]
+    ) -> list[Callable[[], Flow[object]]]:
+        """Build the index in another store, with vectors that stand in for those not made yet.
+
+        Args:
+            feeds: What to read.
+            fetch: Gets addresses.
+            into: The other store.
+            flying: Keys of texts that are counted already; grows.
+
+        Returns:
+            Flows that would embed the rest, for a forecast.
+        """
+        self._flying = flying
+        makers: list[Callable[[], Flow[object]]] = []
+        for batch in self._batches(feeds, fetch):
+            if batch.missing and not self._local:
+                makers.append(partial(self._embedding, _Batch("", missing=batch.missing)))
+            if batch.documents:
+                ready = [self._stood_in(d, chunks) for d, chunks in batch.documents]
+                into.upsert(self._pair, ready, batch.root)
+        return makers
+
+    def _stood_in(self, document: Document, chunks: tuple[Chunk, ...]) -> IndexedDocument:
+        """A document whose vectors are drawn by the hash of each text."""
+        if not self._model:
+            return IndexedDocument(document, chunks)
+        width = self._pair.dimensions
+        rows = [
+            np.random.default_rng(int(chunk_key(chunk, document.title)[:16], 16))
+            .standard_normal(width)
+            .astype(np.float32)
+            for chunk in chunks
+        ]
+        matrix = np.stack(rows) if rows else np.zeros((0, width), dtype=np.float32)
+        return IndexedDocument(document, chunks, matrix)
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def _batches(self, feeds: Sequence[Feed], fetch: FetchBytes) -> Iterator[_Batch]:
+        if not all(feed.changes for feed in feeds):
+            known = self._store.content_hashes(self._pair)
+            again = known.keys() if self._again is None else self._again
+            self._known = {n: h for n, h in known.items() if n not in again} if again else known
+        most = _BATCH_CHUNKS if self._model else _BATCH_UNEMBEDDED
+        for feed in feeds:
+            batch = _Batch(feed.source)
+            chunks = characters = 0
+            for item, content in self._items(feed, fetch):
+                if isinstance(item, Failure):
+                    self._fail(item)
+                    continue
+                cut = self._cut(item, content)
+                if cut is None:
+                    continue
+                batch.documents.append((item, cut))
+                chunks += len(cut)
+                characters += len(item.text)
+                if chunks >= most or characters >= _BATCH_CHARACTERS:
+                    yield self._with_vectors(batch)
+                    batch = _Batch(feed.source)
+                    chunks = characters = 0
+            yield self._with_vectors(batch)
+
+    def _items(self, feed: Feed, fetch: FetchBytes) -> Iterator[tuple[Document | Failure, str]]:
+        """(document, content hash), or (failure, '')."""
+        try:
+            reader = feed.reader()
+        except SourceError as error:
+            yield Failure(feed.source, error), ""
+            return
+        files = files_of(reader, feed.source)
+        if files is None:
+            for item in guarded(reader.read(feed.source, fetch), feed.source, reader):
+                yield _hashed(item)
+            return
+        for path in files:
+            if isinstance(path, Failure):
+                yield path, ""
+            elif not self._as_it_was(path):
+                yield from self._file(reader, path)
+
+    def _file(self, reader: Reader, path: Path) -> Iterator[tuple[Document | Failure, str]]:
+        try:
+            stamp = Stamp.of(path)
+        except OSError:
+            stamp = None  # the reader says why
+        found: list[tuple[str, str]] = []
+        size = 0 if stamp is None else stamp.size
+        counted = 0
+        for item in guarded(reader.read_file(path), str(path), reader):
+            pair = _hashed(item)
+            if isinstance(item, Failure):
+                stamp = None  # read again next time, so that the fault is said again
+            else:
+                found.append((item.id, pair[1]))
+                step = min(len(item.text), size - counted)  # a big file moves on as it is read
+                counted += step
+                self.progress.bytes_done += step
+            yield pair
+        self.progress.bytes_done += size - counted
+        if stamp is not None:
+            self._ended.append((path, stamp, found))
+
+    def _as_it_was(self, path: Path) -> bool:
+        known = None if self._stamps is None else self._stamps.documents(path)
+        if known is None:
+            return False
+        size, documents = known
+        if any(
+            self._known.get(name) != content or name in self._seen for name, content in documents
+        ):
+            return False
+        self._seen.update(documents)
+        self.progress.bytes_done += size
+        self._unchanged += len(documents)
+        self.progress.unchanged += len(documents)
+        return True
+
+    def _cut(self, document: Document, content: str) -> tuple[Chunk, ...] | None:
+        """Chunks of a document, None where there is nothing to write."""
+        self.progress.current = document.id
+        before = self._seen.get(document.id)
+        if before is not None:
+            if before != content:
+                self._fail(
+                    Failure(
+                        document.id,
+                        DuplicateIdError(
+                            "another document has this id already; the first one is kept",
+                            where=document.source,
+                            hint="give one of them another id or path",
+                        ),
+                    )
+                )
+            return None
+        self._seen[document.id] = content
+        if self._known.get(document.id) == content:
+            self._unchanged += 1
+            self.progress.unchanged += 1
+            return None
+        try:
+            return self._chunker.chunks(document)
+        except RagwrightError as error:
+            self._fail(Failure(document.id, error))
+        except Exception as error:  # an own chunker must not cost the other documents
+            wrapped = ChunkError(
+                f"the chunker {type(self._chunker).__name__!r} failed: "
+                f"{type(error).__name__}: {error}",
+                where=document.id,
+                hint="this is a fault of the chunker; the other documents were cut",
+            )
+            wrapped.__cause__ = error
+            self._fail(Failure(document.id, wrapped))
+        return None
+
+    def _fail(self, failure: Failure) -> None:
+        if failure.skipped:
+            self._skipped.append(failure)
+            return
+        self._failures.append(failure)
+        self.progress.failed += 1
+
+    # -- embedding -------------------------------------------------------------------------
+
+    def _with_vectors(self, batch: _Batch) -> _Batch:
+        """Attach the vectors that the store knows, and name the texts it does not."""
+        batch.files, self._ended = self._ended, []
+        if self._model:
+            texts = {
+                chunk_key(chunk, document.title): embedded_text(chunk, document.title)
+                for document, chunks in batch.documents
+                for chunk in chunks
+            }
+            stored = self._store.stored_vectors(self._pair.embedder, list(texts))
+            batch.vectors = {key: row for key, row in stored.items() if self._sound(key, row)}
+            batch.replaced = stored.keys() - batch.vectors.keys()
+            for key, text in texts.items():
+                if key in self._flying:  # the batch before is having it embedded
+                    batch.waiting[key] = text
+                elif key not in batch.vectors:
+                    batch.missing[key] = text
+            self._flying |= batch.missing.keys()
+        return batch
+
+    def _sound(self, key: str, vector: Matrix) -> bool:
+        """True where a stored vector may be used for a text."""
+        if self._again is None:
+            return key in self._fresh
+        fits = vector.shape == (self._pair.dimensions,)
+        return fits and (self._local or bool(usable_vectors(vector[None])[0]))
+
+    def _embedding(self, batch: _Batch) -> Flow[_Batch]:
+        """A flow that fills in the missing vectors.
+
+        A server that refuses a group of texts, or answers it with what are no vectors, is asked
+        for each of them alone, so that one bad text costs its own document only; any other
+        error ends the ingest.
+        """
+        # like lengths together: a batch is padded to its longest text
+        missing = sorted(batch.missing.items(), key=lambda item: len(item[1]))
+        groups = [missing[i : i + _EMBED_TEXTS] for i in range(0, len(missing), _EMBED_TEXTS)]
+        outcomes = yield from self._embed(groups)
+        refused = [g for g, o in zip(groups, outcomes, strict=True) if _refuses_one_of(g, o)]
+        if groups and all(isinstance(o, _Bad) for o in outcomes):
+            # is it a text, or the model? harmless ones tell
+            [outcome] = yield from self._embed([list(_HARMLESS)])
+            settled(outcome)
+        for group, outcome in zip(groups, outcomes, strict=True):
+            if group not in refused:
+                batch.take(group, outcome)
+        alone = [[item] for group in refused for item in group]
+        for group, outcome in zip(alone, (yield from self._embed(alone)), strict=True):
+            batch.take(group, outcome)
+        self._embedded += len(missing) - len(batch.refused)
+        self._fresh |= batch.missing.keys() - batch.refused.keys()
+        return batch
+
+    def _embed(self, groups: Sequence[_Texts]) -> Flow[list[Matrix | Exception]]:
+        sources = () if self._local else (KEPT,)
+        return gather(
+            (
+                embed(self._model, [text for _, text in group], "passage", sources=sources)
+                for group in groups
+            ),
+            settle=True,
+        )
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def _write(self, batch: _Batch) -> WriteCounts:
+        counts = WriteCounts()
+        if batch.waiting:
+            self._collect(batch)
+        self._flying -= batch.missing.keys()
+        if batch.refused:
+            self._leave_out(batch)
+        if batch.documents:
+            ready = [self._indexed(d, chunks, batch) for d, chunks in batch.documents]
+            new = {key: batch.vectors[key] for key in batch.replaced & batch.vectors.keys()}
+            if new:
+                self._store.replace_vectors(self._pair, new)
+            counts = self._store.upsert(self._pair, ready, batch.root)
+            self.progress.documents += len(ready)
+            self.progress.chunks += counts.chunks_added
+            self.progress.characters += sum(len(d.text) for d, _ in batch.documents)
+        if self._stamps is not None:
+            for path, stamp, documents in batch.files:
+                self._stamps.put(path, stamp, documents)
+            self._stamps.commit()
+        return counts
+
+    def _collect(self, batch: _Batch) -> None:
+        """Take over vectors that an earlier batch had made; embed what it left out after all."""
+        stored = self._store.stored_vectors(self._pair.embedder, list(batch.waiting))
+        batch.vectors.update((key, row) for key, row in stored.items() if self._sound(key, row))
+        lost = {k: t for k, t in batch.waiting.items() if k not in batch.vectors}
+        if lost:
+            late = self._runner.run(self._embedding(_Batch("", missing=lost)))
+            batch.vectors.update(late.vectors)
+            batch.refused.update(late.refused)
+            batch.replaced |= late.vectors.keys()
+
+    def _leave_out(self, batch: _Batch) -> None:
+        """Take documents out whose text the embedding model refuses; each is a failure."""
+        kept = []
+        for document, chunks in batch.documents:
+            errors = [batch.refused.get(chunk_key(c, document.title)) for c in chunks]
+            error = next((e for e in errors if e is not None), None)
+            if error is None:
+                kept.append((document, chunks))
+            else:
+                self._fail(Failure(document.id, error))
+        left_out = {d.id for d, _ in batch.documents} - {d.id for d, _ in kept}
+        batch.documents = kept
+        batch.files = [f for f in batch.files if not left_out & {name for name, _ in f[2]}]
+
+    def _indexed(
+        self, document: Document, chunks: tuple[Chunk, ...], batch: _Batch
+    ) -> IndexedDocument:
+        content = self._seen[document.id]
+        if not self._model:
+            return IndexedDocument(document, chunks, hash=content)
+        vectors = [batch.vectors[chunk_key(chunk, document.title)] for chunk in chunks]
+        shape = (len(chunks), self._pair.dimensions)
+        matrix = np.stack(vectors) if vectors else np.zeros(shape, dtype=np.float32)
+        return IndexedDocument(document, chunks, matrix, content)
+
+    def _gone(self, feeds: Sequence[Feed]) -> list[str]:
+        """Stored documents of these sources that were not met, those that failed aside."""
+        failed = {failure.source for failure in self._failures}
+        whole = [feed.source for feed in feeds if not feed.changes]
+        roots = {_root(source) for source in whole if source not in failed}
+        if not roots:
+            return []
+        return [
+            name
+            for name, root in self._store.sources(self._pair).items()
+            if _root(root) in roots
+            and name not in self._seen
+            and not any(name == f or name.startswith((f"{f}#", f"{f}/")) for f in failed)
+        ]
+
+
+def _root(source: str) -> str:
+    """One spelling for a source: ``docs``, ``docs/`` and ``./docs`` are the same folder."""
+    return source if ":" in source.partition("/")[0] else posixpath.normpath(source)
+
+
+def reading(entries: Sequence[SourceEntry], base: Path) -> str:
+    """Names how sources are read: other settings, or another version, read every file anew."""
+    options = [changed_options(entry.options) | {"reader": entry.reader} for entry in entries]
+    return value_hash([_READING, str(base.resolve()), options])
+
+
+def web_pages(feeds: Sequence[Feed]) -> Iterator[str]:
+    """Addresses that will be asked for as they stand: one a web page."""
+    for feed in feeds:
+        try:
+            web = isinstance(feed.reader(), WebReader)
+        except SourceError:  # said when the source is read
+            continue
+        if web:
+            yield feed.source.strip().partition("#")[0]
+
+
+def _bytes(feed: Feed) -> int:
+    """Bytes of the local files of a source, 0 where there are none or it cannot be read."""
+    try:
+        files = files_of(feed.reader(), feed.source)
+        return sum(p.stat().st_size for p in files or () if isinstance(p, Path))
+    except (OSError, SourceError):  # whatever is wrong is said when the source is read
+        return 0
+
+
+def _refuses_one_of(group: _Texts, outcome: Matrix | Exception) -> bool:
+    return isinstance(outcome, _Bad) and len(group) > 1
+
+
+def _hashed(item: Document | Failure) -> tuple[Document | Failure, str]:
+    return item, "" if isinstance(item, Failure) else item.content_hash()

@@ -1,0 +1,5 @@
+"""Test sets: rows and their formats, splits, review, synthesis, capability suites."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

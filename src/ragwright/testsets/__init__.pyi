@@ -1,0 +1,85 @@
+from ._openings import Opening as Opening, Openings as Openings
+from ._project_testsets import (
+    project_testset as project_testset,
+    with_current_gold as with_current_gold,
+)
+from ._questions import questions_of as questions_of
+from ._review import (
+    SheetOutcome as SheetOutcome,
+    TestsetReview as TestsetReview,
+    read_review_sheet as read_review_sheet,
+    review_status as review_status,
+    write_review_sheet as write_review_sheet,
+)
+from ._splits import (
+    Split as Split,
+    assign_splits as assign_splits,
+    gold_documents as gold_documents,
+    joined as joined,
+    split_clusters as split_clusters,
+)
+from ._stale import current_gold as current_gold, moved_row as moved_row, stale_rows as stale_rows
+from ._testsets import (
+    Testset as Testset,
+    declared_splits as declared_splits,
+    load_testset as load_testset,
+    rows_fingerprint as rows_fingerprint,
+)
+from ._trec import Qrels as Qrels, Run as Run, read_qrels as read_qrels, read_run as read_run
+from .rows import (
+    half_note as half_note,
+    holds_half as holds_half,
+    iter_rows as iter_rows,
+    objects_of as objects_of,
+    opened as opened,
+    read_rows as read_rows,
+    records_of as records_of,
+    row_record as row_record,
+    rows_of as rows_of,
+    write_rows as write_rows,
+)
+from .suites import (
+    CLOSED_BOOK as CLOSED_BOOK,
+    Evidence as Evidence,
+    GoldAnswer as GoldAnswer,
+    LeakCheck as LeakCheck,
+    SuiteOptions as SuiteOptions,
+    SuiteRows as SuiteRows,
+    all_given as all_given,
+    corpus_evidence as corpus_evidence,
+    entities as entities,
+    falsify as falsify,
+    given_answer as given_answer,
+    gold_answer as gold_answer,
+    open_corpus as open_corpus,
+    read_rgb as read_rgb,
+    rgb_rows as rgb_rows,
+    suite_rows as suite_rows,
+)
+from .synthesis import (
+    Candidate as Candidate,
+    Passage as Passage,
+    Survey as Survey,
+    Synthesis as Synthesis,
+    Synthesizing as Synthesizing,
+    Vocabulary as Vocabulary,
+    Writing as Writing,
+    candidate_body as candidate_body,
+    candidates_of as candidates_of,
+    cloze_questions as cloze_questions,
+    context_fault as context_fault,
+    forecast_synthesis as forecast_synthesis,
+    heading_questions as heading_questions,
+    import_testset as import_testset,
+    imported_rows as imported_rows,
+    language_fault as language_fault,
+    level_lines as level_lines,
+    located as located,
+    plain_text as plain_text,
+    planned_splits as planned_splits,
+    spread as spread,
+    synthesis_of as synthesis_of,
+    synthesize as synthesize,
+    without_near_duplicates as without_near_duplicates,
+    write_questions as write_questions,
+)

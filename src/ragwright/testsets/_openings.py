@@ -1,0 +1,164 @@
+"""The log of opened confirm splits: a file under version control that only grows."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ..core import TestsetError, current_user
+from .rows import objects_of
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """One opening of a confirm split.
+
+    Attributes:
+        time: ISO 8601, UTC.
+        testset: Address of the testset.
+        fingerprint: Hash of the whole confirm split, whatever share of it was read.
+        rows: Rows that were read.
+        purpose: What for.
+        by: Who.
+    """
+
+    time: str
+    testset: str
+    fingerprint: str
+    rows: int
+    purpose: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Openings:
+    """Leave to open confirm splits: each opening is written down before rows are given.
+
+    Attributes:
+        path: The log, JSONL; made where it is missing.
+        purpose: What the rows are wanted for: ``confirm``, ``eval``, a sentence.
+        by: Who asks; the user of this machine where left out.
+        rehearsal: The rows are only counted, for a dry run: nothing is written down.
+    """
+
+    path: Path
+    purpose: str
+    by: str = ""
+    rehearsal: bool = False
+
+    def record(self, testset: str, fingerprint: str, rows: int) -> tuple[Opening, ...]:
+        """Write an opening down; returns the earlier ones of this testset, oldest first.
+
+        Those of the same rows (equal fingerprint) and, since a row that was edited makes another
+        fingerprint, those of a testset of the same file name.
+
+        Raises:
+            TestsetError: The log cannot be read or written; the rows must then not be given.
+        """
+        earlier = self.touching(self.path, testset, fingerprint)
+        if self.rehearsal:
+            return earlier
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        opening = Opening(now, testset, fingerprint, rows, self.purpose, self.by or current_user())
+        line = json.dumps(asdict(opening), ensure_ascii=False) + "\n"
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab") as file:
+                if file.tell() and not _ends_line(self.path):
+                    line = "\n" + line
+                # half a surrogate pair (a file name that is not UTF-8) becomes an escape of JSON
+                file.write(line.encode("utf-8", "backslashreplace"))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise TestsetError(
+                f"the opening cannot be written down: {error.strerror}",
+                where=str(self.path),
+                hint="the confirm split stays closed until the log can be written",
+            ) from error
+        return earlier
+
+    @classmethod
+    def touching(cls, path: str | Path, testset: str, fingerprint: str) -> tuple[Opening, ...]:
+        """Openings of these rows or of a testset of the same file name, oldest first.
+
+        Raises:
+            TestsetError: A line is no opening; file and line are named.
+        """
+        name = _file_name(testset)
+        return tuple(
+            one
+            for one in cls.of(path)
+            if one.fingerprint == fingerprint or _file_name(one.testset) == name
+        )
+
+    @staticmethod
+    def of(path: str | Path, fingerprint: str = "") -> tuple[Opening, ...]:
+        """Openings in a log, oldest first: those of a fingerprint, all where it is empty.
+
+        Raises:
+            TestsetError: A line is no opening; file and line are named.
+        """
+        source = Path(path)
+        if not source.exists():
+            return ()
+        return tuple(
+            opening
+            for opening in _read(source)
+            if not fingerprint or opening.fingerprint == fingerprint
+        )
+
+
+def opening_note(earlier: tuple[Opening, ...], fingerprint: str, path: Path) -> str:
+    """What every report must say of the rows it rests on.
+
+    Args:
+        earlier: Openings of the same rows, or of other versions of their testset, oldest first.
+        fingerprint: That of the rows.
+        path: The log.
+    """
+    if not earlier:
+        return f"the confirm split is opened for the first time (written to {path})"
+    first, times = earlier[0], len(earlier)
+    others = sum(one.fingerprint != fingerprint for one in earlier)
+    often = "once" if times == 1 else f"{times} times"
+    versions = f", {others} of them in another version of the rows" if others else ""
+    return (
+        f"the confirm split was opened {often} before{versions}, first on {first.time[:10]} for "
+        f"{first.purpose!r} by {first.by}: what it says is worth less each time"
+    )
+
+
+def _read(path: Path) -> Iterator[Opening]:
+    for where, value in objects_of(path):
+        yield _opening(value, where)
+
+
+def _opening(value: dict[str, Any], where: str) -> Opening:
+    names = [field.name for field in fields(Opening)]
+    missing = [name for name in names if name not in value]
+    texts = [name for name in names if name != "rows"]
+    wrong = [name for name in texts if not isinstance(value.get(name), str)]
+    if missing or wrong or not isinstance(value["rows"], int):
+        raise TestsetError(
+            f"the line is no opening: {', '.join(missing or wrong or ['rows'])}",
+            where=where,
+            hint="this log is written by ragwright alone; take it back from version control",
+        )
+    return Opening(**{name: value[name] for name in names})
+
+
+def _file_name(testset: str) -> str:
+    """What stays the same where a project is moved; a split of a BEIR folder is its address."""
+    return testset if testset.startswith("beir:") else Path(testset).name
+
+
+def _ends_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"

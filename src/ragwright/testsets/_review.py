@@ -1,0 +1,329 @@
+"""People accept, edit and reject the rows of a testset: one by one, or on a sheet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+from ..core import MetaValue, Row, TestsetError, csv_lines, replace_text, text_hash, value_hash
+from .rows import read_rows, records_of, row_record, write_rows
+
+ReviewStatus: TypeAlias = Literal["accepted", "edited", "rejected"]
+
+_STATUSES = get_args(ReviewStatus)
+_MARKS = ("review", "reviewed_by", "reviewed_at")
+_COLUMNS = (
+    "id",
+    "review",
+    "user_input",
+    "reference",
+    "evidence",
+    "persona_name",
+    "kind",
+    "level",
+    "leak",
+    "row",
+)
+_ROUND_TRIP = (".jsonl", ".json")
+
+
+def review_status(row: Row) -> str:
+    """``accepted``, ``edited`` or ``rejected``; empty where nobody has looked at the row.
+
+    Raises:
+        TestsetError: The row holds another word.
+    """
+    status = row.metadata.get("review", "")
+    if status not in ("", *_STATUSES):
+        raise TestsetError(
+            f"row {row.id!r} has the review {status!r}", hint=f"one of {', '.join(_STATUSES)}"
+        )
+    return str(status)
+
+
+def reviewed(
+    row: Row,
+    status: ReviewStatus,
+    by: str,
+    *,
+    question: str = "",
+    answer: str = "",
+    time: str = "",
+) -> Row:
+    """A row with a decision: who, when, and what was put in place of question or answer.
+
+    ``accepted`` with a new question or answer is ``edited``; a rejected row keeps its own.
+
+    Args:
+        row: The row.
+        status: The decision.
+        by: Who decides.
+        question: New question, empty to keep.
+        answer: New gold answer, empty to keep.
+        time: ISO 8601; now where left out.
+    """
+    new = (question.strip() or row.user_input, answer.strip() or row.reference)
+    if status == "rejected":
+        new = (row.user_input, row.reference)
+    elif new != (row.user_input, row.reference):
+        status = "edited"
+    marks: dict[str, MetaValue] = {
+        "review": status,
+        "reviewed_by": by,
+        "reviewed_at": time or datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    metadata = {**row.metadata, **marks}
+    return replace(row, user_input=new[0], reference=new[1], metadata=metadata)
+
+
+class TestsetReview:
+    """A testset under review: each decision is on disk before the next row is shown.
+
+    The file itself holds the decisions, so a review is left and taken up at any time. A file
+    that somebody else changed meanwhile is read again; only a change of the very row that is
+    decided is a conflict.
+
+    Args:
+        path: The testset, JSONL.
+        by: Who reviews.
+
+    Raises:
+        TestsetError: The file cannot be read, or is of a form that cannot be written back.
+    """
+
+    __test__ = False  # the name is the field's; pytest must not collect it
+
+    def __init__(self, path: str | Path, by: str) -> None:
+        self.path = Path(path)
+        if self.path.suffix.lower() not in _ROUND_TRIP:
+            raise TestsetError(
+                "only JSONL testsets are reviewed",
+                where=str(path),
+                hint="make one with `ragwright synth --from FILE -o testsets/NAME.jsonl`",
+            )
+        self.by = by
+        self._undo: list[tuple[Row, Row]] = []
+        self._load()
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """All rows, in file order."""
+        return tuple(self._rows.values())
+
+    @property
+    def open(self) -> tuple[Row, ...]:
+        """Rows that nobody has looked at, in file order."""
+        return tuple(row for row in self._rows.values() if not review_status(row))
+
+    def counts(self) -> dict[str, int]:
+        """How many rows are accepted, edited, rejected and open."""
+        found = Counter(review_status(row) or "open" for row in self._rows.values())
+        return {name: found[name] for name in (*_STATUSES, "open")}
+
+    def decide(
+        self, row: Row, status: ReviewStatus, *, question: str = "", answer: str = ""
+    ) -> Row:
+        """Write a decision on a row down; returns the row as it is now.
+
+        Args:
+            row: The row as it was shown.
+            status: The decision.
+            question: New question, empty to keep.
+            answer: New gold answer, empty to keep.
+
+        Raises:
+            TestsetError: Somebody changed or removed the row meanwhile, or the file cannot be
+                written; the file is left as it is.
+        """
+        made = reviewed(row, status, self.by, question=question, answer=answer)
+        self._write(row, made)
+        self._undo.append((row, made))
+        return made
+
+    def undo(self) -> Row | None:
+        """Take the last decision of this session back; the row as it is again, None without.
+
+        Raises:
+            TestsetError: As :meth:`decide`.
+        """
+        if not self._undo:
+            return None
+        before, after = self._undo[-1]
+        self._write(after, before)
+        self._undo.pop()
+        return before
+
+    def _load(self) -> None:
+        self._rows = {row.id: row for row in read_rows(self.path)}
+        self._known = _content(self.path)
+
+    def _write(self, shown: Row, made: Row) -> None:
+        if _content(self.path) != self._known:
+            self._load()
+        if self._rows.get(shown.id) != shown:
+            raise TestsetError(
+                f"row {shown.id!r} was changed by somebody else meanwhile; nothing was written",
+                where=str(self.path),
+                hint="look at it again",
+            )
+        rows = {**self._rows, made.id: made}
+        write_rows(rows.values(), self.path)
+        self._rows = rows
+        self._known = _content(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class SheetOutcome:
+    """What came of a sheet that was read back.
+
+    Attributes:
+        rows: All rows of the testset, with the decisions that hold.
+        counts: Decisions of the sheet: accepted, edited, rejected, open (left empty), unchanged
+            (already there).
+        conflicts: Lines that were not applied, each with its place and the reason.
+    """
+
+    rows: tuple[Row, ...]
+    counts: Mapping[str, int]
+    conflicts: tuple[str, ...]
+
+
+def write_review_sheet(rows: Sequence[Row], path: str | Path) -> None:
+    """Write rows as a table to fill in: ``review``, and question and answer to be edited in place.
+
+    The last column tells the row as it was; a text that a spreadsheet would take for a formula
+    gets an apostrophe before it, which :func:`read_review_sheet` takes away.
+
+    Raises:
+        TestsetError: The file is there already, or cannot be written.
+    """
+    lines: list[Sequence[str]] = [_COLUMNS]
+    for row in rows:
+        cells = {
+            "id": row.id,
+            "review": review_status(row),
+            "user_input": row.user_input,
+            "reference": row.reference,
+            "evidence": _evidence(row),
+            "persona_name": row.persona_name,
+            "row": _state(row),
+        }
+        lines.append([str(cells.get(name, row.metadata.get(name, ""))) for name in _COLUMNS])
+    text = "".join(csv_lines(lines, end="\r\n"))
+    try:
+        replace_text(Path(path), text, fresh=True, encoding="utf-8-sig")
+    except FileExistsError as error:
+        raise TestsetError(
+            "the sheet is there already; nothing was changed",
+            where=str(path),
+            hint="somebody's work may stand in it: choose another name",
+        ) from error
+    except OSError as error:
+        raise TestsetError(f"cannot write the sheet: {error.strerror}", where=str(path)) from error
+
+
+def read_review_sheet(path: str | Path, rows: Sequence[Row], by: str) -> SheetOutcome:
+    """Apply a sheet to the rows it was written from; reading it twice changes nothing.
+
+    A question or answer that was changed makes the row ``edited``. What cannot be applied is
+    named and left: a row that is not in the testset, is twice on the sheet, was changed in the
+    testset since the sheet was written, or whose evidence was changed on the sheet.
+
+    Raises:
+        TestsetError: The file is no such sheet, or holds an unknown decision; with its line.
+    """
+    known = {row.id: row for row in rows}
+    counts: Counter[str] = Counter()
+    conflicts: list[str] = []
+    seen: set[str] = set()
+    for where, record in records_of(Path(path)):
+        cells = {name: str(cell) for name, cell in record.items()}
+        name = cells.get("id", "")
+        status = _status(cells.get("review", ""), where)
+        row = known.get(name)
+        if row is None or name in seen:
+            what = "is twice on the sheet" if name in seen else "is not in the testset"
+            conflicts.append(f"{where}: row {name!r} {what}")
+            continue
+        seen.add(name)
+        made, outcome = _applied(row, status, cells, by)
+        if made is None:
+            conflicts.append(f"{where}: row {name!r} {outcome}")
+            continue
+        known[name] = made
+        counts[outcome] += 1
+    ordered = {name: counts[name] for name in (*_STATUSES, "open", "unchanged")}
+    return SheetOutcome(tuple(known.values()), ordered, tuple(conflicts))
+
+
+def _applied(
+    row: Row, status: ReviewStatus | None, cells: Mapping[str, str], by: str
+) -> tuple[Row | None, str]:
+    """The row with its line of the sheet, and what that was; None and why where it conflicts."""
+    question, answer = cells.get("user_input", "").strip(), cells.get("reference", "").strip()
+    edited = question != _lines(row.user_input) or answer != _lines(row.reference)
+    own = review_status(row)
+    if cells.get("row", "") != _state(row):
+        # A sheet that was read before, or says nothing of the row, clashes with nothing.
+        known = (None, own, "accepted") if own == "edited" else (None, own)
+        if (status == own == "rejected") or (not edited and status in known):
+            return row, "unchanged"
+        return None, "was changed in the testset since the sheet was written"
+    if _lines(cells.get("evidence", "")) != _lines(_evidence(row)):
+        return None, "has another evidence: spans cannot be edited on a sheet"
+    if status == "rejected":
+        if own == "rejected":
+            return row, "unchanged"
+        return reviewed(row, "rejected", by), "rejected"
+    if edited and (not question or (row.reference and not answer)):
+        return None, "has lost its question or its answer: reject it instead"
+    if edited:
+        return reviewed(row, "edited", by, question=question, answer=answer), "edited"
+    if status is None:
+        return row, "open"
+    if own == status:
+        return row, "unchanged"
+    if status == "edited":
+        return None, "is called edited, and nothing in it is"
+    return reviewed(row, status, by), status
+
+
+def _status(cell: str, where: str) -> ReviewStatus | None:
+    word = cell.strip().casefold()
+    if not word:
+        return None
+    for status in _STATUSES:
+        if word == status:
+            known: ReviewStatus = status
+            return known
+    raise TestsetError(
+        f"{cell!r} is no decision", where=where, hint=f"write {', '.join(_STATUSES)}, or nothing"
+    )
+
+
+def _evidence(row: Row) -> str:
+    spans = [span.text for span in row.reference_spans if span.text]
+    return "\n\n".join(spans or row.reference_contexts)
+
+
+def _state(row: Row) -> str:
+    """Hash of a row as it is, who and when left out."""
+    record = row_record(row)
+    metadata = {k: v for k, v in row.metadata.items() if k not in _MARKS[1:]}
+    return value_hash({**record, "metadata": metadata})[:12]
+
+
+def _lines(text: str) -> str:
+    """A text as spreadsheets hand it back: line ends and outer space may differ."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").strip()
+
+
+def _content(path: Path) -> str:
+    try:
+        return text_hash(path.read_bytes().hex())
+    except OSError as error:
+        raise TestsetError(f"cannot read the file: {error.strerror}", where=str(path)) from error

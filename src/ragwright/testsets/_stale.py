@@ -1,0 +1,136 @@
+"""Testsets whose documents changed: which rows no longer point at what they quote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from ..core import GoldSpan, Row, TestsetError
+from ._testsets import Testset
+
+TextOf: TypeAlias = Callable[[str], str | None]
+"""The text of a document by its id, None where there is no such document."""
+
+Staleness: TypeAlias = Literal["moved", "several", "gone", "outside"]
+
+_SHOWN = 5
+_REASONS: dict[Staleness, str] = {
+    "moved": "its text stands elsewhere now",
+    "several": "its text is not where it was, and stands in several other places",
+    "gone": "its text is no longer in the document",
+    "outside": "it holds no text, and ends behind the document",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StaleSpan:
+    """A gold span that does not agree with its document.
+
+    Attributes:
+        row_id: The row.
+        span: The span as the row has it.
+        state: ``moved`` (its text stands at exactly one other place), ``several`` (at more than
+            one), ``gone`` (nowhere), ``outside`` (no text to look for, and beyond the end).
+        now: The span at its new place, only where it is ``moved``.
+    """
+
+    row_id: str
+    span: GoldSpan
+    state: Staleness
+    now: GoldSpan | None = None
+
+    def __str__(self) -> str:
+        """Row, document and reason in one line."""
+        to = f" ({self.now.start}-{self.now.end})" if self.now else ""
+        place = f"{self.span.document_id} {self.span.start}-{self.span.end}"
+        return f"row {self.row_id}: {place}: {_REASONS[self.state]}{to}"
+
+
+def stale_rows(rows: Iterable[Row], text_of: TextOf) -> tuple[StaleSpan, ...]:
+    """Gold spans that do not agree with their documents, in row order.
+
+    Documents that are not there at all are another matter and are passed over.
+
+    Args:
+        rows: Rows with ``reference_spans``.
+        text_of: Text of a document; each is asked for once.
+    """
+    texts: dict[str, str | None] = {}
+    found = []
+    for row in rows:
+        for span in row.reference_spans:
+            if span.document_id not in texts:
+                texts[span.document_id] = text_of(span.document_id)
+            text = texts[span.document_id]
+            if text is not None and (stale := _checked(row.id, span, text)) is not None:
+                found.append(stale)
+    return tuple(found)
+
+
+def moved_row(row: Row, stale: Sequence[StaleSpan]) -> Row:
+    """A row with its moved spans at their new places."""
+    now = {one.span: one.now for one in stale if one.row_id == row.id and one.now is not None}
+    if not now:
+        return row
+    return replace(
+        row, reference_spans=tuple(now.get(span) or span for span in row.reference_spans)
+    )
+
+
+def current_gold(testset: Testset, text_of: TextOf) -> Testset:
+    """The testset as it can be measured against the documents of now.
+
+    A row whose gold text merely moved points at the new place; one whose gold text changed is
+    left out; notes name both.
+
+    Raises:
+        TestsetError: Every row with a span is stale.
+    """
+    stale = stale_rows(testset.rows, text_of)
+    if not stale:
+        return testset
+    lost = list(dict.fromkeys(one.row_id for one in stale if one.now is None))
+    spanned = [row for row in testset.rows if row.reference_spans]
+    if len(lost) == len(spanned):
+        raise TestsetError(
+            f"the gold of all {len(spanned)} rows changed since the testset was written: "
+            f"{stale[0]}",
+            where=testset.name,
+            hint="the documents were edited or read differently: make the testset anew with "
+            "`ragwright synth`, or restore the documents",
+        )
+    dropped = set(lost)
+    moved = list(dict.fromkeys(one.row_id for one in stale if one.row_id not in dropped))
+    rows = tuple(moved_row(row, stale) for row in testset.rows if row.id not in dropped)
+    notes = list(testset.notes)
+    if lost:
+        notes.append(
+            f"{len(lost)} of {len(testset.rows)} rows are left out, the documents changed: "
+            f"{_named(lost)}"
+        )
+    if moved:
+        notes.append(
+            f"the gold text of {len(moved)} rows moved and is measured at its new place: "
+            f"{_named(moved)}"
+        )
+    return replace(testset, rows=rows, notes=tuple(notes))
+
+
+def _checked(row_id: str, span: GoldSpan, text: str) -> StaleSpan | None:
+    if not span.text:
+        return StaleSpan(row_id, span, "outside") if span.end > len(text) else None
+    if text[span.start : span.end] == span.text:
+        return None
+    first = text.find(span.text)
+    if first < 0:
+        return StaleSpan(row_id, span, "gone")
+    if text.find(span.text, first + 1) >= 0:
+        return StaleSpan(row_id, span, "several")
+    now = replace(span, start=first, end=first + len(span.text))
+    return StaleSpan(row_id, span, "moved", now)
+
+
+def _named(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    return ", ".join(ids[:_SHOWN]) + more

@@ -1,0 +1,290 @@
+"""Testsets: rows with gold, read through one door."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from ..core import Row, TestsetError, text_hash, value_hash
+from ._openings import Openings, opening_note
+from ._questions import questions_of
+from ._splits import Split, assign_splits, known_split, names_splits, shared_gold
+from ._trec import Qrels, judgments, read_qrels
+from .rows import half_note, holds_half, objects_of, read_rows
+from .suites import rgb_rows
+
+_SHOWN = 5
+"""Most ids that a note names."""
+
+_REVIEW = ("review", "reviewed_by", "reviewed_at")
+"""Metadata by which people mark rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Testset:
+    """Rows to evaluate on, in file order.
+
+    Attributes:
+        name: Address it was loaded from.
+        rows: Rows, each id once.
+        notes: What the reader of a result should know: gold outside the corpus, a subset.
+        split: Which of its splits these rows are of.
+        opened: Fingerprint of the confirm split as it was logged, empty where it is closed.
+    """
+
+    __test__ = False  # the name is the field's; pytest must not collect it
+
+    name: str
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    split: Split = "all"
+    opened: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the rows, the marks of a review left out; see :func:`rows_fingerprint`."""
+        return rows_fingerprint(self.rows)
+
+    def subset(self, size: int, seed: int = 0) -> Testset:
+        """A random choice of rows, in file order, the same on every machine.
+
+        A row is chosen by the hash of seed and row id, so adding rows to the file or taking a
+        larger subset keeps most of the choice.
+
+        Raises:
+            TestsetError: The size is below 1.
+        """
+        if size < 1:
+            raise TestsetError(f"a subset of {size} rows", hint="ask for one row or more")
+        if size >= len(self.rows):
+            return self
+        order = sorted(self.rows, key=lambda row: text_hash(f"{seed}\x00{row.id}"))
+        chosen = {row.id for row in order[:size]}
+        return replace(
+            self,
+            rows=tuple(row for row in self.rows if row.id in chosen),
+            notes=(*self.notes, f"{size} of {len(self.rows)} rows, chosen with seed {seed}"),
+        )
+
+    def asked_for(self, personas: Sequence[str]) -> Testset:
+        """Every question for each of these personas; as it is where none is named.
+
+        A question that has a row for a persona keeps it and its gold; for other personas its first
+        row stands in, called ``ID for PERSONA``. Rows of the same words with another gold for the
+        same persona are other questions; those that only repeat a row are left out, and counted
+        in a note.
+        """
+        if not personas:
+            return self
+        named = list(dict.fromkeys(personas))
+        questions, notes = questions_of(self.rows)
+        found = []
+        for question in questions:
+            for name in named:
+                row = question.row_for(name)
+                if row is not None:
+                    own = name in question.own
+                    found.append(row if own else replace(row, id=f"{row.id} for {name}"))
+        asked = f"every question is asked for {', '.join(named)}"
+        return replace(self, rows=tuple(found), notes=(*self.notes, asked, *notes))
+
+
+def rows_fingerprint(rows: Sequence[Row]) -> str:
+    """Hash of rows with all they hold but the marks of a review, in their order.
+
+    That somebody looked at a row makes it no other row; that they edited it does.
+    """
+    plain = (
+        replace(row, metadata={k: v for k, v in row.metadata.items() if k not in _REVIEW})
+        for row in rows
+    )
+    return value_hash([asdict(row) for row in plain])
+
+
+def load_testset(
+    address: str,
+    *,
+    split: str = "all",
+    limit: int | None = None,
+    seed: int = 0,
+    openings: Openings | None = None,
+) -> Testset:
+    """The testset at an address: the one door through which gold comes in.
+
+    Rows that a person rejected are left out. The confirm split is given only to who writes the
+    opening down; ``all`` of a testset whose rows name splits holds it too.
+
+    Args:
+        address: ``beir:DIR/SPLIT``, ``rgb:FILE/SUITE``, or the path of a JSONL file of rows in
+            ragas' names.
+        split: ``all``, ``tune`` or ``confirm``; see :func:`assign_splits`.
+        limit: Most rows, chosen at random with ``seed``; None for all.
+        seed: Seed of that choice.
+        openings: Where the opening of a confirm split is written down, and what it is for.
+
+    Raises:
+        TestsetError: A file is missing or wrong (file and line are named), the split is empty,
+            or the confirm split was asked for without leave.
+    """
+    wanted = known_split(split)
+    if address.startswith("beir:"):
+        testset = _beir(address)
+    elif address.startswith("rgb:"):
+        made = rgb_rows(address)
+        testset = Testset(address, made.rows, made.notes)
+    else:
+        rows = read_rows(address)
+        testset = Testset(address, rows, half_note(sum(map(holds_half, rows)), len(rows)))
+    testset = _accepted(testset)
+    named = names_splits(testset.rows)
+    holds_confirm = wanted == "confirm" or (wanted == "all" and named)
+    if holds_confirm and openings is None:
+        raise TestsetError(
+            "the confirm split is opened only by who writes it down"
+            if wanted == "confirm"
+            else "the rows name splits, and all of them holds the confirm split",
+            where=address,
+            hint="use split='tune'; or pass openings=Openings(path, purpose=...)",
+        )
+    placed = assign_splits(testset.rows)
+    confirm = [row for row in testset.rows if placed[row.id] == "confirm"]
+    testset = _split(testset, wanted, placed)
+    if limit is not None:
+        testset = testset.subset(limit, seed)
+    if openings is None:
+        return testset
+    if wanted == "tune" or not confirm:
+        return testset
+    opened = rows_fingerprint(confirm)
+    given = sum(placed[row.id] == "confirm" for row in testset.rows)
+    earlier = openings.record(address, opened, given)
+    note = opening_note(earlier, opened, openings.path)
+    return replace(testset, notes=(*testset.notes, note), opened=opened)
+
+
+def declared_splits(address: str) -> bool:
+    """True where a row of the testset at an address names its split.
+
+    Raises:
+        TestsetError: As :func:`load_testset`.
+    """
+    return not address.startswith(("beir:", "rgb:")) and names_splits(read_rows(address))
+
+
+def _accepted(testset: Testset) -> Testset:
+    """The testset without the rows that a person rejected."""
+    kept = tuple(row for row in testset.rows if row.metadata.get("review") != "rejected")
+    rejected = len(testset.rows) - len(kept)
+    if not rejected:
+        return testset
+    if not kept:
+        raise TestsetError(
+            f"all {rejected} rows were rejected in review",
+            where=testset.name,
+            hint="run `ragwright review` on it again, or write further rows",
+        )
+    note = f"{rejected} of {len(testset.rows)} rows were rejected in review and are left out"
+    return replace(testset, rows=kept, notes=(*testset.notes, note))
+
+
+def _split(testset: Testset, wanted: Split, placed: dict[str, str]) -> Testset:
+    """The rows of a split, with notes on what was left out and on what leaks."""
+    if wanted == "all":
+        return testset
+    rows = tuple(row for row in testset.rows if placed[row.id] == wanted)
+    counts = Counter(placed.values())
+    if not rows:
+        other = "confirm" if wanted == "tune" else "tune"
+        raise TestsetError(
+            f"the {wanted} split is empty: tune {counts['tune']} rows, confirm "
+            f"{counts['confirm']} rows",
+            where=testset.name,
+            hint=f"rows of one gold document stay together, and all fell to {other}: add rows on "
+            "other documents, or write `split: tune` and `split: confirm` on the rows",
+        )
+    notes = [f"{wanted} split: {len(rows)} of {len(testset.rows)} rows"]
+    if shared := shared_gold(testset.rows, placed):
+        notes.append(
+            f"{len(shared)} gold documents stand in both splits, such as "
+            f"{', '.join(shared[:_SHOWN])}: what is tuned on the one is known to the other"
+        )
+    return replace(testset, rows=rows, notes=(*testset.notes, *notes), split=wanted)
+
+
+def _beir(address: str) -> Testset:
+    """Rows of one split of a BEIR folder: every judged query, with its judgments."""
+    folder_name, _, split = address.removeprefix("beir:").replace("\\", "/").rpartition("/")
+    folder = Path(folder_name)
+    if not folder_name or not split:
+        raise TestsetError(f"cannot read {address!r} as a testset", hint="write beir:DIR/SPLIT")
+    judged = folder / "qrels" / f"{split}.tsv"
+    if not judged.is_file():
+        whole = folder / split  # the split was forgotten, where this is the folder itself
+        splits = sorted(
+            path.stem for path in (*folder.glob("qrels/*.tsv"), *whole.glob("qrels/*.tsv"))
+        )
+        raise TestsetError(
+            f"no split {split!r} in this BEIR folder",
+            where=str(judged),
+            hint=f"write beir:DIR/SPLIT; splits here: {', '.join(splits)}"
+            if splits
+            else "check the folder",
+        )
+    queries = _texts_by_id(folder / "queries.jsonl")
+    qrels = read_qrels(judged)
+    if not qrels.keys() <= queries.keys():
+        query, _, _, where = next(j for j in judgments(judged) if j[0] not in queries)
+        raise TestsetError(
+            f"query {query!r} is judged but not in queries.jsonl",
+            where=where,
+            hint="take queries.jsonl and qrels from the same data set",
+        )
+    rows = tuple(
+        Row(id=query, user_input=text, reference_ids=qrels[query])
+        for query, text in queries.items()
+        if query in qrels
+    )
+    return Testset(address, rows, _missing_documents(folder / "corpus.jsonl", qrels))
+
+
+def _texts_by_id(path: Path) -> dict[str, str]:
+    """Query id -> text, in file order."""
+    found: dict[str, str] = {}
+    for where, value in objects_of(path):
+        key, text = value.get("_id"), value.get("text")
+        if isinstance(key, int) and not isinstance(key, bool):
+            key = str(key)
+        if not isinstance(key, str) or not isinstance(text, str):
+            raise TestsetError(
+                "the line has no _id and text", where=where, hint="write {_id, text}"
+            )
+        if key in found:
+            raise TestsetError(
+                f"query id {key!r} occurs twice", where=where, hint="give each query its own id"
+            )
+        found[key] = text
+    return found
+
+
+def _missing_documents(path: Path, qrels: Qrels) -> tuple[str, ...]:
+    """Notes on judged documents that the corpus lacks: no search can find those."""
+    if not path.is_file():
+        return (f"no {path.name} in the folder: judged documents are not checked",)
+    missing = dict.fromkeys(document for grades in qrels.values() for document in grades)
+    judged = len(missing)
+    for where, value in objects_of(path):
+        if "_id" not in value:
+            raise TestsetError("the line has no _id", where=where, hint="write {_id, title, text}")
+        missing.pop(str(value["_id"]), None)
+    if not missing:
+        return ()
+    first = next(iter(missing))
+    if len(missing) == judged:
+        raise TestsetError(
+            f"none of the {judged} judged documents is in the corpus, for example {first!r}",
+            where=str(path),
+            hint="take corpus.jsonl and qrels from the same data set",
+        )
+    return (f"{len(missing)} of {judged} judged documents are not in the corpus, such as {first}",)

@@ -1,0 +1,5 @@
+"""Capability suites: noise, rejection, integration, counterfactual, sources."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

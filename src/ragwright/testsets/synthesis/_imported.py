@@ -1,0 +1,106 @@
+"""Rows of other tools as a testset: their passages found in the documents, labelled, split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from ...core import GoldSpan, MetaValue, Row
+from .._splits import assign_splits
+from .._stale import moved_row, stale_rows
+from ._candidates import located
+from ._survey import Survey
+
+_FAULTS = {
+    "none": "a gold passage stands in no document",
+    "several": "a gold passage stands in several places",
+}
+
+
+def imported_rows(
+    rows: Sequence[Row], documents: Iterable[tuple[str, str]], survey: Survey
+) -> tuple[tuple[Row, ...], Mapping[str, int]]:
+    """Rows with their gold as spans, ``kind``, ``leak`` and ``split``, and what was not found.
+
+    ``reference_contexts`` of a row without spans are looked for letter by letter (white space
+    may differ), in its ``reference_ids`` where it has some, else everywhere; only a passage
+    that stands at exactly one place becomes a span. Spans whose text moved get their new place.
+    What a row says of itself is kept; rows are never dropped.
+
+    Args:
+        rows: As read.
+        documents: (id, text) of every document; gone through once.
+        survey: Of the same documents.
+    """
+    wanted = {
+        text for row in rows if not row.reference_spans for text in row.reference_contexts if text
+    }
+    named = {span.document_id for row in rows for span in row.reference_spans}
+    places: dict[str, list[GoldSpan]] = {}
+    texts: dict[str, str] = {}
+    for name, text in documents:
+        found = _found(wanted, name, text)
+        for passage, spans in found.items():
+            places.setdefault(passage, []).extend(spans)
+        if found or name in named:
+            texts[name] = text
+    stale = stale_rows(rows, texts.get)
+    counts = {"gold spans moved with their text": len({s.row_id for s in stale if s.now})}
+    counts["gold spans whose text is gone"] = len({s.row_id for s in stale if not s.now})
+    made = []
+    for row in rows:
+        row = moved_row(row, stale)
+        gold, faults = _spans(row, places)
+        for fault in faults:
+            counts[_FAULTS[fault]] = counts.get(_FAULTS[fault], 0) + 1
+        made.append(replace(row, reference_spans=gold))
+    splits = assign_splits(made)
+    labelled = (_labelled(row, splits[row.id], survey, texts) for row in made)
+    return tuple(labelled), {name: count for name, count in counts.items() if count}
+
+
+def _found(wanted: set[str], name: str, text: str) -> dict[str, list[GoldSpan]]:
+    """Where the passages stand in a document; two places are both given."""
+    flat = " ".join(text.split())
+    found: dict[str, list[GoldSpan]] = {}
+    for passage in wanted:
+        # Cheap first: most passages are not of this document.
+        if passage not in text and " ".join(passage.split()) not in flat:
+            continue
+        span, _ = located(passage, text, 0, name)
+        nothing = GoldSpan(name, 0, 0)
+        found[passage] = [span] if span is not None else [nothing, nothing]
+    return found
+
+
+def _spans(
+    row: Row, places: Mapping[str, Sequence[GoldSpan]]
+) -> tuple[tuple[GoldSpan, ...], list[str]]:
+    """Gold spans of a row, and why passages gave none."""
+    if row.reference_spans:
+        return row.reference_spans, []
+    spans: list[GoldSpan] = []
+    faults = []
+    for passage in filter(None, row.reference_contexts):
+        found = [
+            span
+            for span in places.get(passage, ())
+            if not row.reference_ids or span.document_id in row.reference_ids
+        ]
+        if len(found) == 1:
+            spans.append(found[0])
+        else:
+            faults.append("several" if found else "none")
+    return tuple(dict.fromkeys(spans)), faults
+
+
+def _labelled(row: Row, split: str, survey: Survey, texts: Mapping[str, str]) -> Row:
+    metadata: dict[str, MetaValue] = {"kind": "imported", "split": split}
+    if row.reference_spans:
+        span = row.reference_spans[0]
+        chunk = survey.chunk_of(span.document_id, span.start, span.end)
+        text = texts.get(span.document_id)
+        if chunk is not None and text is not None:
+            leak = survey.vocabulary.leak(row.user_input, text[chunk.start : chunk.end])
+            metadata |= {} if leak is None else {"leak": leak}
+    return replace(row, metadata={**metadata, **row.metadata})

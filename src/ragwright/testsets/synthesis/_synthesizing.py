@@ -1,0 +1,352 @@
+"""Testsets made from a project's own documents: by a model, offline, or from rows of others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice, zip_longest
+from pathlib import Path
+
+from ...answer import pick_persona
+from ...core import (
+    ConfigError,
+    Document,
+    GoldSpan,
+    Mapped,
+    Span,
+    TestsetError,
+    read_mapping,
+    shipped_mapping,
+    text_hash,
+    value_hash,
+)
+from ...flow import Flow, Forecast, Job, RunSummary, embed, run_job
+from ...measure import MeasureSetup
+from ...models import ExtractiveReranker
+from ...project import Project, at_work
+from ..rows import read_rows
+from ._candidates import Candidate, without_near_duplicates
+from ._imported import imported_rows
+from ._model_questions import (
+    Passage,
+    Writing,
+    candidate_body,
+    candidates_of,
+    level_lines,
+    write_questions,
+)
+from ._offline_questions import cloze_questions, heading_questions, spread
+from ._survey import Survey
+from ._synthesis import Synthesis, synthesis_of
+
+_OFFLINE = {"cloze": cloze_questions, "heading": heading_questions}
+KINDS = ("model", *_OFFLINE)
+"""Who may write questions."""
+
+_ROUNDS = 4
+"""Most times that passages are added where too many candidates were rejected."""
+
+_SHORTEST_PASSAGE = 200
+_MAX_TOKENS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Synthesizing:
+    """How to make a testset.
+
+    Attributes:
+        questions: How many; each has a row per persona.
+        kinds: ``model``, ``cloze``, ``heading``, in equal shares; the model where there is one
+            and nothing is named, else cloze and heading.
+        model: Chat model that writes; ``answer.model`` where empty.
+        levels: Levels to ask the model for; all of its prompt file where empty.
+        personas: Readers with a gold answer of their own (of a model's questions).
+        per_chunk: Most questions on one chunk.
+        seed: Seed of every choice.
+        resume: Continue an unfinished run of the same settings and documents.
+    """
+
+    questions: int = 50
+    kinds: tuple[str, ...] = ()
+    model: str = ""
+    levels: tuple[str, ...] = ()
+    personas: tuple[str, ...] = ()
+    per_chunk: int = 3
+    seed: int = 0
+    resume: bool = False
+
+
+@at_work("synth")
+def synthesize(project: Project, how: Synthesizing) -> tuple[Synthesis, RunSummary | None]:
+    """Make a testset from the documents of the index; say how the model's run went.
+
+    Raises:
+        TestsetError: Not one question could be made; the commonest reason is named.
+        ConfigError: A kind, level or persona is unknown, or a model is needed and none is set.
+        RetrieveError: Nothing has been ingested.
+    """
+    kinds = _kinds(project, how)
+    writing = _writing(project, how) if "model" in kinds else None
+    project.target()  # says what to do where nothing is indexed
+    survey = survey_of(project)
+    reader = _Reader(project)
+    share = math.ceil(how.questions / len(kinds))
+    lists: list[list[Candidate]] = []
+    summary: RunSummary | None = None
+    for kind in kinds:
+        if writing is not None and kind == "model":
+            written, summary = _written(project, how, writing, survey, share)
+            lists.append(written)
+        else:
+            made = spread(survey.chunks, reader.document, survey, _OFFLINE[kind], how.seed)
+            lists.append(list(_until(made, how.questions + 10)))
+    candidates = _distinct(project, _in_turn(lists), survey)
+    texts = reader.texts(candidates)
+    stopped = summary is not None and not summary.complete
+    notes = ("the run was stopped before its end: --resume goes on",) if stopped else ()
+    synthesis = synthesis_of(candidates, how.questions, survey, texts, notes)
+    if not synthesis.rows and (summary is None or summary.reason is None):
+        commonest = next(iter(synthesis.rejected), "no passage was long enough")
+        raise TestsetError(
+            f"not one question could be made: {commonest}",
+            hint="ingest more prose, or ask for other --kinds",
+        )
+    return synthesis, summary
+
+
+def forecast_synthesis(project: Project, how: Synthesizing) -> Forecast:
+    """What making a testset would call and cost where no candidate is rejected.
+
+    Rejected ones are replaced from further passages, in up to three more rounds.
+
+    Raises:
+        ConfigError: As :func:`synthesize`.
+    """
+    kinds = _kinds(project, how)
+    if "model" not in kinds:
+        return project.runner.forecast([])
+    writing = _writing(project, how)
+    analyzer = project.target().analyzer
+    survey = survey_of(project)
+    share = math.ceil(how.questions / len(kinds))
+    first = islice(passages_of(project, survey, how.seed), math.ceil(share / how.per_chunk))
+    source = survey.vocabulary.source if analyzer is None else analyzer
+    return project.runner.forecast(
+        partial(write_questions, passage, writing, source) for passage in first
+    )
+
+
+def import_testset(project: Project, path: str | Path) -> Synthesis:
+    """Rows of a file as a testset of this project: gold located, labelled, split.
+
+    Raises:
+        TestsetError: The rows cannot be read; file and line are named.
+        RetrieveError: Nothing has been ingested.
+    """
+    project.target()
+    rows = read_rows(path)
+    survey = survey_of(project)
+    with project.store.reading(project.pair) as reading:
+        documents = ((one.id, one.text) for one in reading.documents())
+        made, faults = imported_rows(rows, documents, survey)
+    leaks = sorted(leak for row in made if isinstance(leak := row.metadata.get("leak"), float))
+    spanned = sum(bool(row.reference_spans) for row in made)
+    note = f"{spanned} of {len(made)} rows have their gold as spans of the documents"
+    return Synthesis(made, {"imported": len(made)}, faults, tuple(leaks), (note,))
+
+
+def survey_of(project: Project) -> Survey:
+    """One pass over the indexed documents: rare words, chunks, what is there twice."""
+    with project.store.reading(project.pair) as reading:
+        survey = Survey(reading.analyzer)
+        for one in reading.documents():
+            survey.add(one.id, one.text, [Span(chunk.start, chunk.end) for chunk in one.chunks])
+    return survey
+
+
+def passages_of(project: Project, survey: Survey, seed: int) -> Iterator[Passage]:
+    """Chunks to ask questions on, in a seeded order, one of each document in turn.
+
+    None is boilerplate, a duplicate, or shorter than 200 characters.
+    """
+    order = sorted(survey.chunks, key=lambda name: text_hash(f"{seed}\x00{name}"))
+    queues = [_passages(project.store.document(name), survey, seed) for name in order]
+    for turn in zip_longest(*queues):
+        yield from (passage for passage in turn if passage is not None)
+
+
+def _passages(document: Document | None, survey: Survey, seed: int) -> Iterator[Passage]:
+    if document is None:
+        return
+    spans = survey.usable(document.id, document.text)
+    for span in sorted(spans, key=lambda s: text_hash(f"{seed}\x00{document.id}\x00{s.start}")):
+        text = document.text[span.start : span.end]
+        if len(text.strip()) >= _SHORTEST_PASSAGE:
+            yield Passage(document.id, span, text, document.language)
+
+
+class _Reader:
+    """Documents of the store; the texts of those that candidates come from are kept."""
+
+    def __init__(self, project: Project) -> None:
+        self._store = project.store
+
+    def document(self, name: str) -> Document | None:
+        return self._store.document(name)
+
+    def texts(self, candidates: Sequence[Candidate]) -> Mapping[str, str]:
+        names = {one.span.document_id for one in candidates if not one.reason}
+        documents = (self._store.document(name) for name in sorted(names))
+        return {one.id: one.text for one in documents if one is not None}
+
+
+def _kinds(project: Project, how: Synthesizing) -> tuple[str, ...]:
+    for kind in how.kinds:
+        if kind not in KINDS:
+            raise ConfigError(
+                f"unknown kind {kind!r}", where="--kinds", hint=f"one of {', '.join(KINDS)}"
+            )
+    if how.questions < 1 or how.per_chunk < 1:
+        raise ConfigError(
+            f"{how.questions} questions, {how.per_chunk} a chunk", hint="ask for one or more"
+        )
+    if how.kinds:
+        return tuple(dict.fromkeys(how.kinds))
+    return ("model",) if _model(project, how) else tuple(_OFFLINE)
+
+
+def _model(project: Project, how: Synthesizing) -> str:
+    model = how.model or project.settings.answer.model
+    return "" if model == ExtractiveReranker.name else model
+
+
+def _writing(project: Project, how: Synthesizing) -> Writing:
+    model = _model(project, how)
+    if not model:
+        raise ConfigError(
+            "no chat model is set to write questions",
+            where="answer.model",
+            hint="name one with --model, or use --kinds cloze,heading",
+        )
+    writer, checker = _prompt(project, "synth"), _prompt(project, "answerable")
+    tokens = max(_MAX_TOKENS, 300 * how.per_chunk * (1 + len(how.personas)))
+    return Writing(
+        setup=MeasureSetup(model=model, max_tokens=tokens, format="json"),
+        writer=writer,
+        checker=checker,
+        levels=how.levels or tuple(level_lines(writer)),
+        count=how.per_chunk,
+        personas=tuple(pick_persona(name, project.personas) for name in how.personas),
+    )
+
+
+def _prompt(project: Project, name: str) -> Mapped:
+    """The project's own prompt file of a name, else the shipped one.
+
+    Raises:
+        PromptError: A key is unknown, with file and line.
+    """
+    shipped = shipped_mapping("experiment", f"prompts/{name}.yaml")
+    own = project.folder.prompts / f"{name}.yaml"
+    if not own.is_file():
+        return shipped
+    data = read_mapping(own)
+    data.check_keys(shipped.values, "a prompt of synth")
+    return data
+
+
+def _written(
+    project: Project, how: Synthesizing, writing: Writing, survey: Survey, wanted: int
+) -> tuple[list[Candidate], RunSummary]:
+    """Candidates that the model wrote, in rounds until enough were accepted."""
+    source = survey.vocabulary.source
+    passages = passages_of(project, survey, how.seed)
+    found: list[Candidate] = []
+    summaries: list[RunSummary] = []
+    accepted = 0
+    for number in range(_ROUNDS):
+        due = (wanted - accepted) / how.per_chunk
+        batch = list(islice(passages, math.ceil(due if number == 0 else 1.5 * due)))
+        if not batch and summaries:
+            break
+        manifest = {
+            **writing.manifest(),
+            "snapshot": project.target().snapshot,
+            "passages": value_hash([passage.id for passage in batch]),
+        }
+        items = [(p.id, partial(write_questions, p, writing, source)) for p in batch]
+        written, summary = _round(project, how, manifest, items)
+        found += written
+        summaries.append(summary)
+        distinct = without_near_duplicates(found, source)
+        accepted = sum(not one.reason for one in distinct)
+        if accepted >= wanted or not summary.complete:
+            break
+    return found, _summed(summaries)
+
+
+def _round(
+    project: Project,
+    how: Synthesizing,
+    manifest: Mapping[str, object],
+    items: Sequence[tuple[str, Callable[[], Flow[tuple[Candidate, ...]]]]],
+) -> tuple[list[Candidate], RunSummary]:
+    """One job of the run store over some passages."""
+    job = Job(
+        kind="synth",
+        manifest=manifest,
+        items=items,
+        encode=candidate_body,
+        sources=lambda made: list(dict.fromkeys(one.span.document_id for one in made)),
+        resume=how.resume,
+    )
+    summary = run_job(project.runner, project.runs, job)
+    found: list[Candidate] = []
+    for row in project.runs.rows(summary.run):
+        if row.state == "done":
+            found += candidates_of(row.body)
+        elif row.state == "errored":
+            failed = Candidate("model", "", "", GoldSpan(row.id, 0, 0))
+            found.append(failed.rejected(f"the call failed: {row.body.get('error')}"))
+    return found, summary
+
+
+def _summed(rounds: Sequence[RunSummary]) -> RunSummary:
+    last = rounds[-1]
+    return replace(
+        last,
+        **{
+            name: sum(getattr(one, name) for one in rounds)
+            for name in ("total", "kept", "done", "errored", "skipped")
+        },
+    )
+
+
+def _until(candidates: Iterable[Candidate], accepted: int) -> Iterator[Candidate]:
+    """Candidates up to so many accepted ones."""
+    for candidate in candidates:
+        if accepted == 0:
+            return
+        yield candidate
+        accepted -= not candidate.reason
+
+
+def _in_turn(lists: Sequence[Sequence[Candidate]]) -> list[Candidate]:
+    """Accepted candidates of each kind in turn, the rejected behind them."""
+    accepted = [[one for one in each if not one.reason] for each in lists]
+    turns = [one for turn in zip_longest(*accepted) for one in turn if one is not None]
+    return [*turns, *(one for each in lists for one in each if one.reason)]
+
+
+def _distinct(project: Project, candidates: Sequence[Candidate], survey: Survey) -> list[Candidate]:
+    """Candidates without near-duplicates, by words and, with an embedder, by meaning."""
+    model = project.settings.embed.model
+    accepted = [one for one in candidates if not one.reason]
+    rejected = [one for one in candidates if one.reason]
+    vectors = None
+    if model and accepted:
+        vectors = project.runner.run(embed(model, [one.question for one in accepted]))
+    distinct = without_near_duplicates(accepted, survey.vocabulary.source, vectors)
+    return [*distinct, *rejected]

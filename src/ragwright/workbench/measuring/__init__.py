@@ -1,5 +1,0 @@
-"""A project measured: rows run and scored, suites, diagnoses, readers, testsets made."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

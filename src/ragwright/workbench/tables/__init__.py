@@ -1,5 +1,0 @@
-"""The records of a project: tables refreshed from their source, and the index after them."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

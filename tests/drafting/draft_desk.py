@@ -1,0 +1,147 @@
+"""Records in a real index, and drafts from them by scripted servers over real HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragwright.answer import DraftOptions
+from ragwright.core import Chunk, Document, Span
+from ragwright.drafting import DraftBatch, DraftPlan, DraftRequest, draft
+from ragwright.flow import Forecast, Lookup, Replies, Runner, RunnerOptions, Search, TraceEntry
+from ragwright.index import IndexedDocument, LookupHandler, Pair, SearchHandler, SqliteStore, Views
+from ragwright.models import Analyzer, AnalyzerOptions, Models, ModelSettings, model_handlers
+from ragwright.records import Rollups, TextFormat
+from ragwright.records.declared._text_format import Piece
+from ragwright.retrieve import Target
+from ragwright.testing import ScriptedServer
+
+FORMAT = TextFormat(
+    "message",
+    (
+        Piece("length", "A "),
+        Piece("ask_type", " "),
+        Piece("client", " text message from "),
+        Piece("topic", " about "),
+        Piece("tone", " written with an emphasis on "),
+        Piece("text", ":\n\n"),
+    ),
+)
+CLIENTS = ("Jane Doe", "Rosa Lima", "Tom Ash")
+ASKS = ("donation", "volunteer")
+TOPICS = ("health care", "schools", "taxes")
+TONES = ("urgent", "hopeful")
+ROLLUPS = Rollups(
+    names={"Jane Doe": ("DOE, JANE", "Jane for Congress")},
+    biographies={"Jane Doe": "Jane Doe is a nurse of 20 years.", "Rosa Lima": "A teacher."},
+)
+WORDS = [
+    "river",
+    "lamp",
+    "orchard",
+    "violin",
+    "copper",
+    "meadow",
+    "harbour",
+    "lantern",
+    "thistle",
+    "marble",
+    "saddle",
+    "walnut",
+]
+
+
+def record(number: int, **more: Any) -> Document:
+    """A record: what it is about goes round, its text is of words of its own."""
+    chance = np.random.default_rng(number)
+    text = f"Friend {number}, " + " ".join(chance.choice(WORDS, 6)) + f" code{number}x."
+    fields: dict[str, Any] = {
+        "client": CLIENTS[number % 3],
+        "ask_type": ASKS[number % 2],
+        "topic": tuple(t for at, t in enumerate(TOPICS) if number % (at + 2) == 0),
+        "tone": (TONES[number % 2],),
+        "length": "short",
+        "text": text,
+        **more,
+    }
+    metadata = {key: value for key, value in fields.items() if key != "text" and value}
+    metadata |= {"kind": "record", "message_at": FORMAT.message_at(fields)}
+    return Document(f"record:{number}", f"records:{number}", FORMAT.fill(fields), metadata=metadata)
+
+
+def name(server: ScriptedServer, model: str = "scripted") -> str:
+    """A model of a scripted server, as it stands in settings."""
+    return f"{server.url}#{model}"
+
+
+class Desk:
+    """An index of records and a runner; a context manager.
+
+    Args:
+        folder: Where the store lies.
+        documents: What is indexed.
+        settings: Models by name.
+        vectors: Give every record a random vector.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        documents: Sequence[Document],
+        settings: dict[str, ModelSettings] | None = None,
+        *,
+        vectors: bool = False,
+    ) -> None:
+        self.analyzer = Analyzer(AnalyzerOptions())
+        self.pair = Pair("whole", self.analyzer.spec, "own" if vectors else "", 8 if vectors else 0)
+        self.store = SqliteStore(folder / "store.sqlite")
+        rows = np.random.default_rng(3).standard_normal((len(documents), 8), np.float32)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        batch = []
+        for document, row in zip(documents, rows, strict=True):
+            end = len(document.text)
+            chunk = Chunk(f"{document.id}:0-{end}", document.id, 0, Span(0, end), document.text)
+            own = row[None, :] if vectors else None
+            batch.append(IndexedDocument(document, (chunk,), own))
+        self.store.upsert(self.pair, batch)
+        self.views = Views(self.store)
+        self.models = Models(settings or {})
+        self.replies = Replies(folder / "replies.sqlite")
+        routes = {
+            **model_handlers(self.models),
+            Search: SearchHandler(self.views),
+            Lookup: LookupHandler(self.views),
+        }
+        options = RunnerOptions(timeout=5.0)
+        self.runner = Runner(routes, options, replies=self.replies)
+        snapshot = self.views.snapshot(self.pair)
+        self.target = Target(snapshot, dimensions=self.pair.dimensions, analyzer=self.analyzer)
+
+    def __enter__(self) -> Desk:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.runner.close()
+        self.replies.close()
+        self.views.close()
+        self.store.close()
+
+    def draft(
+        self, request: DraftRequest, plan: DraftPlan, trace: list[TraceEntry] | None = None
+    ) -> DraftBatch:
+        """What a request comes to."""
+        return self.runner.run(draft(request, self.target, plan), trace=trace)
+
+    def forecast(self, request: DraftRequest, plan: DraftPlan) -> Forecast:
+        """What it would cost."""
+        return self.runner.forecast([lambda: draft(request, self.target, plan)])
+
+
+def plan_of(*models: str, **options: Any) -> DraftPlan:
+    """A plan for some models: few examples, short lists."""
+    chosen = replace(DraftOptions(examples=4, pool=8), **options)
+    return DraftPlan(chosen, models, FORMAT, ROLLUPS)

@@ -1,0 +1,125 @@
+"""Near copies: what counts, what does not, against a slow reference and on real messages."""
+
+from __future__ import annotations
+
+import random
+import re
+import unicodedata
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, strategies as st
+
+from ragwright.answer import DraftOptions
+from ragwright.drafting import containment
+from ragwright.drafting._draft_copies import NearCopy, copies_among, shares_before
+
+TEXT = "Friend, the clinic on Elm Street closes tonight. Will you chip in $5?"
+
+
+def slow(one: str, other: str) -> float:
+    """Containment as it reads, letter by letter."""
+
+    def grams(text: str) -> set[str]:
+        folded = unicodedata.normalize("NFKC", text).casefold()
+        plain = " ".join(re.sub(r"[\W_]+", " ", folded).split())
+        return {plain[i : i + 4] for i in range(len(plain)) if len(plain[i : i + 4]) == 4}
+
+    a, b = grams(one), grams(other)
+    small = a if len(a) <= len(b) else b
+    if len(small) < 20:
+        return -1.0
+    return sum(gram in a and gram in b for gram in small) / len(small)
+
+
+@given(st.text("abc d.É!", max_size=80), st.text("abc d.É!", max_size=80))
+def test_as_the_definition_reads(one: str, other: str) -> None:
+    expected = slow(one, other)
+    found = containment(one, other)
+    assert found == containment(other, one)
+    assert found == (expected if expected >= 0 else found)
+    assert found in (0.0, 1.0) or expected >= 0
+
+
+def test_case_punctuation_and_spaces_do_not_count() -> None:
+    assert containment(TEXT, TEXT.upper().replace(",", " -- ").replace(" ", "\n")) == 1.0
+    assert containment(TEXT, f"Hello! {TEXT} Reply STOP.") == 1.0
+    assert containment(TEXT, "Schools need teachers, and teachers need a raise this year.") < 0.2
+
+
+def test_short_texts_are_copies_only_where_they_are_equal() -> None:
+    assert containment("Chip in now", "Please chip in now, friend, before midnight!") == 0.0
+    assert containment("Chip in now", "CHIP IN, NOW!") == 1.0
+    assert containment("", "") == 0.0
+    assert containment("!!", "??") == 0.0
+
+
+def test_the_nearest_is_named_once() -> None:
+    others = [("record:1", "Other words altogether, about schools."), ("record:2", TEXT)]
+    [found] = copies_among([TEXT + " Now!"], others, 0.7)
+    assert [str(copy) for copy in found] == ["near copy of record:2 (1.00)"]
+    assert copies_among([TEXT], others[:1], 0.7) == [()]
+    assert copies_among([], others, 0.7) == []
+
+
+def nearest_copy(text: str, others: Sequence[tuple[str, str]], threshold: float) -> list[NearCopy]:
+    """Pair by pair; ties go to the first."""
+    best: list[NearCopy] = []
+    for name, other in others:
+        share = containment(text, other)
+        if share >= threshold and (not best or share > best[0].share):
+            best = [NearCopy(name, share)]
+    return best
+
+
+WORDS = st.sampled_from(
+    ["vote", "clinic", "tonight!", "Elm", "5", "we need you", "É", "…", "schools"]
+)
+TEXTS = st.lists(WORDS, max_size=12).map(" ".join)
+
+
+@given(
+    st.lists(TEXTS, max_size=9), st.lists(TEXTS, max_size=4), st.sampled_from([0.0, 0.3, 0.7, 1])
+)
+def test_all_at_once_as_pair_by_pair(
+    texts: list[str], examples: list[str], threshold: float
+) -> None:
+    named = [(f"record:{n}", text) for n, text in enumerate(examples)]
+    expected = []
+    for at, text in enumerate(texts):
+        before = [(f"text {n}", other) for n, other in enumerate(texts[:at], 1)]
+        both = nearest_copy(text, named, threshold) + nearest_copy(text, before, threshold)
+        expected.append(tuple(both))
+    assert copies_among(texts, named, threshold) == expected
+    shares = [row.tolist() for row in shares_before(texts)]
+    assert shares == [[containment(a, b) for b in texts[:at]] for at, a in enumerate(texts)]
+
+
+def test_texts_of_a_batch_are_held_against_those_before() -> None:
+    marks = copies_among([TEXT, "Schools need teachers this very year.", TEXT.upper()], [], 0.7)
+    assert [[str(copy) for copy in copies] for copies in marks] == [
+        [],
+        [],
+        ["near copy of text 1 (1.00)"],
+    ]
+
+
+@pytest.mark.needs_data
+def test_edited_messages_are_found_and_others_are_not() -> None:
+    """On the development half of sms_spam (see benchmarks/draft_copies.py)."""
+    from benchmarks.draft_copies import DATA, framed, messages, swapped
+
+    if not DATA.exists():
+        pytest.skip("needs ../shared/data/sms_spam")
+    texts, chance = messages("dev"), random.Random(1)
+    words = [word for text in texts for word in text.split()]
+    sample, least = texts[:150], DraftOptions().near_copy
+    for edit, rate in ((framed, 1.0), (lambda w, c, a: swapped(w, c, a, 0.1), 0.93)):
+        edited = [" ".join(edit(text.split(), chance, words)) for text in sample]
+        found = sum(containment(a, b) >= least for a, b in zip(edited, sample, strict=True))
+        assert found / len(sample) >= rate
+    alarms = 0
+    for at, text in enumerate(sample):
+        pool = [n for n in chance.sample(range(len(texts)), 30) if n != at]
+        alarms += any(containment(text, texts[n]) >= least for n in pool)
+    assert alarms / len(sample) <= 0.02

@@ -1,0 +1,252 @@
+"""Ablation plans, the presets held to their names, and effects computed by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from ragwright.answer import PromptOptions, compose, presets, prompt_parts, shipped_personas
+from ragwright.core import Hit, PromptError, Score, StudyError
+from ragwright.experiment import (
+    Ablated,
+    EffectOptions,
+    PartResult,
+    RowResult,
+    StudyOptions,
+    ablation_plan,
+    grid_points,
+    least_rows,
+    part_body,
+    part_effects,
+    part_of,
+    prompt_of,
+    stored_study,
+)
+from ragwright.measure import MeasureScale
+
+ENGINEER = shipped_personas()["engineer"]
+BASE = PromptOptions()
+STUDY = StudyOptions(testset="t.jsonl")
+
+DETAILS = (
+    "ignore_debris",
+    "only_context",
+    "key_information",
+    "insufficient",
+    "readable_sentences",
+    "no_extraneous",
+)
+PERSONA = ("persona_length", "persona_style")
+GONE: dict[str, tuple[str, ...]] = {
+    "complete": (),
+    "without_length": ("persona_length",),
+    "without_style": ("persona_style",),
+    "without_persona_instructions": PERSONA,
+    "without_persona": ("tailor", *PERSONA),
+    "without_ignore_debris": ("ignore_debris",),
+    "without_only_context": ("only_context",),
+    "without_insufficient": ("insufficient",),
+    "without_readable_sentences": ("readable_sentences",),
+    "without_no_extraneous": ("no_extraneous",),
+    "question_before_context": (),
+    "without_assistant_cue": (),
+    "without_instruction_tokens": (),
+    "without_turn_markers": ("turn_markers",),
+    "without_details_keep_persona": DETAILS,
+    "without_details": ("role", "tailor", *DETAILS, *PERSONA),
+}
+OTHER = {
+    "without_persona": {"role"},
+    "without_assistant_cue": {"turn_markers"},
+    "without_instruction_tokens": {"turn_markers"},
+}
+"""Parts that stay with other words."""
+
+
+def hit() -> Hit:
+    text = "The pump starts at 80 degrees."
+    return Hit(1, 1.0, "m.md", "c1", "m.md", "Manual", None, 0, len(text), text)
+
+
+def test_every_preset_of_a8_is_there() -> None:
+    assert set(GONE) == set(presets())
+
+
+@pytest.mark.parametrize("name", list(GONE))
+def test_a_preset_differs_from_the_complete_prompt_in_what_its_name_says(name: str) -> None:
+    complete = compose("Why?", ENGINEER, [hit()], BASE)
+    other = compose("Why?", ENGINEER, [hit()], PromptOptions(preset=name))
+    whole, less = dict(complete.parts), dict(other.parts)
+    assert {part for part in whole if part not in less} == set(GONE[name])
+    assert set(less) <= set(whole)
+    changed = {part for part in less if less[part] != whole[part]}
+    assert changed == OTHER.get(name, set())
+    order = [part for part in whole if part in less]
+    if name == "question_before_context":
+        at, to = order.index("context"), order.index("question")
+        order[at], order[to] = order[to], order[at]
+    assert list(less) == order
+    marks = less.get("turn_markers", "")
+    assert ("Assistant:" in marks) == (
+        name not in ("without_assistant_cue", "without_turn_markers")
+    )
+    assert ("### Instruction" in marks) == (
+        name not in ("without_instruction_tokens", "without_turn_markers")
+    )
+    if name == "without_persona":
+        assert ENGINEER.audience not in other.text
+
+
+def test_one_trial_a_variant_however_often_it_is_asked_for() -> None:
+    what = Ablated(
+        presets=("complete", "without_style"),
+        leave_one_out=("role", "tailor"),
+        add_one=("role", "context", "assistant_cue"),
+        factorial=("role", "tailor"),
+    )
+    plan = ablation_plan(what, BASE, STUDY)
+    # preset, two left out, the empty prompt, two added, both left out
+    assert plan.study.size == len(plan.study.points) == 7
+    assert [one.label for one in plan.contrasts] == [
+        "without_style",
+        "role",
+        "tailor",
+        "role (add one)",
+        "assistant_cue (add one)",
+        "role (factorial)",
+        "tailor (factorial)",
+        "role x tailor",
+    ]
+    assert [one.deletion for one in plan.contrasts] == [1, 2, 3, None, None, None, None, None]
+    assert list(grid_points(plan.study)) == list(plan.study.points)
+    names = [
+        {part for part, _ in compose("Why?", ENGINEER, [hit()], prompt_of(BASE, point)).parts}
+        for point in plan.study.points
+    ]
+    everything = set(prompt_parts(BASE))
+    assert names[0] == everything - {"persona_style"}
+    assert names[1] == everything - {"role"}
+    assert names[3] == {"context", "question"}
+    assert names[4] == {"context", "question", "role"}
+    assert names[5] == {"context", "question", "turn_markers"}
+    assert names[6] == everything - {"role", "tailor"}
+    cue = compose("Why?", ENGINEER, [hit()], prompt_of(BASE, plan.study.points[5]))
+    assert dict(cue.parts)["turn_markers"] == "Assistant:"
+    again = stored_study(plan.study.described())
+    assert (again.points, again.options, again.name) == (
+        plan.study.points,
+        plan.study.options,
+        plan.study.name,
+    )
+
+
+def test_what_the_project_leaves_out_itself_stays_out() -> None:
+    base = PromptOptions(without=("tailor",))
+    plan = ablation_plan(Ablated(leave_one_out=("role", "tailor")), base, STUDY)
+    assert [point["prompt.without"] for point in plan.study.points] == [["tailor", "role"]]
+    assert [one.deletion for one in plan.contrasts] == [1, 0]
+
+
+def test_what_makes_no_study_is_refused() -> None:
+    with pytest.raises(StudyError, match="takes nothing out"):
+        ablation_plan(Ablated(presets=("complete",)), BASE, STUDY)
+    for parts in (("role",), ("role", "role"), ("role", "tailor", "a", "b", "c")):
+        with pytest.raises(StudyError, match="a factorial of"):
+            ablation_plan(Ablated(factorial=parts), BASE, STUDY)
+    with pytest.raises(StudyError, match="unknown prompt preset"):
+        ablation_plan(Ablated(presets=("none",)), BASE, STUDY)
+    with pytest.raises(PromptError, match="unknown prompt part"):
+        prompt_parts(PromptOptions(without=("rolle",)))
+
+
+def results(values: Sequence[float | None], measure: str = "m") -> list[RowResult]:
+    return [
+        RowResult(
+            f"r{n}",
+            (),
+            (
+                Score(measure, "errored", reason="no")
+                if value is None
+                else Score(measure, "scored", value),
+            ),
+        )
+        for n, value in enumerate(values)
+    ]
+
+
+def test_effects_of_a_factorial_are_those_computed_by_hand() -> None:
+    plan = ablation_plan(Ablated(factorial=("role", "tailor")), BASE, STUDY)
+    # on, on; role off; tailor off; both off. One row errors and takes part in nothing.
+    cells: dict[int, list[float | None]] = {
+        0: [1.0, 0.9, 1.0, 1.0],
+        1: [0.6, 0.5, 0.6, None],
+        2: [0.7, 0.6, 0.7, 0.7],
+        3: [0.5, 0.2, 0.5, 0.5],
+    }
+    trials = {number: results(values) for number, values in cells.items()}
+    how = EffectOptions({"m": MeasureScale(0.0, 1.0)})
+    told = {one.label: effects[0] for one, effects in part_effects(plan.contrasts, trials, how)}
+    # row 0: role (1.0 - 0.6 + 0.7 - 0.5) / 2 = 0.3; tailor (1.0 - 0.7 + 0.6 - 0.5) / 2 = 0.2
+    assert told["role (factorial)"].difference == pytest.approx((0.3 + 0.4 + 0.3) / 3)
+    assert told["tailor (factorial)"].difference == pytest.approx((0.2 + 0.3 + 0.2) / 3)
+    # role with tailor 0.4 and without 0.2; row 1: 0.4 and 0.4
+    both = told["role x tailor"]
+    assert both.difference == pytest.approx((0.2 + 0.0 + 0.2) / 3)
+    assert both.with_part == pytest.approx(0.4)
+    assert both.n == 3
+    assert both.margin is None
+    assert both.loss is None
+
+
+def test_less_is_better_turns_the_sign() -> None:
+    plan = ablation_plan(Ablated(leave_one_out=("role",)), BASE, STUDY)
+    trials = {0: results([2.0 + n % 3 for n in range(24)]), 1: results([5.0] * 24)}
+    how = EffectOptions({"m": MeasureScale(0.0, 9.0, False)})
+    [(_, [told])] = part_effects(plan.contrasts, trials, how)
+    assert told.verdict == "helps"
+    assert told.difference == pytest.approx(2.0)
+    assert told.low is not None
+    assert told.high is not None
+    assert told.low < 2.0 < told.high
+    assert told.loss is not None
+    assert told.loss > 2.0
+
+
+def test_p_values_are_corrected_for_the_parts_and_personas_apart() -> None:
+    plan = ablation_plan(Ablated(leave_one_out=("role", "tailor")), BASE, STUDY)
+    trials = {
+        0: results([1.0] * 8),
+        1: results([0.0] * 6 + [1.0] * 2),
+        2: results([1.0] * 7 + [0.0]),
+    }
+    personas = {f"r{n}": "a" if n < 4 else "b" for n in range(8)}
+    how = EffectOptions({"m": MeasureScale(0.0, 1.0)}, personas)
+    told = {
+        (one.part, effect.persona): effect
+        for one, effects in part_effects(plan.contrasts, trials, how)
+        for effect in effects
+    }
+    assert told["role", ""].p == pytest.approx(2 / 2**6)
+    assert told["role", ""].p_holm == pytest.approx(4 / 2**6)
+    assert told["role", "a"].p == pytest.approx(2 / 2**4)
+    assert told["role", "a"].p_holm == pytest.approx(8 / 2**4)
+    assert told["tailor", ""].p_holm == 1.0
+
+
+def test_a_result_comes_back_as_it_was_stored() -> None:
+    plan = ablation_plan(Ablated(leave_one_out=("role",)), BASE, STUDY)
+    trials = {0: results([1.0] * 100), 1: results([1.0] * 100)}
+    how = EffectOptions({"m": MeasureScale(0.0, 1.0)})
+    [(one, effects)] = part_effects(plan.contrasts, trials, how)
+    found = PartResult(one.part, one.design, effects, 3.0, None, one.deletion, effects)
+    assert found.safe
+    assert found.holds
+    assert found.state == "safe to delete, confirmed"
+    assert part_of(part_body(found)) == found
+
+
+@pytest.mark.parametrize("margin", [0.01, 0.05, 0.2])
+def test_the_least_number_of_rows_is_the_least(margin: float) -> None:
+    rows = least_rows(margin)
+    assert 1 - 0.025 ** (1 / rows) < margin <= 1 - 0.025 ** (1 / (rows - 1))

@@ -1,0 +1,48 @@
+"""Why rows lack scores stands below the table, not only in the rows."""
+
+from __future__ import annotations
+
+from ragwright import evaluate
+from ragwright.core import Score
+from ragwright.experiment import Evaluation, RowResult, evaluation_of
+from ragwright.experiment.evaluations._notes import with_notes
+from ragwright.measure import parse_measures
+
+
+def noted(*scores: Score) -> tuple[str, ...]:
+    results = [RowResult(str(at), (), (score,)) for at, score in enumerate(scores)]
+    measures = parse_measures([scores[0].measure])
+    return with_notes(evaluation_of(results, measures)).notes
+
+
+def test_equal_reasons_are_counted_once() -> None:
+    rows = [
+        {"user_input": "?", "response": "", "retrieved_contexts": ["x"], "reference": "x"},
+        {"user_input": "?", "response": "", "retrieved_contexts": ["y"]},
+    ]
+    found = evaluate(rows, "KPrecision, KPrecision(content), TokenF1")
+    reason = "the response holds no words"
+    assert found.notes == (
+        f"not_applicable (KPrecision 2, KPrecision(content) 2): {reason}",
+    )  # the missing reference is no fault of the system
+
+
+def test_what_a_judge_said_does_not_part_equal_faults() -> None:
+    faults = [
+        Score("Faithfulness", "judge_invalid", reason=f"no usable judgment: two scores: «{n} 4»")
+        for n in range(3)
+    ]
+    failed = Score("Faithfulness", "errored", reason="ModelError: " + "x" * 500)
+    first, second = noted(*faults, failed)
+    assert first == "judge_invalid (Faithfulness 3): no usable judgment: two scores"
+    assert second.startswith("errored (Faithfulness 1): ModelError")
+    assert len(second) < 220
+
+
+def test_only_the_most_frequent_reasons_are_told() -> None:
+    scores = [Score("TokenF1", "errored", reason=f"fault {n // 2}") for n in range(40)]
+    scores += [Score("TokenF1", "errored", reason="often")] * 9
+    told = noted(*scores)
+    assert len(told) == 5
+    assert told[0] == "errored (TokenF1 9): often"
+    assert with_notes(Evaluation("x", (), ())).notes == ()

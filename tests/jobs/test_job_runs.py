@@ -1,0 +1,279 @@
+"""Runs of jobs with real child processes: retries, limits, locks, kill -9."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from job_project import FakeClock, jobs_of, project_with, runner_in
+
+from ragwright.jobs import JobRun
+from ragwright.jobs._history import RunStart
+from ragwright.jobs._runs import Hearing, Order
+from ragwright.project import ProjectFolder
+
+HERE = Path(__file__).parent.parent
+
+
+def ran(
+    folder: Path,
+    jobs: str,
+    *flags: str,
+    clock: FakeClock | None = None,
+    heard: list[str] | None = None,
+) -> JobRun:
+    """The run of job `a` of these jobs."""
+    project = project_with(folder, jobs)
+    job = jobs_of(project)["a"]
+    runner = runner_in(project, clock)
+    lock = runner.take(job, "by hand")
+    assert lock is not None
+    hearing = Hearing() if heard is None else Hearing(heard.append, heard.append)
+    order = Order("by hand", None, job.flags(flags))
+    return runner.run(job, lock, order, hearing, threading.Event())
+
+
+def steps_ran(folder: Path) -> list[str]:
+    return (folder / "ran.txt").read_text().splitlines()
+
+
+def alive(pid: int) -> bool:
+    """True where a process runs (one that has ended and waits for its parent does not)."""
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+def until(condition: object, seconds: float = 10.0) -> None:
+    """Wait until a function is true."""
+    assert callable(condition)
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def test_steps_run_in_order_in_the_project_folder_and_are_written_down(tmp_path: Path) -> None:
+    heard: list[str] = []
+    run = ran(tmp_path, "  a: {steps: [say one, 'say \"two words\"']}\n", heard=heard)
+    assert (run.state, run.code, run.attempts) == ("succeeded", 0, 1)
+    assert steps_ran(tmp_path) == ["say one", "say two words"]
+    assert [(s.line, s.state, s.code, s.output) for s in run.steps] == [
+        ("say one", "succeeded", 0, "one"),
+        ('say "two words"', "succeeded", 0, "two words"),
+    ]
+    assert heard[0] == "started (by hand)"
+    assert heard[1:3] == ["one", "two words"]
+
+
+def test_a_flag_leaves_a_step_out(tmp_path: Path) -> None:
+    jobs = "  a: {flags: {fresh: false}, steps: [{run: say one, when: fresh}, say two]}\n"
+    run = ran(tmp_path, jobs)
+    assert [step.state for step in run.steps] == ["skipped", "succeeded"]
+    assert steps_ran(tmp_path) == ["say two"]
+    run = ran(tmp_path, jobs, "fresh")
+    assert [step.state for step in run.steps] == ["succeeded", "succeeded"]
+    assert run.start.flags == {"fresh": True}
+
+
+def test_a_failed_step_ends_the_job(tmp_path: Path) -> None:
+    run = ran(tmp_path, "  a: {steps: [say one, fail 7, say three]}\n")
+    assert (run.state, run.code) == ("failed", 1)
+    assert run.reason == "step 2 (fail 7) ended with exit code 7"
+    assert run.steps[-1].output == "this went wrong"
+    assert steps_ran(tmp_path) == ["say one", "fail 7"]
+
+
+@pytest.mark.parametrize(("code", "state"), [(100, "gate failed"), (101, "not trusted")])
+def test_a_result_is_the_result_of_the_job_and_not_tried_again(
+    tmp_path: Path, code: int, state: str
+) -> None:
+    run = ran(tmp_path, f"  a: {{steps: [fail {code}], retries: 3}}\n")
+    assert (run.state, run.code, run.attempts) == (state, code, 1)
+
+
+def test_a_wrong_command_line_is_not_tried_again(tmp_path: Path) -> None:
+    assert ran(tmp_path, "  a: {steps: [fail 2], retries: 3}\n").attempts == 1
+
+
+def test_a_job_is_tried_again_from_the_step_that_failed(tmp_path: Path) -> None:
+    clock = FakeClock()
+    run = ran(
+        tmp_path,
+        "  a: {steps: [say one, once 2, say three], retries: 2, retry_wait: 60}\n",
+        clock=clock,
+    )
+    assert (run.state, run.attempts) == ("succeeded", 3)
+    assert clock.waits == [60, 60]
+    assert steps_ran(tmp_path) == ["say one", "once 2", "once 2", "once 2", "say three"]
+    assert [(s.step, s.attempt) for s in run.steps] == [(1, 1), (2, 1), (2, 2), (2, 3), (3, 3)]
+
+
+def test_retries_come_to_an_end(tmp_path: Path) -> None:
+    run = ran(tmp_path, "  a: {steps: [fail 1], retries: 2}\n")
+    assert (run.state, run.attempts) == ("failed", 3)
+
+
+def test_a_step_that_was_killed_says_by_what(tmp_path: Path) -> None:
+    run = ran(tmp_path, "  a: {steps: [die]}\n")
+    assert run.reason == "step 1 (die) was killed by signal 9"
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        ("timeout: 0.8", "the job took longer than 0.8 s, in step 1"),
+        ("timeout: 60", "step 1 (sleep) took longer than its limit"),
+    ],
+)
+def test_the_time_limit_kills_a_step_with_its_children(
+    tmp_path: Path, limits: str, reason: str
+) -> None:
+    step = "{run: sleep, timeout: 0.8}" if limits.endswith("60") else "sleep"
+    run = ran(tmp_path, f"  a: {{steps: [{step}, say two], {limits}}}\n")
+    assert (run.state, run.code, run.reason) == ("timed out", 1, reason)
+    assert run.steps[0].code is None
+    assert run.steps[0].output == "sleeping"
+    child = int((tmp_path / "child.txt").read_text())
+    until(lambda: not alive(child))
+
+
+def test_no_second_try_begins_that_the_time_limit_would_not_let_begin(tmp_path: Path) -> None:
+    run = ran(tmp_path, "  a: {steps: [fail 1], retries: 5, retry_wait: 60, timeout: 30}\n")
+    assert (run.state, run.attempts) == ("failed", 1)
+    assert run.reason.endswith("no time was left to try again")
+
+
+def test_a_stop_ends_the_running_step_at_once(tmp_path: Path) -> None:
+    project = project_with(tmp_path, "  a: {steps: [sleep]}\n")
+    job, runner, stop = jobs_of(project)["a"], runner_in(project), threading.Event()
+    lock = runner.take(job, "schedule")
+    assert lock is not None
+    found: list[JobRun] = []
+    work = threading.Thread(
+        target=lambda: found.append(runner.run(job, lock, Order("schedule"), Hearing(), stop))
+    )
+    work.start()
+    until((tmp_path / "child.txt").exists)
+    stop.set()
+    work.join(10)
+    assert (found[0].state, found[0].code) == ("stopped", 130)
+
+
+def test_a_job_runs_once_at_a_time_and_says_who_runs_it(tmp_path: Path) -> None:
+    project = project_with(tmp_path, "  a: {steps: [say x], timezone: Europe/Paris}\n")
+    job, runner = jobs_of(project)["a"], runner_in(project)
+    assert runner.taken_by(job) == ""
+    lock = runner.take(job, "schedule")
+    assert lock is not None
+    assert runner_in(project).take(job, "by hand") is None
+    said = runner.taken_by(job)
+    assert f"schedule, by process {os.getpid()} on " in said
+    assert "since Fri 2027-01-15 09:00:00 CET" in said
+    lock.release()
+    assert runner.taken_by(job) == ""
+
+
+OTHER = """
+import sys, threading
+from pathlib import Path
+from job_project import jobs_of, runner_in
+from ragwright.workbench import ProjectFolder
+from ragwright.jobs._runs import Clock, Hearing, Order
+project = ProjectFolder(Path.cwd())
+job = jobs_of(project)["a"]
+runner = runner_in(project, Clock())
+runner.run(job, runner.take(job, "schedule"), Order("schedule", 1.0), Hearing(), threading.Event())
+"""
+
+
+def other_process(folder: Path) -> subprocess.Popen[bytes]:
+    paths = [str(HERE), *(path for path in sys.path if path)]
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(OTHER)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    )
+
+
+def test_a_killed_process_leaves_a_run_that_was_cut_off(tmp_path: Path) -> None:
+    project = project_with(tmp_path, "  a: {steps: [sleep]}\n")
+    job, runner = jobs_of(project)["a"], runner_in(project)
+    other = other_process(tmp_path)
+    until((tmp_path / "child.txt").exists, 30)
+    assert [run.state for run in runner.runs()] == ["running"]
+    other.send_signal(signal.SIGKILL)
+    other.wait()
+    # the step outlives its parent, and the job stays taken as long as it does
+    assert runner.take(job, "by hand") is None
+    assert [run.state for run in runner.runs()] == ["running"]
+    said = runner.taken_by(job)
+    assert f"schedule, by process {other.pid} on " in said
+    assert said.endswith("that process has ended, and a step of it goes on")
+    child = int((tmp_path / "child.txt").read_text())
+    step = int(Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[1])
+    os.killpg(step, signal.SIGKILL)
+    until(lambda: not runner.taken_by(job))
+    assert [(run.state, run.ended) for run in runner.runs()] == [("cut off", None)]
+    project_with(tmp_path, "  a: {steps: [say x]}\n")
+    job = jobs_of(project)["a"]
+    lock = runner.take(job, "by hand")
+    assert lock is not None
+    heard: list[str] = []
+    runner.run(job, lock, Order(), Hearing(heard.append), threading.Event())
+    assert [run.state for run in runner.runs()] == ["succeeded", "cut off"]
+    assert heard[0] == "run 1 was cut off"
+    assert runner.history.cut_off("a") == []
+
+
+def test_only_the_newest_runs_are_kept(tmp_path: Path) -> None:
+    for _ in range(4):
+        ran(tmp_path, "  a: {steps: [say x], keep: 2}\n")
+    project = project_with(tmp_path, "  a: {steps: [say x]}\n")
+    assert [run.id for run in runner_in(project).runs()] == [4, 3]
+
+
+def test_output_is_kept_to_its_last_lines(tmp_path: Path) -> None:
+    words = "\\n".join(map(str, range(100)))
+    run = ran(tmp_path, f"  a: {{steps: [\"say '{words}'\"]}}\n")
+    kept = run.steps[0].output.splitlines()
+    assert len(kept) == 40
+    assert kept[-1] == "99"
+
+
+def test_history_answers_for_a_schedule(tmp_path: Path) -> None:
+    history = runner_in(project_with(tmp_path, "  a: {steps: [say x]}\n")).history
+    assert history.since("a", "x", 100.0) == 100.0
+    assert history.since("a", "x", 200.0) == 100.0
+    assert history.since("a", "y", 300.0) == 300.0
+    assert history.since("a", "x", 400.0) == 400.0
+    assert history.answered("a") is None
+    history.not_run(RunStart("a", "schedule", 500.0, 480.0), "missed", "too late")
+    history.begin(RunStart("a", "by hand", 600.0))
+    assert history.answered("a") == 480.0
+
+
+def test_who_hears_of_a_run_cannot_end_it(tmp_path: Path) -> None:
+    """A log whose reader has gone: the step's output is read on, or it would wait for ever."""
+
+    def gone(_: str) -> None:
+        raise BrokenPipeError
+
+    jobs = "  a: {steps: [flood 200000, fail 3], retries: 1, retry_wait: 1}\n"
+    job = jobs_of(project_with(tmp_path, jobs))["a"]
+    runner = runner_in(ProjectFolder(tmp_path))
+    lock = runner.take(job, "by hand")
+    assert lock is not None
+    order = Order("by hand", None, job.flags(()))
+    run = runner.run(job, lock, order, Hearing(gone, gone), threading.Event())
+    assert (run.state, run.attempts) == ("failed", 2)
+    assert run.steps[0].output.endswith("line 9999")
+    assert run.steps[-1].output == "this went wrong"

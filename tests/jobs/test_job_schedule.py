@@ -1,0 +1,278 @@
+"""When a job is due: against a walk over every minute, and across changes of the clock."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import example, given, settings, strategies as st
+
+from ragwright.core import ConfigError
+from ragwright.jobs._schedule import Schedule
+
+pytest.importorskip("croniter")
+
+PARIS, NEW_YORK, LORD_HOWE = "Europe/Paris", "America/New_York", "Australia/Lord_Howe"
+
+
+def moment(zone: str, text: str, fold: int = 0) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone), fold=fold).timestamp()
+
+
+def told(expression: str, zone: str, start: str, count: int) -> list[str]:
+    """The next moments after a wall-clock time, in local time with the offset."""
+    schedule = Schedule(expression, zone)
+    at = moment(zone, start)
+    found = []
+    for _ in range(count):
+        at = schedule.next(at)
+        found.append(schedule.local(at).isoformat(timespec="minutes"))
+    return found
+
+
+def test_half_past_seven_stays_half_past_seven_on_working_days() -> None:
+    # the clocks go back on Sunday the 25th of October, and forward on Sunday the 28th of March
+    assert told("30 7 * * mon-fri", PARIS, "2026-10-22T12:00", 3) == [
+        "2026-10-23T07:30+02:00",
+        "2026-10-26T07:30+01:00",
+        "2026-10-27T07:30+01:00",
+    ]
+    assert told("30 7 * * mon-fri", PARIS, "2027-03-26T07:30", 2) == [
+        "2027-03-29T07:30+02:00",
+        "2027-03-30T07:30+02:00",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "zone", "start", "expected"),
+    [
+        ("30 2 * * *", PARIS, "2027-03-27T12:00", ["03-28T03:00+02:00", "03-29T02:30+02:00"]),
+        ("30 2 * * *", NEW_YORK, "2027-03-13T12:00", ["03-14T03:00-04:00", "03-15T02:30-04:00"]),
+        ("15 2 * * *", LORD_HOWE, "2026-10-03T12:00", ["10-04T02:30+11:00", "10-05T02:15+11:00"]),
+    ],
+)
+def test_a_time_that_does_not_exist_runs_once_after_the_gap(
+    expression: str, zone: str, start: str, expected: list[str]
+) -> None:
+    assert [at[5:] for at in told(expression, zone, start, 2)] == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "zone", "start", "expected"),
+    [
+        ("30 2 * * *", PARIS, "2026-10-24T12:00", ["10-25T02:30+02:00", "10-26T02:30+01:00"]),
+        ("30 1 * * *", NEW_YORK, "2026-10-31T12:00", ["11-01T01:30-04:00", "11-02T01:30-05:00"]),
+        ("45 1 * * *", LORD_HOWE, "2027-04-03T12:00", ["04-04T01:45+11:00", "04-05T01:45+10:30"]),
+    ],
+)
+def test_a_time_that_comes_twice_runs_the_first_time_only(
+    expression: str, zone: str, start: str, expected: list[str]
+) -> None:
+    assert [at[5:] for at in told(expression, zone, start, 2)] == expected
+
+
+def test_several_times_in_a_gap_run_once_together_with_the_time_after_it() -> None:
+    assert told("0,30 2,3 * * *", PARIS, "2027-03-28T00:00", 3) == [
+        "2027-03-28T03:00+02:00",
+        "2027-03-28T03:30+02:00",
+        "2027-03-29T02:00+02:00",
+    ]
+
+
+def test_a_schedule_of_every_hour_follows_the_time_that_passes() -> None:
+    assert told("*/30 * * * *", PARIS, "2026-10-25T01:45", 5) == [
+        "2026-10-25T02:00+02:00",
+        "2026-10-25T02:30+02:00",
+        "2026-10-25T02:00+01:00",
+        "2026-10-25T02:30+01:00",
+        "2026-10-25T03:00+01:00",
+    ]
+    assert told("30 * * * *", PARIS, "2027-03-28T00:45", 2) == [
+        "2027-03-28T01:30+01:00",
+        "2027-03-28T03:30+02:00",
+    ]
+
+
+def test_a_day_that_does_not_exist_at_all_is_made_up_for() -> None:
+    # Samoa crossed the date line: no 30th of December 2011
+    assert told("0 9 30 12 *", "Pacific/Apia", "2011-12-01T00:00", 2) == [
+        "2011-12-31T00:00+14:00",
+        "2012-12-30T09:00+14:00",
+    ]
+
+
+# -- against a slow reference --------------------------------------------------------------
+
+RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
+NAMES: tuple[dict[str, int], ...] = (
+    {},
+    {},
+    {},
+    {"jan": 1, "feb": 2, "mar": 3, "apr": 4, "oct": 10, "nov": 11, "dec": 12},
+    {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6},
+)
+
+
+def values(field: str, at: int) -> set[int]:
+    """What a field allows, read off crontab(5)."""
+    low, high = RANGES[at]
+    found: set[int] = set()
+    for item in field.split(","):
+        span, _, step = item.partition("/")
+        first, _, last = span.partition("-")
+        ends = [NAMES[at].get(end, -1) if end in NAMES[at] else end for end in (first, last)]
+        if span == "*":
+            start, stop = low, min(high, 6) if at == 4 else high
+        else:
+            start = int(ends[0])
+            stop = int(ends[1]) if last else (high if step else start)
+        found |= {
+            value % 7 if at == 4 else value for value in range(start, stop + 1, int(step or 1))
+        }
+    return found
+
+
+class Walker:
+    """Says of any minute whether it is due, from its local time and the minute before."""
+
+    def __init__(self, expression: str, zone: str) -> None:
+        self.fields = expression.split()
+        self.sets = [values(field, at) for at, field in enumerate(self.fields)]
+        self.zone = ZoneInfo(zone)
+        self.hourly = self.sets[1] == set(range(24))
+
+    def meets(self, wall: datetime) -> bool:
+        minute, hour, day, month, weekday = self.sets
+        by_day, by_week = wall.day in day, wall.isoweekday() % 7 in weekday
+        if self.fields[2] == "*" or self.fields[4] == "*":
+            dated = by_day and by_week
+        else:
+            dated = by_day or by_week
+        return wall.minute in minute and wall.hour in hour and wall.month in month and dated
+
+    def due(self, at: float) -> bool:
+        now, before = (datetime.fromtimestamp(t, self.zone) for t in (at, at - 60))
+        if self.meets(now) and (self.hourly or not now.fold):
+            return True
+        if self.hourly:
+            return False
+        wall = before.replace(tzinfo=None) + timedelta(minutes=1)
+        while wall < now.replace(tzinfo=None):  # the minutes that were skipped
+            if self.meets(wall):
+                return True
+            wall += timedelta(minutes=1)
+        return False
+
+
+def item(at: int) -> st.SearchStrategy[str]:
+    low, high = RANGES[at]
+    high = 6 if at == 4 else high
+    number = st.integers(low, high)
+    spans = st.tuples(number, number).filter(lambda ends: ends[0] < ends[1])
+    step = st.integers(1, min(20, high))
+    kinds = [
+        number.map(str),
+        spans.map(lambda ends: f"{ends[0]}-{ends[1]}"),
+        st.tuples(spans, step).map(lambda made: f"{made[0][0]}-{made[0][1]}/{made[1]}"),
+        step.map(lambda n: f"*/{n}"),
+    ]
+    if NAMES[at]:
+        kinds.append(st.sampled_from(sorted(NAMES[at])))
+    return st.one_of(kinds)
+
+
+def field_of(at: int, star: int) -> st.SearchStrategy[str]:
+    """A field; it is a star so many times out of the number of other kinds plus that."""
+    listed = st.lists(item(at), min_size=1, max_size=3).map(",".join)
+    return st.one_of(*[st.just("*")] * star, listed)
+
+
+EXPRESSIONS = st.tuples(
+    field_of(0, 1), field_of(1, 1), field_of(2, 2), field_of(3, 4), field_of(4, 2)
+).map(" ".join)
+CHANGES = [
+    (PARIS, datetime(2026, 10, 25, 1, tzinfo=UTC)),
+    (PARIS, datetime(2027, 3, 28, 1, tzinfo=UTC)),
+    (NEW_YORK, datetime(2026, 11, 1, 6, tzinfo=UTC)),
+    (NEW_YORK, datetime(2027, 3, 14, 7, tzinfo=UTC)),
+    (LORD_HOWE, datetime(2026, 10, 3, 15, 30, tzinfo=UTC)),
+    (LORD_HOWE, datetime(2027, 4, 3, 15, tzinfo=UTC)),
+    ("Asia/Kolkata", datetime(2026, 12, 31, 18, 30, tzinfo=UTC)),
+]
+
+
+@example("0 0 15 * 0-6", CHANGES[0], 0)  # every day of the week, and yet restricted
+@example("0 0 1-31 * mon", CHANGES[0], 0)
+@example("0 0 */1 * mon", CHANGES[0], 0)
+@example("* * */6 * sat,0-5", CHANGES[0], 0)
+@example("0 0 1-31 * */6", CHANGES[0], 0)
+@example("30 0-23 * * *", CHANGES[0], 0)
+@settings(max_examples=80, deadline=None)
+@given(expression=EXPRESSIONS, change=st.sampled_from(CHANGES), minutes=st.integers(-1500, 120))
+def test_moments_are_those_of_a_walk_over_every_minute(
+    expression: str, change: tuple[str, datetime], minutes: int
+) -> None:
+    zone, at = change
+    start = at.timestamp() + minutes * 60
+    until = start + 86400
+    walker = Walker(expression, zone)
+    expected = [start + 60 * n for n in range(1, 1441) if walker.due(start + 60 * n)]
+    try:
+        schedule = Schedule(expression, zone)
+    except ConfigError as error:
+        assert "no date meets" in error.what  # noqa: PT017
+        assert not expected
+        return
+    found = []
+    moment = schedule.next(start)
+    while moment <= until:
+        found.append(moment)
+        moment = schedule.next(moment)
+    assert found == expected
+    assert schedule.latest(start, until) == (expected[-1] if expected else None)
+
+
+# -- what is refused -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expression", "part"),
+    [
+        ("30 7 * *", "has 4 fields"),
+        ("0 30 7 * * *", "has 6 fields"),
+        ("61 7 * * *", "cannot be read"),
+        ("30 7 * * someday", "is no day of week"),
+        ("30 7 * monday *", "is no month"),
+        ("r 7 * * *", "is no minute"),
+        ("30 7 l * *", "is no day of month"),
+        ("30 7 * * 1#2", "is no day of week"),
+        ("5-5 * * * *", "is no minute"),
+        ("5-1 * * * *", "is no minute"),
+        ("* 22-6 * * *", "is no hour"),
+        ("*/0 * * * *", "is no minute"),
+        ("*/61 * * * *", "is no minute"),
+        ("0 */24 * * *", "is no hour"),
+        ("0 0 31 2 *", "no date meets"),
+        ("@reboot", "is not known"),
+    ],
+)
+def test_a_bad_expression_is_refused_with_its_place(expression: str, part: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Schedule(expression, PARIS, "ragwright.yaml:7")
+    assert part in caught.value.what
+    assert caught.value.where == "ragwright.yaml:7"
+    assert caught.value.hint
+
+
+def test_nicknames_mean_what_cron_means_by_them() -> None:
+    assert told("@daily", PARIS, "2026-11-21T12:00", 1) == ["2026-11-22T00:00+01:00"]
+    assert told("@weekly", PARIS, "2026-11-21T12:00", 1) == ["2026-11-22T00:00+01:00"]
+    assert told("@hourly", PARIS, "2026-11-21T12:00", 1) == ["2026-11-21T13:00+01:00"]
+
+
+def test_the_last_moment_of_a_long_time_is_found_without_walking_through_it() -> None:
+    schedule = Schedule("* * * * *", PARIS)
+    start = moment(PARIS, "2016-01-01T00:00")
+    assert schedule.latest(start, start + 10 * 365 * 86400 + 30) == start + 10 * 365 * 86400
+    assert Schedule("0 0 29 2 *", PARIS).latest(start, start + 86400) is None

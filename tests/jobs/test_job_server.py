@@ -1,0 +1,358 @@
+"""The scheduler under a clock of our own: changes of the clock, downtime, suspension, overlap."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from job_project import FakeClock, jobs_of, project_with, runner_in
+
+from ragwright.core import ConfigError, FileLock
+from ragwright.jobs import JobRun
+from ragwright.jobs._history import RunStart
+from ragwright.jobs._runs import Hearing, Order
+from ragwright.jobs._server import JobServer
+from ragwright.project import ProjectFolder, ProjectJob
+
+PARIS = ZoneInfo("Europe/Paris")
+WEEKDAYS = "  a: {steps: [say x], schedule: 30 7 * * mon-fri, timezone: Europe/Paris}\n"
+
+
+def at(text: str) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=PARIS).timestamp()
+
+
+class Served:
+    """A scheduler whose jobs end at once (or when they are told), and what it said and started.
+
+    Every instance is a new process as far as the scheduler can know: what it knows is on disk.
+    """
+
+    def __init__(self, project: ProjectFolder, clock: FakeClock, look: float = 60.0) -> None:
+        self.project, self.clock = project, clock
+        self.lines: list[str] = []
+        self.started: list[tuple[str, str, str]] = []
+        self.hold = threading.Event()
+        self.hold.set()
+        self.runner = runner_in(project, clock)
+        self.jobs: Mapping[str, ProjectJob] | Exception | None = jobs_of(project)
+        self.server = JobServer(
+            self.runner, self._load, self.lines.append, run=self._run, look=look
+        )
+
+    def _load(self) -> Mapping[str, ProjectJob] | None:
+        jobs, self.jobs = self.jobs, None
+        if isinstance(jobs, Exception):
+            raise jobs
+        return jobs
+
+    def _run(
+        self, job: ProjectJob, lock: FileLock, order: Order, hearing: Hearing, stop: threading.Event
+    ) -> JobRun:
+        with lock:
+            now = self.clock.now()
+            start = RunStart(job.name, order.trigger, now, order.due, timezone="Europe/Paris")
+            number = self.runner.history.begin(start)
+            local = datetime.fromtimestamp(now, PARIS).isoformat(timespec="minutes")
+            self.started.append((job.name, order.trigger, local))
+            while not self.hold.is_set() and not stop.is_set():
+                self.hold.wait(0.01)
+            self.runner.history.end(number, now, "stopped" if stop.is_set() else "succeeded")
+        return self.runner.history.run(number)
+
+    def until(self, text: str) -> Served:
+        """Serve until a moment in Paris; jobs that are not held end before the clock moves."""
+        end = at(text)
+
+        def each() -> None:
+            if self.hold.is_set():
+                for thread in threading.enumerate():
+                    if thread.name.startswith("job-"):
+                        thread.join()
+            if self.clock.at >= end:
+                self.server.signal()
+
+        self.clock.each = each
+        self.server.serve()
+        return self
+
+    def states(self) -> list[tuple[str, str]]:
+        """Trigger and state of every run in the history, oldest first."""
+        return [(run.start.trigger, run.state) for run in reversed(self.runner.history.runs())]
+
+
+def test_half_past_seven_on_weekdays_across_both_changes_of_the_clock(tmp_path: Path) -> None:
+    clock = FakeClock(at("2026-10-22T12:00"))
+    served = Served(project_with(tmp_path, WEEKDAYS), clock).until("2026-10-27T12:00")
+    assert served.started == [
+        ("a", "schedule", "2026-10-23T07:30+02:00"),
+        ("a", "schedule", "2026-10-26T07:30+01:00"),
+        ("a", "schedule", "2026-10-27T07:30+01:00"),
+    ]
+    clock.at = at("2027-03-25T12:00")
+    spring = tmp_path / "spring"
+    spring.mkdir()
+    served = Served(project_with(spring, WEEKDAYS), clock).until("2027-03-30T12:00")
+    assert [run[2] for run in served.started] == [
+        "2027-03-26T07:30+01:00",
+        "2027-03-29T07:30+02:00",
+        "2027-03-30T07:30+02:00",
+    ]
+
+
+def test_half_past_two_in_the_night_of_each_change_runs_once(tmp_path: Path) -> None:
+    nightly = "  a: {steps: [say x], schedule: 30 2 * * *, timezone: Europe/Paris}\n"
+    clock = FakeClock(at("2026-10-24T12:00"))
+    served = Served(project_with(tmp_path, nightly), clock).until("2026-10-26T12:00")
+    assert [run[2] for run in served.started] == [
+        "2026-10-25T02:30+02:00",
+        "2026-10-26T02:30+01:00",
+    ]
+    spring = tmp_path / "spring"
+    spring.mkdir()
+    clock = FakeClock(at("2027-03-27T12:00"))
+    served = Served(project_with(spring, nightly), clock).until("2027-03-29T12:00")
+    assert [run[2] for run in served.started] == [
+        "2027-03-28T03:00+02:00",
+        "2027-03-29T02:30+02:00",
+    ]
+
+
+def test_nothing_was_missed_before_the_first_start(tmp_path: Path) -> None:
+    served = Served(project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-20T08:00")))
+    served.until("2026-11-20T20:00")
+    assert served.started == []
+    assert any("next run Mon 2026-11-23 07:30:00 CET" in line for line in served.lines)
+
+
+def test_a_missed_run_is_caught_up_once_after_downtime(tmp_path: Path) -> None:
+    project, clock = project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-16T12:00"))
+    Served(project, clock).until("2026-11-17T12:00")
+    clock.at = at("2026-11-20T10:00")  # three were missed
+    served = Served(project, clock).until("2026-11-20T12:00")
+    assert served.started == [("a", "catch-up", "2026-11-20T10:00+01:00")]
+    # another start knows from the history that it was caught up
+    assert Served(project, clock).until("2026-11-20T14:00").started == []
+    run = served.runner.history.runs("a", 1)[0]
+    assert run.start.due == at("2026-11-20T07:30")
+
+
+def test_a_missed_run_is_never_too_late_unless_somebody_says_so(tmp_path: Path) -> None:
+    project, clock = project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-19T12:00"))
+    Served(project, clock).until("2026-11-19T13:00")
+    clock.at = at("2026-11-22T18:00")  # Friday's was missed, and it is Sunday
+    served = Served(project, clock).until("2026-11-22T20:00")
+    assert served.started == [("a", "catch-up", "2026-11-22T18:00+01:00")]
+
+
+def test_a_catch_up_that_was_cut_off_is_not_done_again(tmp_path: Path) -> None:
+    project, clock = project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-19T12:00"))
+    served = Served(project, clock).until("2026-11-19T13:00")
+    served.runner.history.begin(
+        RunStart("a", "catch-up", at("2026-11-20T09:00"), at("2026-11-20T07:30"))
+    )
+    clock.at = at("2026-11-20T10:00")
+    served = Served(project, clock).until("2026-11-20T12:00")
+    assert served.started == []
+    assert served.states() == [("catch-up", "cut off")]
+    assert any("run 1 was cut off" in line for line in served.lines)
+
+
+def test_a_run_that_is_too_late_is_missed_and_written_down(tmp_path: Path) -> None:
+    jobs = WEEKDAYS.replace("}", ", catch_up_within: 3600}")
+    project, clock = project_with(tmp_path, jobs), FakeClock(at("2026-11-19T12:00"))
+    Served(project, clock).until("2026-11-19T13:00")
+    clock.at = at("2026-11-20T08:31")
+    served = Served(project, clock).until("2026-11-20T12:00")
+    assert served.started == []
+    assert served.states() == [("catch-up", "missed")]
+    assert any("missed Fri 2026-11-20 07:30:00 CET: 1.0 hours" in line for line in served.lines)
+
+
+def test_catching_up_can_be_turned_off(tmp_path: Path) -> None:
+    project = project_with(tmp_path, WEEKDAYS.replace("}", ", catch_up: false}"))
+    clock = FakeClock(at("2026-11-19T12:00"))
+    Served(project, clock).until("2026-11-19T13:00")
+    clock.at = at("2026-11-20T07:32")
+    served = Served(project, clock).until("2026-11-20T12:00")
+    assert (served.started, served.states()) == ([], [("catch-up", "missed")])
+
+
+def test_a_suspended_machine_catches_up_at_the_first_look(tmp_path: Path) -> None:
+    clock = FakeClock(at("2026-11-19T12:00"))
+    served = Served(project_with(tmp_path, WEEKDAYS), clock)
+    served.server.tick()
+    clock.at = at("2026-11-20T09:12")
+    served.server.tick()
+    served.until("2026-11-20T10:00")
+    assert served.started == [("a", "catch-up", "2026-11-20T09:12+01:00")]
+
+
+def test_a_clock_that_is_set_back_repeats_nothing(tmp_path: Path) -> None:
+    hourly = "  a: {steps: [say x], schedule: 0 * * * *}\n"
+    project, clock = project_with(tmp_path, hourly), FakeClock(at("2026-11-19T11:59"))
+    assert len(Served(project, clock).until("2026-11-19T12:05").started) == 1
+    clock.at = at("2026-11-19T11:50")
+    assert len(Served(project, clock).until("2026-11-19T12:55").started) == 0
+    # a history from next year was written under a wrong clock, and stops nothing
+    clock.at = at("2027-11-19T11:59")
+    Served(project, clock).until("2027-11-19T12:05")
+    clock.at = at("2026-11-19T14:30")
+    assert len(Served(project, clock).until("2026-11-19T15:05").started) == 1
+
+
+def test_a_job_does_not_overlap_with_itself_while_others_go_on(tmp_path: Path) -> None:
+    jobs = (
+        "  a: {steps: [say x], schedule: '*/10 * * * *'}\n"
+        "  b: {steps: [say x], schedule: '5 * * * *'}\n"
+    )
+    clock = FakeClock(at("2026-11-19T11:59"))
+    served = Served(project_with(tmp_path, jobs), clock)
+    served.hold.clear()
+
+    def until_started(count: int) -> None:
+        while len(served.started) < count:
+            served.hold.wait(0.01)
+
+    served.server.tick()
+    clock.at = at("2026-11-19T12:00")
+    served.server.tick()
+    until_started(1)
+    clock.at = at("2026-11-19T12:05")
+    served.server.tick()
+    until_started(2)
+    clock.at = at("2026-11-19T12:10")
+    served.server.tick()
+    assert [run[0] for run in served.started] == ["a", "b"]
+    skipped = served.runner.history.runs("a", 1)[0]
+    assert (skipped.state, skipped.reason) == ("skipped", "the run before is not over")
+    served.hold.set()
+    served.until("2026-11-19T12:21")
+    assert [run[0] for run in served.started] == ["a", "b", "a"]
+
+
+def test_a_job_that_runs_elsewhere_is_skipped_and_said_so(tmp_path: Path) -> None:
+    project, clock = project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-19T12:00"))
+    served = Served(project, clock)
+    lock = runner_in(project, clock).take(jobs_of(project)["a"], "by hand")
+    assert lock is not None
+    with lock:
+        served.until("2026-11-20T08:00")
+    assert served.states() == [("schedule", "skipped")]
+    assert any("is running already: by hand, by process" in line for line in served.lines)
+
+
+def test_the_first_signal_waits_for_the_job_and_the_second_ends_it(tmp_path: Path) -> None:
+    clock = FakeClock(at("2026-11-20T07:29"))
+    served = Served(project_with(tmp_path, WEEKDAYS), clock)
+    served.hold.clear()
+    signals = {at("2026-11-20T07:32"), at("2026-11-20T07:35")}
+
+    def each() -> None:
+        due = {moment for moment in signals if moment <= clock.at}
+        for _ in due:
+            served.server.signal()
+        signals.difference_update(due)
+        threading.Event().wait(0.001)
+
+    clock.each = each
+    served.server.serve()
+    assert "ending after a; again to end at once" in served.lines
+    assert "ending at once" in served.lines
+    assert served.states() == [("schedule", "stopped")]
+
+
+def test_settings_are_read_again_and_wrong_ones_change_nothing(tmp_path: Path) -> None:
+    project, clock = project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-19T12:00"))
+    served = Served(project, clock)
+    served.server.tick()
+    served.jobs = ConfigError("there is no time zone 'Europe/Pari'", where="ragwright.yaml:5")
+    served.server.tick()
+    assert "no time zone 'Europe/Pari' - where: ragwright.yaml:5" in served.lines[-1]
+    served.jobs = jobs_of(project_with(tmp_path, WEEKDAYS.replace("30 7", "0 13")))
+    served.until("2026-11-19T14:00")
+    # noon is over, and was not missed: the schedule is new
+    assert served.started == [("a", "schedule", "2026-11-19T13:00+01:00")]
+    assert served.lines[0].startswith("2026-11-19T12:00:00+01:00 a: next run")
+
+
+def test_a_job_that_was_taken_out_of_the_file_runs_no_more(tmp_path: Path) -> None:
+    project, clock = project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-19T12:00"))
+    served = Served(project, clock)
+    served.server.tick()
+    served.jobs = {}
+    served.until("2026-11-20T12:00")
+    assert served.started == []
+    assert any("no job has a schedule now" in line for line in served.lines)
+
+
+def test_a_schedule_that_was_changed_back_has_missed_nothing(tmp_path: Path) -> None:
+    clock = FakeClock(at("2026-11-19T12:00"))
+    Served(project_with(tmp_path, WEEKDAYS), clock).until("2026-11-19T13:00")
+    Served(project_with(tmp_path, WEEKDAYS.replace("30 7", "30 9")), clock).until(
+        "2026-11-19T14:00"
+    )
+    clock.at = at("2026-11-20T08:00")
+    assert Served(project_with(tmp_path, WEEKDAYS), clock).until("2026-11-20T09:00").started == []
+
+
+@pytest.mark.parametrize("minutes", [7, 15])
+def test_what_runs_often_runs_at_every_moment_and_no_other(tmp_path: Path, minutes: int) -> None:
+    jobs = f"  a: {{steps: [say x], schedule: '*/{minutes} * * * *', timezone: Europe/Paris}}\n"
+    clock = FakeClock(at("2026-10-25T01:58"))
+    served = Served(project_with(tmp_path, jobs), clock, look=11.0).until("2026-10-25T04:00")
+    minute = int(at("2026-10-25T01:58")) // 60
+    moments = [60 * (minute + n) for n in range(1, 183)]
+    expected = [m for m in moments if datetime.fromtimestamp(m, PARIS).minute % minutes == 0]
+    due = [run.start.due for run in reversed(served.runner.history.runs())]
+    assert due == expected
+    assert {run[1] for run in served.started} == {"schedule"}
+
+
+def test_a_log_that_cannot_be_written_ends_neither_scheduler_nor_jobs(tmp_path: Path) -> None:
+    served = Served(project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-18T12:00")))
+
+    def gone(_: str) -> None:
+        raise BrokenPipeError
+
+    served.server = JobServer(served.runner, served._load, gone, run=served._run, look=60.0)
+    served.until("2026-11-20T12:00")
+    assert served.states() == [("schedule", "succeeded")] * 2
+
+
+def test_a_fault_within_a_run_is_said_and_ends_no_other(tmp_path: Path) -> None:
+    served = Served(project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-18T12:00")))
+    run, faults = served._run, [RuntimeError("a fault of ours")]
+
+    def faulty(
+        job: ProjectJob, lock: FileLock, order: Order, hearing: Hearing, stop: threading.Event
+    ) -> JobRun:
+        if faults:
+            raise faults.pop()
+        return run(job, lock, order, hearing, stop)
+
+    served.server = JobServer(served.runner, served._load, served.lines.append, run=faulty, look=60)
+    served.until("2026-11-20T12:00")
+    assert any("failed: RuntimeError('a fault of ours')" in line for line in served.lines)
+    assert served.states() == [("schedule", "succeeded")]
+
+
+def test_a_clock_that_was_ahead_when_serving_began_delays_nothing(tmp_path: Path) -> None:
+    """A machine that starts before it knows the time."""
+    hourly = "  a: {steps: [say x], schedule: 0 * * * *, timezone: Europe/Paris}\n"
+    clock = FakeClock(at("2027-12-26T10:30"))
+    served = Served(project_with(tmp_path, hourly), clock)
+    served.until("2027-12-26T12:30")
+    served.server._signals = 0  # the same process goes on
+    clock.at = at("2026-11-21T21:39")
+    served.until("2026-11-22T00:30")
+    assert [at for _, _, at in served.started[2:]] == [
+        "2026-11-21T22:00+01:00",
+        "2026-11-21T23:00+01:00",
+        "2026-11-22T00:00+01:00",
+    ]
+    assert any("the clock was ahead" in line for line in served.lines)

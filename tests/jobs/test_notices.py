@@ -1,0 +1,292 @@
+"""Notices through a real SMTP server and a real webhook; secrets stay in the environment."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import sqlite3
+import threading
+from collections.abc import Iterator
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from job_project import FakeClock, jobs_of, project_with, runner_in
+
+from ragwright.jobs import JobRun
+from ragwright.jobs._history import RunStart
+from ragwright.jobs._jobs import job_faults, job_findings
+from ragwright.jobs._notices import Notices, NoticeText, shown_address, without_secrets
+from ragwright.jobs._runs import Hearing, Order
+from ragwright.jobs._server import JobServer
+
+pytest.importorskip("apprise")
+controller = pytest.importorskip("aiosmtpd.controller")
+
+TEXT = NoticeText("It failed — really", "first line\n  <second> & line", False)
+
+
+class Hook:
+    """A webhook: what was posted to it, and the status it answers with."""
+
+    def __init__(self) -> None:
+        self.posted: list[dict[str, Any]] = []
+        self.paths: list[str] = []
+        self.status = 200
+        hook = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                hook.posted.append(json.loads(body))
+                hook.paths.append(self.path)
+                self.send_response(hook.status)
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"json://127.0.0.1:{self.server.server_port}"
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    made = Hook()
+    thread = threading.Thread(target=made.server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+    thread.join()
+
+
+class Mails:
+    """A mail server, and the messages that it took."""
+
+    def __init__(self) -> None:
+        self.taken: list[EmailMessage] = []
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+
+    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
+        message = message_from_bytes(envelope.content, policy=policy.default)
+        assert isinstance(message, EmailMessage)
+        self.taken.append(message)
+        return "250 taken"
+
+    @property
+    def address(self) -> str:
+        return f"mailto://127.0.0.1:{self.port}?from=jobs@example.org&to=team@example.org"
+
+
+@pytest.fixture
+def mails() -> Iterator[Mails]:
+    made = Mails()
+    server = controller.Controller(made, hostname="127.0.0.1", port=made.port)
+    server.start()
+    yield made
+    server.stop()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def ran(folder: Path, jobs: str, notices: Notices, heard: list[str] | None = None) -> JobRun:
+    project = project_with(folder, jobs)
+    job, runner = jobs_of(project)["a"], runner_in(project, FakeClock(), notices)
+    lock = runner.take(job, "schedule")
+    assert lock is not None
+    hearing = Hearing() if heard is None else Hearing(heard.append)
+    return runner.run(job, lock, Order("schedule", 1.0), hearing, threading.Event())
+
+
+def test_a_mail_arrives_as_it_was_written(mails: Mails) -> None:
+    assert Notices().send(mails.address, TEXT).sent
+    (mail,) = mails.taken
+    assert mail["Subject"] == TEXT.subject
+    assert mail["To"] == "team@example.org"
+    assert mail.get_content_type() == "text/plain"
+    assert mail.get_content().replace("\r\n", "\n").strip() == TEXT.body
+
+
+def test_a_webhook_is_called(hook: Hook) -> None:
+    assert Notices({"WEBHOOK": hook.address}).send("${WEBHOOK}", TEXT).sent
+    (body,) = hook.posted
+    assert (body["title"], body["message"], body["type"]) == (TEXT.subject, TEXT.body, "failure")
+
+
+def test_nothing_but_the_notice_is_sent_and_no_address_of_somebody_else_stands_in_it(
+    hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached: list[Any] = []
+    connect = socket.socket.connect
+
+    def told(self: socket.socket, address: Any) -> None:
+        reached.append(address)
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", told)
+    assert Notices().send(hook.address, TEXT).sent
+    assert reached == [("127.0.0.1", hook.server.server_port)]
+    assert "apprise" not in json.dumps(hook.posted).lower()
+
+
+def test_a_failed_job_tells_what_a_person_needs_to_know(tmp_path: Path, mails: Mails) -> None:
+    jobs = (
+        "  a:\n    steps: [say one, fail 7]\n    schedule: '@daily'\n    timezone: Europe/Paris\n"
+        f"    notify: {{failure: ['{mails.address}']}}\n"
+    )
+    run = ran(tmp_path, jobs, Notices())
+    assert [notice.sent for notice in run.notices] == [True]
+    (mail,) = mails.taken
+    assert mail["Subject"] == f"ragwright: a failed ({tmp_path.name})"
+    body = mail.get_content().replace("\r\n", "\n")
+    assert "result   failed: step 2 (fail 7) ended with exit code 7" in body
+    assert f"project  {tmp_path.name} ({tmp_path})" in body
+    assert "started  Fri 2027-01-15 09:00:00 CET" in body
+    assert "took     0.0 s" in body
+    assert "  1. say one: succeeded" in body
+    assert "last lines of step 2\n  this went wrong" in body
+    assert "next run Sat 2027-01-16 00:00:00 CET" in body
+
+
+def test_success_tells_only_who_wants_to_hear_of_it(tmp_path: Path, hook: Hook) -> None:
+    jobs = (
+        "  a:\n    steps: [say one]\n    notify:\n      failure: [json://127.0.0.1:9]\n"
+        f"      success: ['{hook.address}']\n"
+    )
+    run = ran(tmp_path, jobs, Notices())
+    assert [notice.sent for notice in run.notices] == [True]
+    assert hook.posted[0]["type"] == "success"
+
+
+def test_a_notice_that_cannot_be_sent_is_written_down_and_fails_nothing(
+    tmp_path: Path, hook: Hook
+) -> None:
+    hook.status = 500
+    closed = f"mailto://127.0.0.1:{free_port()}?from=a@example.org&to=b@example.org"
+    addresses = f"['{hook.address}', '{closed}', '${{NOT_SET}}', 'nosuch://x']"
+    jobs = f"  a: {{steps: [say x], retries: 3, notify: {{success: {addresses}}}}}\n"
+    heard: list[str] = []
+    run = ran(tmp_path, jobs, Notices({}), heard)
+    assert (run.state, run.attempts, run.code) == ("succeeded", 1, 0)
+    assert [notice.sent for notice in run.notices] == [False] * 4
+    said = [notice.reason for notice in run.notices]
+    assert "500" in said[0]
+    assert said[1]
+    assert said[2] == "the environment variable NOT_SET is not set"
+    assert said[3] == "Apprise does not know this address"
+    assert sum("was not sent" in line for line in heard) == 4
+    assert len(hook.posted) == 1
+
+
+def test_secrets_are_filled_in_and_found_nowhere(
+    tmp_path: Path, hook: Hook, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    hook.status = 403
+    secrets = {"TOKEN": "s3cr3t/with@signs", "HOOK": f"{hook.address}/hidden-token-77"}
+    jobs = (
+        "  a:\n    steps: ['say the token is s3cr3t/with@signs']\n    notify:\n"
+        f"      success: ['{hook.address}/${{TOKEN}}', '${{HOOK}}', 'nosuch://${{TOKEN}}']\n"
+    )
+    heard: list[str] = []
+    run = ran(tmp_path, jobs, Notices(secrets), heard)
+    assert len(hook.paths) == 2  # they were sent
+    assert hook.paths[1] == "/hidden-token-77"
+    printed = capfd.readouterr()
+    path = tmp_path / ".ragwright" / "data" / "jobs.sqlite"
+    connection = sqlite3.connect(path)
+    stored = "\n".join(connection.iterdump())
+    connection.close()
+    everything = "\n".join(
+        [stored.replace(run.steps[0].line, ""), repr(run.notices), *heard, caplog.text, *printed]
+    )
+    assert run.steps[0].output == "the token is ${TOKEN}"
+    for secret in ("s3cr3t", "hidden-token"):
+        assert secret not in everything
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("${WEBHOOK}", "${WEBHOOK}"),
+        ("mailto://u:${PW}@mail.example.org:25?to=a@b.org", "mailto://mail.example.org:25"),
+        ("slack://TokenA/TokenB/TokenC", "slack://…"),
+        ("json://host/secret/path?x=y", "json://host"),
+        ("nonsense", "…"),
+    ],
+)
+def test_an_address_is_shown_without_what_may_be_secret(address: str, shown: str) -> None:
+    assert shown_address(address) == shown
+
+
+def test_a_secret_is_found_in_every_spelling() -> None:
+    text = "a p@ss/word, p%40ss%2Fword, p@ss%2fword and P@SS/WORD"
+    cleaned = without_secrets(text, ["json://h/${PW}"], {"PW": "p@ss/word"})
+    assert cleaned == "a ${PW}, ${PW}, ${PW} and ${PW}"
+    assert without_secrets("an ox", ["json://h/${PW}"], {"PW": "ox"}) == "an ox"
+
+
+def test_faults_of_addresses_and_schedules_are_named_with_their_line(tmp_path: Path) -> None:
+    project = project_with(
+        tmp_path,
+        "  a:\n    steps:\n      - say\n      - nosuch\n    schedule: 61 7 * * *\n    notify:\n"
+        "      failure:\n        - json://localhost\n        - nosuch://x\n        - ${UNSET}\n",
+    )
+    job = jobs_of(project)["a"]
+    found = list(job_faults(job, lambda words: "what" if words[0] == "nosuch" else "", Notices({})))
+    assert [error.where for error in found] == [
+        "ragwright.yaml:7",
+        "ragwright.yaml:6",
+        "ragwright.yaml:11",
+    ]
+    assert all(error.hint for error in found)
+
+
+def test_doctor_tells_next_runs_and_addresses_that_cannot_be_reached(
+    tmp_path: Path, hook: Hook
+) -> None:
+    project = project_with(
+        tmp_path,
+        "  a:\n    steps: [say]\n    schedule: '@daily'\n    notify:\n      failure:\n"
+        f"        - {hook.address}\n        - json://127.0.0.1:{free_port()}\n"
+        "        - ${UNSET}\n"
+        "  b: {steps: [say, say]}\n",
+    )
+    found = list(job_findings(jobs_of(project), lambda _: ""))
+    assert [state for state, _, _ in found] == ["ok", "ok", "note", "fault", "ok"]
+    assert "next run" in found[0][1]
+    assert "cannot be reached" in found[2][1]
+    assert "UNSET is not set" in found[3][1]
+    assert found[4][1] == "b: 2 steps, by hand only"
+    assert hook.posted == []
+
+
+def test_a_run_that_nobody_was_there_for_is_told_of(tmp_path: Path, hook: Hook) -> None:
+    project = project_with(
+        tmp_path,
+        "  a:\n    steps: [say]\n    schedule: '@hourly'\n    catch_up_within: 600\n"
+        f"    notify: {{failure: ['{hook.address}']}}\n",
+    )
+    jobs, clock = jobs_of(project), FakeClock(1_800_000_000.0 + 1800)  # half past eight
+    runner = runner_in(project, clock, Notices())
+    runner.history.since("a", "@hourly UTC", clock.at - 7200)
+    runner.history.begin(RunStart("a", "schedule", clock.at - 5400, clock.at - 5400))
+    given: list[Any] = [jobs]
+    server = JobServer(runner, lambda: given.pop() if given else None, lambda _: None)
+    server.tick()
+    server.signal()
+    server.serve()  # which ends after the notices
+    assert {post["title"].split()[2] for post in hook.posted} == {"cut", "missed"}
+    assert [run.state for run in runner.runs()] == ["missed", "cut off"]
+    assert [len(run.notices) for run in runner.runs()] == [1, 1]

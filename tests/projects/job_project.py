@@ -1,0 +1,79 @@
+"""A project with jobs, a clock that only moves when it is told, and steps that end as asked."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ragwright.jobs._notices import Notices
+from ragwright.jobs._runs import Clock, JobRunner
+from ragwright.project import ProjectFolder, ProjectJob, load_settings
+
+STEPS = """
+import os, pathlib, signal, subprocess, sys, time
+word, *rest = sys.argv[1:]
+with open("ran.txt", "a") as file:
+    file.write(" ".join(sys.argv[1:]) + chr(10))
+if word == "say":
+    print(*rest)
+elif word == "fail":
+    print("this went wrong")
+    sys.exit(int(rest[0]))
+elif word == "flood":
+    print(*(f"line {n}" for n in range(int(rest[0]) // 20)), sep=chr(10))
+elif word == "once":  # fails until it has failed so often
+    left = pathlib.Path("left.txt")
+    count = int(left.read_text()) if left.exists() else int(rest[0])
+    left.write_text(str(count - 1))
+    sys.exit(1 if count > 0 else 0)
+elif word == "sleep":
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    pathlib.Path("child.txt").write_text(str(child.pid))
+    print("sleeping", flush=True)
+    time.sleep(600)
+elif word == "die":
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+PROGRAM = (sys.executable, "-c", STEPS)
+
+
+class FakeClock(Clock):
+    """A clock that moves when somebody waits or sleeps, and calls out before each sleep."""
+
+    def __init__(self, at: float = 1_800_000_000.0) -> None:
+        self.at = at
+        self.waits: list[float] = []
+        self.each: Callable[[], None] = lambda: None
+
+    def now(self) -> float:
+        return self.at
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        self.waits.append(seconds)
+        self.at += seconds
+        return event.is_set()
+
+    def sleep(self, seconds: float) -> None:
+        self.each()
+        self.at += seconds
+
+
+def project_with(folder: Path, jobs: str) -> ProjectFolder:
+    """A project whose file holds these jobs."""
+    (folder / "ragwright.yaml").write_text(f"sources: []\njobs:\n{jobs}", "utf-8")
+    return ProjectFolder(folder)
+
+
+def jobs_of(project: ProjectFolder) -> dict[str, ProjectJob]:
+    return dict(load_settings(project.file).jobs)
+
+
+def runner_in(
+    project: ProjectFolder,
+    clock: Clock | None = None,
+    notices: Notices | None = None,
+    program: Sequence[str] = PROGRAM,
+) -> JobRunner:
+    return JobRunner(project, notices, clock or FakeClock(), program)

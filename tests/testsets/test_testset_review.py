@@ -1,0 +1,227 @@
+"""People review a testset: one row at a time, undone, taken up again, or on a sheet."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from ragwright.core import GoldSpan, Row, TestsetError
+from ragwright.testsets import (
+    SheetOutcome,
+    TestsetReview,
+    load_testset,
+    read_review_sheet,
+    read_rows,
+    review_status,
+    row_record,
+    rows_of,
+    write_review_sheet,
+    write_rows,
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    target = tmp_path / "set.jsonl"
+    rows = [
+        Row(
+            id=f"r{n}",
+            user_input=f"Question {n}?",
+            reference=f"Answer {n}",
+            reference_spans=(GoldSpan("d", n, n + 5, f"=ev{n}\n"),),
+            metadata={"kind": "cloze", "leak": 0.25, "topics": ("a", "b")},
+        )
+        for n in range(4)
+    ]
+    write_rows(rows, target)
+    return target
+
+
+def statuses(path: Path) -> list[str]:
+    return [review_status(row) for row in read_rows(path)]
+
+
+def test_every_decision_is_on_disk_at_once_and_taken_up_later(path: Path) -> None:
+    review = TestsetReview(path, "ann")
+    review.decide(review.open[0], "accepted")
+    review.decide(review.open[0], "accepted", question="Better question?")
+    later = TestsetReview(path, "bob")  # as after a kill: nothing was closed
+    assert statuses(path) == ["accepted", "edited", "", ""]
+    later.decide(later.open[0], "rejected", answer="not kept")
+    assert later.counts() == {"accepted": 1, "edited": 1, "rejected": 1, "open": 1}
+    rows = read_rows(path)
+    assert rows[1].user_input == "Better question?"
+    assert rows[1].reference == "Answer 1"
+    assert rows[2].reference == "Answer 2"
+    assert [row.metadata.get("reviewed_by") for row in rows] == ["ann", "ann", "bob", None]
+    assert str(rows[0].metadata["reviewed_at"]).endswith("+00:00")
+    assert rows[0].metadata["topics"] == ("a", "b")
+    testset = load_testset(str(path))
+    assert [row.id for row in testset.rows] == ["r0", "r1", "r3"]
+    assert "1 of 4 rows were rejected" in testset.notes[0]
+
+
+def test_decisions_are_undone_in_turn(path: Path) -> None:
+    before = path.read_text()
+    review = TestsetReview(path, "ann")
+    review.decide(review.open[0], "rejected")
+    review.decide(review.open[0], "accepted", answer="Else")
+    undone = review.undo()
+    assert undone is not None
+    assert (undone.id, undone.reference) == ("r1", "Answer 1")
+    assert statuses(path) == ["rejected", "", "", ""]
+    review.undo()
+    assert path.read_text() == before
+    assert review.undo() is None
+
+
+def test_what_somebody_else_changed_is_kept_and_a_clash_is_named(path: Path) -> None:
+    ann, bob = TestsetReview(path, "ann"), TestsetReview(path, "bob")
+    bob.decide(bob.open[1], "rejected")
+    ann.decide(ann.open[0], "accepted")
+    assert statuses(path) == ["accepted", "rejected", "", ""]
+    with pytest.raises(TestsetError, match="'r0' was changed by somebody else"):
+        bob.decide(bob.rows[0], "rejected")
+    assert statuses(path) == ["accepted", "rejected", "", ""]
+    bob.decide(bob.rows[0], "rejected")  # after another look
+    assert statuses(path)[0] == "rejected"
+
+
+def test_only_jsonl_is_reviewed_and_unknown_words_are_named(tmp_path: Path) -> None:
+    table = tmp_path / "set.csv"
+    table.write_text("user_input\nq\n")
+    with pytest.raises(TestsetError, match="only JSONL"):
+        TestsetReview(table, "ann")
+    odd = tmp_path / "set.jsonl"
+    odd.write_text('{"user_input": "q", "metadata": {"review": "fine"}}\n')
+    with pytest.raises(TestsetError, match="'fine'"):
+        TestsetReview(odd, "ann").counts()
+
+
+def filled(path: Path, changes: dict[str, dict[str, str]]) -> SheetOutcome:
+    """A sheet of the testset with some cells changed, read back."""
+    sheet = path.with_suffix(".csv")
+    sheet.unlink(missing_ok=True)
+    write_review_sheet(read_rows(path), sheet)
+    return reread(path, changes)
+
+
+def reread(path: Path, changes: dict[str, dict[str, str]]) -> SheetOutcome:
+    sheet = path.with_suffix(".csv")
+    with sheet.open(encoding="utf-8-sig", newline="") as file:
+        lines = list(csv.DictReader(file))
+    for line in lines:
+        line.update(changes.get(line["id"], {}))
+    with sheet.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.DictWriter(file, list(lines[0]), lineterminator="\r\n")
+        writer.writeheader()
+        writer.writerows(lines)
+    outcome = read_review_sheet(sheet, read_rows(path), "ann")
+    write_rows(outcome.rows, path)
+    return outcome
+
+
+def test_a_sheet_goes_round_and_a_second_reading_changes_nothing(path: Path) -> None:
+    changes = {
+        "r0": {"review": "Accepted"},
+        "r1": {"reference": "Better"},
+        "r2": {"review": "rejected", "user_input": "ignored"},
+    }
+    outcome = filled(path, changes)
+    assert outcome.conflicts == ()
+    assert outcome.counts == {
+        "accepted": 1, "edited": 1, "rejected": 1, "open": 1, "unchanged": 0
+    }  # fmt: skip
+    assert statuses(path) == ["accepted", "edited", "rejected", ""]
+    rows = read_rows(path)
+    assert rows[1].reference == "Better"
+    assert rows[2].user_input == "Question 2?"
+    text = path.read_text()
+    again = reread(path, {})
+    assert again.conflicts == ()
+    assert again.counts["unchanged"] == 3
+    assert path.read_text() == text
+
+
+def test_an_untouched_sheet_decides_nothing(path: Path) -> None:
+    before = path.read_text()
+    outcome = filled(path, {})
+    assert outcome.counts["open"] == 4
+    assert path.read_text() == before
+
+
+def test_conflicts_are_named_and_the_rest_is_applied(path: Path) -> None:
+    sheet = path.with_suffix(".csv")
+    write_review_sheet(read_rows(path), sheet)
+    review = TestsetReview(path, "bob")
+    review.decide(review.rows[0], "rejected")
+    outcome = reread(
+        path,
+        {
+            "r0": {"review": "accepted"},
+            "r1": {"evidence": "other words"},
+            "r2": {"review": "accepted", "id": "r9"},
+            "r3": {"review": "accepted"},
+        },
+    )
+    assert [conflict.split(": row ")[1] for conflict in outcome.conflicts] == [
+        "'r0' was changed in the testset since the sheet was written",
+        "'r1' has another evidence: spans cannot be edited on a sheet",
+        "'r9' is not in the testset",
+    ]
+    assert f"{sheet}:" in outcome.conflicts[0]
+    assert statuses(path) == ["rejected", "", "", "accepted"]
+    assert filled(path, {"r1": {"review": "edited"}}).conflicts
+    assert filled(path, {"r1": {"reference": ""}}).conflicts
+    with pytest.raises(TestsetError, match="'perhaps' is no decision"):
+        filled(path, {"r1": {"review": "perhaps"}})
+
+
+def test_a_row_twice_on_a_sheet_is_a_conflict(path: Path) -> None:
+    outcome = filled(path, {"r1": {"id": "r0"}})
+    assert "'r0' is twice on the sheet" in outcome.conflicts[0]
+
+
+def test_a_sheet_is_never_overwritten(path: Path) -> None:
+    sheet = path.with_suffix(".csv")
+    sheet.write_text("somebody's work")
+    with pytest.raises(TestsetError, match="there already"):
+        write_review_sheet(read_rows(path), sheet)
+    assert sheet.read_text() == "somebody's work"
+
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=20)
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1, max_size=5))
+def test_rows_and_sheets_lose_nothing(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[tuple[str, str, str]]
+) -> None:
+    folder = tmp_path_factory.mktemp("sheets")
+    rows = [
+        Row(
+            id=f"r{n}",
+            user_input=question,
+            reference=answer,
+            response=("" if n % 2 else None),
+            reference_ids={"d": 2},
+            reference_spans=(GoldSpan("d", 0, 1 + len(text), text),),
+            metadata={"note": text, "list": (text, "x"), "number": 1.5, "flag": True},
+        )
+        for n, (question, answer, text) in enumerate(texts)
+    ]
+    path = folder / "set.jsonl"
+    write_rows(rows, path)
+    assert list(read_rows(path)) == rows
+    records: list[dict[str, Any]] = [json.loads(json.dumps(row_record(row))) for row in rows]
+    assert list(rows_of(records)) == rows
+    sheet = folder / "sheet.csv"
+    write_review_sheet(rows, sheet)
+    outcome = read_review_sheet(sheet, rows, "ann")
+    assert outcome.conflicts == ()
+    assert list(outcome.rows) == rows
