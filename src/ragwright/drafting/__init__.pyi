@@ -15,7 +15,11 @@ from ._drafting import (
     forecast_drafts as forecast_drafts,
     run_drafts as run_drafts,
 )
-from ._saving import Serving as Serving, origin_of as origin_of, save_drafts as save_drafts
+from ._saving import (
+    origin_of as origin_of,
+    project_outputs as project_outputs,
+    save_drafts as save_drafts,
+)
 from .outputs import (
     Feedback as Feedback,
     NewBatch as NewBatch,

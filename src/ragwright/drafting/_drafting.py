@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from .. import answer, models
 from ..core import RagwrightError
 from ..project import Project, at_work, draft_declarations
-from ._saving import origin_of, save_drafts
+from ._draft import Underway, draft, no_model
+from ._draft_find import DraftPlan
+from ._saving import origin_of, project_outputs, save_drafts
 from .outputs import Origin
 
 if TYPE_CHECKING:
     from ..flow import Flow, Forecast, TraceEntry
-    from ._draft import Underway
-    from ._draft_find import DraftPlan
     from ._draft_records import DraftBatch, DraftRequest
 
 
@@ -52,8 +52,8 @@ def run_drafts(project: Project, request: DraftRequest, how: Drafting) -> DraftB
     """
     storing = how.save and not how.preview
     if storing:  # before anything is paid for
-        project.outputs.require_writable()
-    underway = answer.Underway()
+        project_outputs(project).require_writable()
+    underway = Underway()
     flow = drafts(project, request, how, underway)()
     origin = origin_of(project) if storing else Origin()  # before: files may change meanwhile
     try:
@@ -113,12 +113,12 @@ def drafts(
     """
     models = models_of(project, how)
     if not models and not how.preview:
-        raise answer.no_model()
+        raise no_model()
     for model in models:
         project.models.settings_of(model)  # a misspelt name is said before the others are paid
     plan = draft_plan(project)
     plan = replace(plan, models=models, preview=how.preview)
-    return partial(answer.draft, request, project.target(), plan, underway)
+    return partial(draft, request, project.target(), plan, underway)
 
 
 def models_of(project: Project, how: Drafting) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ def draft_plan(project: Project) -> DraftPlan:
     options = settings.answer.draft
     if project.session.seed:
         options = replace(options, seed=project.session.seed)
-    return answer.DraftPlan(
+    return DraftPlan(
         options,
         format=spec.format,
         rollups=spec.rollups,

@@ -6,10 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..project import Project, Served, configuration_of
-from .outputs import Origin
+from .outputs import Origin, Outputs
 
 if TYPE_CHECKING:
     from ._draft_records import DraftBatch
+
+
+def project_outputs(project: Project) -> Outputs:
+    """The table of outputs of a project, in its data folder; closed with the project."""
+    path = project.folder.data / "outputs.sqlite"
+    power_safe = project.settings.budget.power_safe
+    return project.attached(Outputs, lambda: Outputs(path, power_safe=power_safe))
 
 
 def save_drafts(
@@ -28,7 +35,7 @@ def save_drafts(
         StoreError: It cannot be stored; nothing of it is.
     """
     made = origin or origin_of(project)
-    return project.outputs.save(batch, replace(made, snapshot=batch.snapshot, scope=scope))
+    return project_outputs(project).save(batch, replace(made, snapshot=batch.snapshot, scope=scope))
 
 
 def origin_of(project: Project) -> Origin:

@@ -1,8 +1,10 @@
+from ._again import doubtful_documents as doubtful_documents, vectors_again as vectors_again
 from ._folder import (
     ProjectFolder as ProjectFolder,
     init_project as init_project,
     project_templates as project_templates,
 )
+from ._ingesting import forecast_ingest as forecast_ingest, ingest_sources as ingest_sources
 from ._job_options import JobOptions as JobOptions, JobStep as JobStep, ProjectJob as ProjectJob
 from ._like import (
     StoredDocuments as StoredDocuments,
@@ -47,7 +49,6 @@ from .building import (
     IngestProgress as IngestProgress,
     IngestReport as IngestReport,
     Stamps as Stamps,
-    doubtful_documents as doubtful_documents,
     forget_glossaries as forget_glossaries,
     is_mined as is_mined,
     known_embedders as known_embedders,
@@ -55,6 +56,5 @@ from .building import (
     project_glossary as project_glossary,
     reading as reading,
     remember_embedder as remember_embedder,
-    vectors_again as vectors_again,
     web_pages as web_pages,
 )

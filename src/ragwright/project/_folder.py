@@ -119,6 +119,11 @@ class ProjectFolder:
         """Replies, views and file stamps."""
         return self.root / ".ragwright" / "cache"
 
+    @property
+    def ingest_marker(self) -> Path:
+        """A file that exists while an ingest runs, and after one that was cut off."""
+        return self.data / "ingesting"
+
     def require(self) -> ProjectFolder:
         """The folder itself, if it holds a project.
 

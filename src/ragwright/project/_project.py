@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from .. import answer, flow, index, ingest, models, retrieve
-from ..core import WorkLock
-from ..workbench import outputs
+from ..core import StoreDamagedError, WorkLock, discard
 from ._folder import ProjectFolder
 from ._served import served_project
 from ._session import Session
 from ._settings import Settings, load_settings
+from .building import known_embedders, nothing_indexed, project_glossary
 
 if TYPE_CHECKING:
-    from ..core import Persona
-    from ..drafting import Outputs
-    from ..flow import Replies, Route, Runner, Runs
+    from ..answer import AskPlan
+    from ..core import Document, Persona
+    from ..flow import Message, Replies, Route, Runner, Runs
     from ..index import Pair, Store, Views
     from ..ingest import Chunker
     from ..models import Analyzer, Models, Tokenizer
-    from ..retrieve import Databases
+    from ..retrieve import Databases, Glossary, Target
+
+
+class Closing(Protocol):
+    """Something that is closed when the project is."""
+
+    def close(self) -> None:
+        """Close it; safe to call twice."""
+
+
+Resource = TypeVar("Resource", bound=Closing)
 
 _COUNTED = 20_000
 """Texts whose number of tokens is remembered."""
@@ -49,6 +59,7 @@ class Project:
         self.settings = _narrowed(_rooted(settings, folder.parts), self.session)
         self._base: Project = self
         self._variants: list[Project] = []
+        self._attached: dict[type, Closing] = {}
 
     @classmethod
     def open(cls, folder: str | Path = ".", session: Session | None = None) -> Self:
@@ -76,12 +87,14 @@ class Project:
         """Finish calls in flight, close the store and every variant; safe to call twice."""
         family = [self, *self._variants] if self._base is self else []
         closed: set[int] = set()
-        for name in ("runner", "views", "store", "replies", "runs", "outputs"):
+        for name in ("runner", "views", "store", "replies", "runs"):
             for one in family:
                 opened = one.__dict__.pop(name, None)
                 if opened is not None and id(opened) not in closed:
                     closed.add(id(opened))
                     opened.close()
+        while family and self._attached:
+            self._attached.popitem()[1].close()
         self._variants = []
 
     def variant(self, settings: Settings) -> Self:
@@ -109,6 +122,18 @@ class Project:
             made.__dict__.update(runner=twin.runner, tokenizer=twin.tokenizer, count=twin.count)
         base._variants.append(made)
         return made
+
+    def attached(self, kind: type[Resource], make: Callable[[], Resource]) -> Resource:
+        """A resource that a room above opens for this project: made once, closed with it.
+
+        Variants share it.
+        """
+        held = self._base._attached
+        if kind not in held:
+            held[kind] = make()
+        found = held[kind]
+        assert isinstance(found, kind)
+        return found
 
     def share_budget(self) -> None:
         """Let this project's runner spend what the others of the family have left.
@@ -159,20 +184,23 @@ class Project:
             max_bytes=budget.cache_bytes,
         )
 
+    def clear_replies(self) -> int:
+        """Delete every stored reply; how many there were, 0 where their file was damaged."""
+        try:
+            return self.replies.clear()
+        except StoreDamagedError:
+            held = self.__dict__.pop("replies", None)
+            if held is not None:
+                held.close()
+            discard(self.folder.cache / "replies.sqlite")
+            return 0
+
     @cached_property
     def runs(self) -> Runs:
         """The run store, in the data folder."""
         return flow.Runs(
             self.folder.data / "runs.sqlite", power_safe=self.settings.budget.power_safe
         )
-
-    @cached_property
-    def outputs(self) -> Outputs:
-        """Every text that was drafted and every prompt for it, in the data folder."""
-        if self._base is not self:
-            return self._base.outputs
-        path = self.folder.data / "outputs.sqlite"
-        return outputs.Outputs(path, power_safe=self.settings.budget.power_safe)
 
     @cached_property
     def store(self) -> Store:
@@ -297,6 +325,91 @@ class Project:
         """Personas by name: the shipped ones, and the project's own, which win."""
         own = answer.load_personas(self.folder.personas) if self.folder.personas.is_dir() else {}
         return {**answer.shipped_personas(), **own}
+
+    # -- what questions are answered from ----------------------------------------------------
+
+    def documents(self) -> Iterator[Document]:
+        """Documents of the index, by id, one in memory at a time."""
+        return self.store.documents(self.pair)
+
+    def partial_note(self) -> tuple[str, ...]:
+        """What to say where the index may be partial; empty where the last ingest ended."""
+        if not self.folder.ingest_marker.exists():
+            return ()
+        return ("an ingest is under way or was cut off: the index may be partial (ingest again)",)
+
+    @property
+    def filled_by(self) -> str:
+        """The command or commands that fill the index of this project."""
+        records = (self.folder.root / self.settings.records.folder).is_dir()
+        commands = ["ragwright ingest"] if self.settings.sources or not records else []
+        return " and ".join([*commands, *(["ragwright records refresh"] if records else [])])
+
+    def target(self) -> Target:
+        """What is searched now: the newest snapshot under the present settings.
+
+        Raises:
+            RetrieveError: Nothing has been ingested under these settings; where others were, it
+                says which part was swapped (a model, or its files), and the ways out.
+        """
+        pair = self.pair
+        if not self.store.holds(pair):
+            raise nothing_indexed(
+                pair,
+                self.store.pairs(),
+                self.settings.embed.model,
+                known_embedders(self.folder.data),
+                self.folder.file,
+                self.filled_by,
+            )
+        # the view is opened here, so that an ingest in between cannot take it away
+        snapshot = self.views.snapshot(pair)
+        model = self.settings.embed.model
+        return retrieve.Target(
+            snapshot,
+            model,
+            pair.dimensions,
+            pair.similarity,
+            analyzer=self.analyzer,
+            tokenizer=self.models.tokenizer(model) if model else None,
+            glossary=self._glossary(),
+        )
+
+    def _glossary(self) -> Glossary | None:
+        """What codes mean, where the settings ask for it."""
+        options = self.settings.retrieve
+        if "glossary" not in options.query.methods:
+            return None
+        root, cache = self.folder.parts, self.folder.cache
+        return project_glossary(options.glossary, root, cache, self.store, self.pair)
+
+    def persona(self, name: str = "") -> Persona:
+        """The persona of a name, ``answer.persona`` for the empty one.
+
+        Raises:
+            PromptError: There is none, or its file is wrong.
+        """
+        named = name or self.settings.answer.persona
+        # a broken file stops only who needs it
+        return answer.pick_persona(named, self.personas if named else {})
+
+    def plan(self, history: Sequence[Message] = ()) -> AskPlan:
+        """How questions are answered: all of it but question, persona and index.
+
+        Raises:
+            ConfigError: The name of the model is unknown; said once, and not for every row.
+        """
+        if self.settings.answer.model:
+            self.models.settings_of(self.settings.answer.model)
+        window_of = partial(answer.generator_window, models=self.models, replies=self.replies)
+        settings = self.settings
+        setup = answer.AnswerSetup(settings.answer, settings.prompt, self.tokenizer, window_of)
+        # Schemas are read only where a question may be sent to a database.
+        routed = settings.retrieve.route.method != "index"
+        databases = self.databases.described() if routed else ()
+        return answer.AskPlan(
+            settings.retrieve, setup, tuple(history), self.partial_note(), databases
+        )
 
 
 def _rooted(settings: Settings, root: Path) -> Settings:

@@ -19,6 +19,7 @@ from ._splits import (
     split_clusters as split_clusters,
 )
 from ._stale import current_gold as current_gold, moved_row as moved_row, stale_rows as stale_rows
+from ._suite_making import make_suite as make_suite
 from ._testsets import (
     Testset as Testset,
     declared_splits as declared_splits,

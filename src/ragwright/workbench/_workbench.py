@@ -1,58 +1,44 @@
-"""A project, opened: one object for building, searching, asking and measuring."""
+"""The facade: what the commands do, as methods of one class."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from .. import answer, flow, ingest, retrieve
-from ..core import ConfigError, StoreDamagedError, discard
-from ..drafting import Drafting, ProjectRecords, drafts, forecast_drafts, run_drafts
-from ..experiment import (
-    Evaluating,
-    evaluate_testset,
-    forecast_stored,
-    forecast_testset,
-    score_stored,
-    stored_evaluation,
-)
-from ..project import (
-    Feed,
-    FetchAhead,
-    Ingest,
-    Opened,
-    SourceEntry,
-    Stamps,
-    at_work,
-    configuration_of,
-    forget_glossaries,
-    keep_configuration,
-    known_embedders,
-    nothing_indexed,
-    project_glossary,
-    reading,
-    remember_embedder,
-    vectors_again,
-    web_pages,
-)
+from .. import answer, drafting, experiment, jobs, project as opened, report, retrieve, testsets
 
 if TYPE_CHECKING:
-    from ..answer import AskPlan
-    from ..core import Answer, Document, Persona
-    from ..drafting import DraftBatch, Drafting, DraftRequest, ProjectRecords
-    from ..experiment import Each, Evaluating, Evaluation, Told
-    from ..flow import Flow, Forecast, Message, RunSummary, TraceEntry
-    from ..ingest import Fetched
-    from ..measure import Measure
-    from ..project import Feed, Ingest, IngestForecast, IngestProgress, IngestReport
-    from ..retrieve import Explanation, Glossary, Retrieved, RetrieveOptions, Target
-    from ..testsets import Testset
+    from ..core import Answer, Document
+    from ..drafting import DraftBatch, Drafting, DraftRequest, Outputs, ProjectRecords
+    from ..experiment import (
+        Ablating,
+        AblationResult,
+        Confirmed,
+        Confirming,
+        Diagnosing,
+        Diagnosis,
+        Each,
+        Evaluating,
+        Evaluation,
+        KnownRun,
+        Readers,
+        Readership,
+        Study,
+        SweepForecast,
+        Sweeping,
+        SweepResult,
+        Told,
+    )
+    from ..flow import Flow, Forecast, Message, Progress, RunSummary, TraceEntry
+    from ..jobs import CheckLine, Gating, Jobs, Promoted, Promoting
+    from ..measure import Comparisons, GateOutcome, Measure
+    from ..project import Change, IngestForecast, IngestProgress, IngestReport, Project, Session
+    from ..report import Report, Reporting
+    from ..retrieve import Explanation, Retrieved, RetrieveOptions
+    from ..testsets import SuiteOptions, Synthesis, Synthesizing, Testset
 
-_FORGETTING = "forget"
 _END_WORK = (
     "nothing was forgotten: what is at work could store the text again; wait for it to end, or "
     "end it (Ctrl-C, or `kill` with the number of its process), then forget again"
@@ -76,20 +62,48 @@ class Asking:
     trace: list[TraceEntry] | None = None
 
 
-class Workbench(Opened):
+class Workbench:
     """A project folder, opened. Use it as a context manager, or call :meth:`close`.
 
     Nothing is opened before it is needed: reading settings touches neither store nor model.
 
     Args:
-        folder: The project.
-        settings: Its settings.
-        session: What this session asks for beyond them.
+        project: The opened project; :meth:`open` opens one by its folder.
+
+    Attributes:
+        project: Settings, store, runner and runs behind the methods, for programs that need more.
     """
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+
+    @classmethod
+    def open(cls, folder: str | Path = ".", session: Session | None = None) -> Self:
+        """The project in a folder.
+
+        Raises:
+            ConfigError: There is none, or its file is wrong (with file and line); or the served
+                configuration is asked for and there is none.
+        """
+        return cls(opened.Project.open(folder, session))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Finish calls in flight and close the store; safe to call twice."""
+        self.project.close()
+
+    @property
+    def progress(self) -> Progress:
+        """Counters of the requests under way."""
+        return self.project.runner.progress
 
     # -- building --------------------------------------------------------------------------
 
-    @at_work("ingest")
     def ingest(
         self,
         *sources: str | Path,
@@ -97,7 +111,7 @@ class Workbench(Opened):
         embed_again: bool = False,
         on_start: Callable[[IngestProgress], None] | None = None,
     ) -> IngestReport:
-        """Read sources into the index; what is unchanged costs nothing.
+        """Read sources into the index; unchanged documents cost nothing.
 
         Args:
             sources: Files, folders, addresses; those of the project file where none is given.
@@ -111,130 +125,25 @@ class Workbench(Opened):
             ConfigError: There is nothing to ingest.
             ModelError: The embedding model fails; what was written before stays.
         """
-        feeds, how = self._feeds(sources)
-        if self.settled_pair().embedder:
-            remember_embedder(self.folder.data, self.pair.embedder, self.settings.embed.model)
-        again, told = vectors_again(self, everything=embed_again)
-        self._open_marker.parent.mkdir(parents=True, exist_ok=True)
-        self._open_marker.touch()
-        with self._ingesting(how, again) as work:
-            if on_start is not None:
-                on_start(work.progress)
-            with FetchAhead(self._fetch, web_pages(feeds)) as fetch_page:
-                report = work.run(feeds, fetch_page, prune=prune)
-        self._open_marker.unlink(missing_ok=True)
-        report = replace(report, notes=(*told, *report.notes))
-        others = len(self.store.pairs()) - 1
-        if report.counts.added and others > 0:
-            note = f"{others} other combination(s) of settings stay built beside this one"
-            return replace(report, notes=(*report.notes, note))
-        return report
-
-    @property
-    def _open_marker(self) -> Path:
-        """A file that is there while an ingest is under way, and after one that was cut off."""
-        return self.folder.data / "ingesting"
-
-    def partial_note(self) -> tuple[str, ...]:
-        """What to say where the index may be partial; empty where the last ingest ended."""
-        if not self._open_marker.exists():
-            return ()
-        return ("an ingest is under way or was cut off: the index may be partial (ingest again)",)
+        return opened.ingest_sources(
+            self.project, sources, prune=prune, embed_again=embed_again, on_start=on_start
+        )
 
     def forecast_ingest(self, *sources: str | Path) -> IngestForecast:
         """What ingesting would write, embed and cost; writes nothing and calls no model."""
-        feeds, how = self._feeds(sources)
-        with self._ingesting(how) as work:
-            return work.forecast(feeds, self._fetch)
-
-    def _feeds(self, sources: Sequence[str | Path]) -> tuple[list[Feed], str]:
-        """Sources with their readers, and the name of how they are read."""
-        entries = [SourceEntry(str(s)) for s in sources] or list(self.settings.sources)
-        if not entries:
-            raise ConfigError(
-                "there is nothing to ingest",
-                where=str(self.folder.file),
-                hint="name sources on the command line, or list them under `sources`",
-            )
-        base = Path.cwd() if sources else self.folder.root
-        return [self._feed(entry, base) for entry in entries], reading(entries, base)
-
-    @contextmanager
-    def _ingesting(self, how: str, again: frozenset[str] | None = frozenset()) -> Iterator[Ingest]:
-        stamps = Stamps(self.folder.cache / "files.sqlite", how)
-        model = self.settings.embed.model
-        embedding = (model, bool(model) and self.models.is_local(model))
-        try:
-            yield Ingest(self.store, self.pair, self.chunker, embedding, self.runner, stamps, again)
-        finally:
-            stamps.close()
-
-    def _feed(self, entry: SourceEntry, base: Path) -> Feed:
-        if entry.reader:
-            return Feed(entry.source, (ingest.load_reader(entry.reader),))
-        return Feed(entry.source, ingest.default_readers(entry.options, base))
-
-    def _fetch(self, url: str) -> Fetched:
-        reply = self.runner.run(flow.fetch(url))
-        return ingest.Fetched(reply.url, reply.headers.get("content-type", ""), reply.body)
+        return opened.forecast_ingest(self.project, sources)
 
     def documents(self) -> Iterator[Document]:
         """Documents of the index, by id, one in memory at a time."""
-        return self.store.documents(self.pair)
+        return self.project.documents()
 
     @property
     def records(self) -> ProjectRecords:
         """The rows that the folder ``records`` declares, as tables and documents."""
-        return ProjectRecords(self)
-
-    @property
-    def filled_by(self) -> str:
-        """The command or commands that fill the index of this project."""
-        records = self.records.folder.is_dir()
-        commands = ["ragwright ingest"] if self.settings.sources or not records else []
-        return " and ".join([*commands, *(["ragwright records refresh"] if records else [])])
+        return drafting.ProjectRecords(self.project)
 
     # -- asking ----------------------------------------------------------------------------
 
-    def target(self) -> Target:
-        """What is searched now: the newest snapshot under the present settings.
-
-        Raises:
-            RetrieveError: Nothing has been ingested under these settings; where others were, it
-                says which part was swapped (a model, or its files), and the ways out.
-        """
-        pair = self.pair
-        if not self.store.holds(pair):
-            raise nothing_indexed(
-                pair,
-                self.store.pairs(),
-                self.settings.embed.model,
-                known_embedders(self.folder.data),
-                self.folder.file,
-                self.filled_by,
-            )
-        # the view is opened here, so that an ingest in between cannot take it away
-        snapshot = self.views.snapshot(pair)
-        model = self.settings.embed.model
-        return retrieve.Target(
-            snapshot,
-            model,
-            pair.dimensions,
-            pair.similarity,
-            analyzer=self.analyzer,
-            tokenizer=self.models.tokenizer(model) if model else None,
-            glossary=self._glossary(),
-        )
-
-    def _glossary(self) -> Glossary | None:
-        """What codes mean, where the settings ask for it."""
-        options = self.settings.retrieve
-        if "glossary" not in options.query.methods:
-            return None
-        root, cache = self.folder.parts, self.folder.cache
-        return project_glossary(options.glossary, root, cache, self.store, self.pair)
-
-    @at_work("retrieve")
     def retrieve(
         self,
         query: str,
@@ -248,91 +157,60 @@ class Workbench(Opened):
         ``scope`` says who may see the replies of models that take part; ``trace`` gets an entry
         for each request.
         """
-        searching = retrieve.retrieve(query, self.target(), self._retrieving(k))
-        found = self.runner.run(searching, scope=scope, trace=trace)
-        return replace(found, notes=(*self.partial_note(), *found.notes, *self.replies.notes))
+        project = self.project
+        with project.work.working("retrieve"):
+            searching = retrieve.retrieve(query, project.target(), self._retrieving(k))
+            found = project.runner.run(searching, scope=scope, trace=trace)
+        notes = (*project.partial_note(), *found.notes, *project.replies.notes)
+        return replace(found, notes=notes)
 
     def forecast_retrieve(self, query: str, k: int | None = None) -> Forecast:
         """What retrieving would call and cost, without calling any model."""
-        target, options = self.target(), self._retrieving(k)
-        return self.runner.forecast([partial(retrieve.retrieve, query, target, options)])
+        target, options = self.project.target(), self._retrieving(k)
+        return self.project.runner.forecast([lambda: retrieve.retrieve(query, target, options)])
 
     def _retrieving(self, k: int | None) -> RetrieveOptions:
-        options = self.settings.retrieve
+        options = self.project.settings.retrieve
         return options if k is None else replace(options, top_k=k)
 
     def explain(self, found: Retrieved) -> Explanation:
-        """Why these are the hits: words looked for, tokens seen, weights, rungs."""
-        model = self.settings.embed.model
+        """Why these are the hits: words looked for, tokens seen, weights, relaxation levels."""
+        project = self.project
+        model = project.settings.embed.model
         # Not by target(): that opens the snapshot of now, which may not be the one searched.
-        return retrieve.explain(
-            found, self.analyzer, self.models.tokenizer(model) if model else None
-        )
+        tokenizer = project.models.tokenizer(model) if model else None
+        return retrieve.explain(found, project.analyzer, tokenizer)
 
     def ask(self, question: str, persona: str = "", how: Asking | None = None) -> Answer:
         """An answer for one persona (``answer.persona`` where none is named), with citations."""
         return self.ask_all(question, [persona], how)[0]
 
-    @at_work("ask")
     def ask_all(
         self, question: str, personas: Sequence[str], how: Asking | None = None
     ) -> list[Answer]:
         """The same question answered for several personas side by side, in their order."""
-        asking = how or Asking()
-        answering = self.asking(question, personas, asking.history)
-        first, *others = self.runner.run(
-            answering, scope=asking.scope, sink=asking.sink, trace=asking.trace
-        )
-        return [replace(first, notes=(*first.notes, *self.replies.notes)), *others]
+        project, asking = self.project, how or Asking()
+        with project.work.working("ask"):
+            asked = self.ask_flow(question, personas, asking.history)
+            first, *others = project.runner.run(
+                asked, scope=asking.scope, sink=asking.sink, trace=asking.trace
+            )
+        return [replace(first, notes=(*first.notes, *project.replies.notes)), *others]
 
-    def asking(
+    def ask_flow(
         self, question: str, personas: Sequence[str], history: Sequence[Message] = ()
     ) -> Flow[list[Answer]]:
-        """The flow behind :meth:`ask_all`: condense, retrieve once, answer for each."""
-        return self._asked(question, personas, history)()
+        """The flow behind :meth:`ask_all`: condense, retrieve once, answer for each persona."""
+        chosen = [self.project.persona(name) for name in personas]
+        plan = self.project.plan(history)
+        if len(chosen) > 1:  # a flow streams at most one reply
+            options = replace(plan.setup.options, stream=False)
+            plan = replace(plan, setup=replace(plan.setup, options=options))
+        return answer.ask(question, chosen, self.project.target(), plan)
 
     def forecast_ask(self, question: str, personas: Sequence[str]) -> Forecast:
         """What asking would call and cost, without calling any model."""
-        return self.runner.forecast([self._asked(question, personas, ())])
-
-    def _asked(
-        self, question: str, personas: Sequence[str], history: Sequence[Message]
-    ) -> Callable[[], Flow[list[Answer]]]:
-        """Everything a question needs, opened here and now; what it gives makes the flow."""
-        chosen = [self.persona(name) for name in personas]
-        plan = self.plan(history)
-        if len(chosen) > 1:  # one stream a flow
-            options = replace(plan.setup.options, stream=False)
-            plan = replace(plan, setup=replace(plan.setup, options=options))
-        return partial(answer.ask, question, chosen, self.target(), plan)
-
-    def persona(self, name: str = "") -> Persona:
-        """The persona of a name, ``answer.persona`` for the empty one.
-
-        Raises:
-            PromptError: There is none, or its file is wrong.
-        """
-        named = name or self.settings.answer.persona
-        # a broken file stops only who needs it
-        return answer.pick_persona(named, self.personas if named else {})
-
-    def plan(self, history: Sequence[Message] = ()) -> AskPlan:
-        """How questions are answered: all of it but question, persona and index.
-
-        Raises:
-            ConfigError: Nobody answers to the name of the model; said once, and not for every row.
-        """
-        if self.settings.answer.model:
-            self.models.settings_of(self.settings.answer.model)
-        window_of = partial(answer.generator_window, models=self.models, replies=self.replies)
-        settings = self.settings
-        setup = answer.AnswerSetup(settings.answer, settings.prompt, self.tokenizer, window_of)
-        # Schemas are read only where a question may be sent to a database.
-        routed = settings.retrieve.route.method != "index"
-        databases = self.databases.described() if routed else ()
-        return answer.AskPlan(
-            settings.retrieve, setup, tuple(history), self.partial_note(), databases
-        )
+        return self.project.runner.forecast([lambda: self.ask_flow(question, personas)])
 
     # -- drafting --------------------------------------------------------------------------
 
@@ -344,15 +222,34 @@ class Workbench(Opened):
             PromptError: A name that no record has, with the nearest; fewer records than examples.
             ModelError: Every model failed; one among several is a note.
         """
-        return run_drafts(self, request, how or Drafting())
+        return drafting.run_drafts(self.project, request, how or drafting.Drafting())
 
-    def drafting(self, request: DraftRequest, how: Drafting | None = None) -> Flow[DraftBatch]:
+    def draft_flow(self, request: DraftRequest, how: Drafting | None = None) -> Flow[DraftBatch]:
         """The flow behind :meth:`draft`; it stores nothing."""
-        return drafts(self, request, how or Drafting())()
+        return drafting.drafts(self.project, request, how or drafting.Drafting())()
 
     def forecast_draft(self, request: DraftRequest, how: Drafting | None = None) -> Forecast:
         """What drafting would call and cost, without calling any model."""
-        return forecast_drafts(self, request, how or Drafting())
+        return drafting.forecast_drafts(self.project, request, how or drafting.Drafting())
+
+    @property
+    def outputs(self) -> Outputs:
+        """Every text that was drafted and every prompt for it."""
+        return drafting.project_outputs(self.project)
+
+    # -- test sets -------------------------------------------------------------------------
+
+    def synth(self, how: Synthesizing | None = None) -> tuple[Synthesis, RunSummary | None]:
+        """Make a testset from the indexed documents; see :func:`ragwright.testsets.synthesize`."""
+        return testsets.synthesize(self.project, how or testsets.Synthesizing())
+
+    def forecast_synth(self, how: Synthesizing | None = None) -> Forecast:
+        """What making a testset would call and cost."""
+        return testsets.forecast_synthesis(self.project, how or testsets.Synthesizing())
+
+    def suite(self, testset: str | Testset, options: SuiteOptions | None = None) -> Testset:
+        """Capability suites from the documents; see :func:`ragwright.testsets.make_suite`."""
+        return testsets.make_suite(self.project, testset, options)
 
     # -- measuring -------------------------------------------------------------------------
 
@@ -369,11 +266,20 @@ class Workbench(Opened):
         settings and index snapshot. Rows of capability suites are answered from the passages
         that they carry, and need no index.
         """
-        chosen = how or Evaluating(seed=self.session.seed)
-        taken = configuration_of(self.folder, self.settings)  # as the first row finds it
-        evaluation, summary = evaluate_testset(self, testset, measures, chosen)
-        keep_configuration(self.runs, summary.run, taken)
+        project = self.project
+        chosen = how or experiment.Evaluating(seed=project.session.seed)
+        # as the first row finds it: files may change while the run goes on
+        taken = opened.configuration_of(project.folder, project.settings)
+        evaluation, summary = experiment.evaluate_testset(project, testset, measures, chosen)
+        opened.keep_configuration(project.runs, summary.run, taken)
         return evaluation, summary
+
+    def forecast_evaluate(
+        self, testset: str | Testset, measures: str, how: Evaluating | None = None
+    ) -> Forecast:
+        """What an evaluation would call and cost, without calling any model."""
+        chosen = how or experiment.Evaluating()
+        return experiment.forecast_testset(self.project, testset, measures, chosen)
 
     def score(
         self,
@@ -391,35 +297,129 @@ class Workbench(Opened):
         instead of the evaluation, which then holds summaries alone: any number of rows of a file
         in bounded memory.
         """
-        chosen = how or Evaluating(seed=self.session.seed)
-        return score_stored(self, rows, measures, chosen, told=told, each=each)
-
-    def results(self, run: str = "latest") -> Evaluation:
-        """What a stored run came to: ``latest``, its name, or the beginning of its name."""
-        return stored_evaluation(self.runs, run, self.session.seed)
-
-    def forecast_evaluate(
-        self, testset: str | Testset, measures: str, how: Evaluating | None = None
-    ) -> Forecast:
-        """What an evaluation would call and cost, without calling any model."""
-        return forecast_testset(self, testset, measures, how or Evaluating())
+        chosen = how or experiment.Evaluating(seed=self.project.session.seed)
+        return experiment.score_stored(self.project, rows, measures, chosen, told=told, each=each)
 
     def forecast_score(self, rows: str | Testset, measures: str) -> Forecast:
         """What scoring rows would call and cost, without calling any model."""
-        return forecast_stored(self, rows, measures)
+        return experiment.forecast_stored(self.project, rows, measures)
+
+    def results(self, run: str = "latest") -> Evaluation:
+        """What a stored run came to: ``latest``, its name, or the beginning of its name."""
+        return experiment.stored_evaluation(self.project.runs, run, self.project.session.seed)
+
+    def list_runs(self) -> tuple[KnownRun, ...]:
+        """Stored evaluations, newest first."""
+        return experiment.known_runs(self.project.runs)
+
+    def compare(self, a: str, b: str = "latest", *, cluster: str = "") -> Comparisons:
+        """Compare run b with run a, row by row; either may be a file of scores."""
+        first, second = self._evaluations(a, b)
+        clusters = experiment.clusters_of_results([*first.results, *second.results], cluster)
+        seed = self.project.session.seed
+        return experiment.compare_evaluations(first, second, seed=seed, clusters=clusters)
+
+    def gate(
+        self,
+        run: str,
+        rules: Sequence[str],
+        *,
+        baseline: str = "",
+        how: Gating | None = None,
+    ) -> GateOutcome:
+        """Hold a run to rules such as ``nDCG@10>=0.7``; see ``ragwright.jobs.gate_evaluation``."""
+        evaluation, *others = self._evaluations(run, *([baseline] if baseline else []))
+        root = self.project.folder.root
+        against = others[0] if others else None
+        return jobs.gate_evaluation(root, evaluation, rules, how, against)
+
+    def _evaluations(self, *names: str) -> list[Evaluation]:
+        return experiment.evaluations_by_name(self.project, names)
+
+    # -- tuning ----------------------------------------------------------------------------
+
+    def sweep(self, study: Study | str | Path, how: Sweeping | None = None) -> SweepResult:
+        """Run a study, or the study of a file; see :func:`ragwright.experiment.run_sweep`."""
+        return experiment.run_sweep(self.project, self._study(study), how)
+
+    def forecast_sweep(self, study: Study | str | Path) -> SweepForecast:
+        """What a sweep would build, call and cost."""
+        return experiment.forecast_sweep(self.project, self._study(study))
+
+    def _study(self, study: Study | str | Path) -> Study:
+        if isinstance(study, str | Path):
+            return experiment.read_study(self.project, Path(study))
+        return study
+
+    def confirm(self, sweep: str = "latest", how: Confirming | None = None) -> Confirmed:
+        """Compare the winner of a sweep with the current settings on held-out questions, once."""
+        return experiment.confirm(self.project, sweep, how)
+
+    def ablate(self, testset: str, measures: str, how: Ablating | None = None) -> AblationResult:
+        """Measure the effect of each part of the prompt."""
+        chosen = how or experiment.Ablating()
+        return experiment.run_ablation(self.project, testset, measures, chosen)
+
+    def forecast_ablate(
+        self, testset: str, measures: str, how: Ablating | None = None
+    ) -> SweepForecast:
+        """What an ablation would call and cost."""
+        chosen = how or experiment.Ablating()
+        return experiment.forecast_ablation(self.project, testset, measures, chosen)
+
+    def diagnose(
+        self, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing | None = None
+    ) -> tuple[Diagnosis, RunSummary]:
+        """Replace each stage by its oracle in turn, and say which stage loses points."""
+        chosen = how or experiment.Diagnosing()
+        return experiment.run_diagnosis(self.project, testset, measures, chosen)
+
+    def forecast_diagnose(
+        self, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing | None = None
+    ) -> Forecast:
+        """What a diagnosis would call and cost."""
+        chosen = how or experiment.Diagnosing()
+        return experiment.forecast_diagnosis(self.project, testset, measures, chosen)
+
+    def compare_generators(
+        self, testset: Testset, measures: str | Sequence[Measure], how: Readership
+    ) -> tuple[Readers, RunSummary]:
+        """Answer every question for every persona by every generator, and compare them in pairs."""
+        return experiment.run_readers(self.project, testset, measures, how)
+
+    def forecast_generators(
+        self, testset: Testset, measures: str | Sequence[Measure], how: Readership
+    ) -> Forecast:
+        """What comparing generators would call and cost."""
+        return experiment.forecast_readers(self.project, testset, measures, how)
+
+    # -- showing and serving ---------------------------------------------------------------
+
+    def report(self, *runs: str, how: Reporting | None = None, size: float | None = None) -> Report:
+        """A report on a run, two runs or a study; ``latest`` where none is named."""
+        project = self.project
+        subject = report.report_subject(project.folder, project.runs, runs or ("latest",), how)
+        return report.Report(subject) if size is None else report.Report(subject, size)
+
+    def promote(
+        self, run: str, rules: Sequence[str] = (), how: Promoting | None = None
+    ) -> Promoted:
+        """Serve the configuration that a run was measured under, if the gate passes."""
+        return jobs.promote(self.project, run, rules, how)
+
+    def promote_back(self, reason: str, by: str = "") -> Change:
+        """Serve the configuration that the present one replaced."""
+        return jobs.promote_back(self.project, reason, by)
+
+    def jobs(self, check_line: CheckLine | None = None) -> Jobs:
+        """The jobs of the project."""
+        return jobs.Jobs(self.project.folder.root, check_line)
 
     # -- forgetting ------------------------------------------------------------------------
 
     def clear_replies(self) -> int:
         """Delete every stored reply; how many there were, 0 where their file was damaged."""
-        try:
-            return self.replies.clear()
-        except StoreDamagedError:
-            held = self.__dict__.pop("replies", None)
-            if held is not None:
-                held.close()
-            discard(self.folder.cache / "replies.sqlite")
-            return 0
+        return self.project.clear_replies()
 
     def forget(self, document_id: str) -> Mapping[str, int]:
         """Purge a document from store, replies, runs and outputs; how much went from each.
@@ -431,17 +431,18 @@ class Workbench(Opened):
             StoreBusyError: Somebody is at work on the project and could store the text again;
                 the processes are named, and nothing was forgotten.
         """
+        project = self.project
         flow.one_to_forget(document_id, None)
-        with self.work.alone(_FORGETTING, hint=_END_WORK):
-            document = self.store.document(document_id)
-            removed = self.store.remove([document_id], purge=True)
-            forget_glossaries(self.folder.cache)  # mined from the document too
+        with project.work.alone("forget", hint=_END_WORK):
+            document = project.store.document(document_id)
+            removed = project.store.remove([document_id], purge=True)
+            opened.forget_glossaries(project.folder.cache)  # mined from the document too
             names = {document_id} if document is None else {document_id, document.source}
             return {
                 "documents": removed.removed,
                 "chunks": removed.chunks_removed,
-                "replies": sum(self.replies.forget(source=name) for name in sorted(names)),
-                "rows": self.runs.forget(source=document_id),
+                "replies": sum(project.replies.forget(source=name) for name in sorted(names)),
+                "rows": project.runs.forget(source=document_id),
                 "outputs": self.outputs.forget(document=document_id),
                 "records": self.records.forget(document_id),
             }
@@ -454,9 +455,9 @@ class Workbench(Opened):
             StoreBusyError: As :meth:`forget`.
         """
         flow.one_to_forget(None, scope)
-        with self.work.alone(_FORGETTING, hint=_END_WORK):
+        with self.project.work.alone("forget", hint=_END_WORK):
             return {
-                "replies": self.replies.forget(scope=scope),
-                "rows": self.runs.forget(scope=scope),
+                "replies": self.project.replies.forget(scope=scope),
+                "rows": self.project.runs.forget(scope=scope),
                 "outputs": self.outputs.forget(scope=scope),
             }

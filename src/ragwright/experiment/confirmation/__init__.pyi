@@ -11,7 +11,5 @@ from ._verdict import (
     compared as compared,
     confirmation_body as confirmation_body,
     confirmation_of as confirmation_of,
-    objective_scores as objective_scores,
-    selection_of as selection_of,
     settled as settled,
 )

@@ -21,7 +21,9 @@ from ..studies import (
     TrialResult,
     incumbent_hash,
     leaderboard,
+    objective_scores,
     objectives_of,
+    selection_of,
     stored_study,
     stored_trials,
     study_rows,
@@ -35,8 +37,6 @@ from ._verdict import (
     compared,
     confirmation_body,
     confirmation_of,
-    objective_scores,
-    selection_of,
     settled,
 )
 

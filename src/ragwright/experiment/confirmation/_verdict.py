@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from ...core import Score, StudyError
-from ...measure import Comparison, MeasureScale, Selection, best_of, compare_rows, holm, known_scale
+from ...measure import Comparison, MeasureScale, Selection, compare_rows, holm
 from ..evaluations import RowResult
-from ..studies import FACTS, Objective
+from ..studies import Objective, objective_scores, scale_of
 
 Outcome: TypeAlias = Literal["better", "worse", "no change proven", "not confirmed"]
 
@@ -64,60 +63,6 @@ class Verdict:
         return " ".join([_sentence(self), *_doubts(self)])
 
 
-def objective_scores(results: Sequence[RowResult], name: str) -> dict[str, Score]:
-    """Row id -> score of an objective; a fact of making an answer counts as a score."""
-    found = {}
-    for result in results:
-        if name not in FACTS:
-            score = next((s for s in result.scores if s.measure == name), None)
-            if score is None:
-                raise StudyError(f"the rows have no score of {name}", where=result.row_id)
-            found[result.row_id] = score
-            continue
-        value = None if result.made is None else _fact(result, name)
-        found[result.row_id] = (
-            Score(name, "not_applicable", reason="nothing of ours was answered")
-            if value is None
-            else Score(name, "scored", value)
-        )
-    return found
-
-
-def _fact(result: RowResult, name: str) -> float | None:
-    made = result.made
-    if made is None:
-        return None
-    if name == "context_tokens":
-        return float(made.context_tokens)
-    if name == "seconds":
-        return made.usage.seconds
-    return made.usage.cost if made.usage.calls else 0.0
-
-
-def selection_of(
-    incumbent: Mapping[str, Score],
-    candidates: Mapping[str, Mapping[str, Score]],
-    objective: Objective,
-    *,
-    seed: int = 0,
-    clusters: Mapping[str, Hashable] | None = None,
-    eligible: Collection[str] | None = None,
-) -> Selection:
-    """The best candidate on the rows that chose it; see :func:`ragwright.measure.best_of`.
-
-    Scores are those of :func:`objective_scores`.
-    """
-    return best_of(
-        incumbent,
-        candidates,
-        higher_is_better=objective.higher_is_better,
-        seed=seed,
-        clusters=clusters,
-        scale=_scale(objective),
-        eligible=eligible,
-    )
-
-
 def compared(
     incumbent: Sequence[RowResult],
     other: Sequence[RowResult],
@@ -132,17 +77,11 @@ def compared(
         for rows in (incumbent, other)
     ]
     # of facts, and of rubrics whose file is not at hand, the objective knows the direction
-    scale = _scale(objective) or MeasureScale(0.0, None, objective.higher_is_better)
+    scale = scale_of(objective) or MeasureScale(0.0, None, objective.higher_is_better)
     [found] = compare_rows(
         *sides, seed=seed, clusters=clusters, scales={objective.name: scale}
     ).measures
     return found
-
-
-def _scale(objective: Objective) -> MeasureScale | None:
-    if objective.name in FACTS:
-        return None
-    return objective.scale or known_scale(objective.name)
 
 
 def settled(

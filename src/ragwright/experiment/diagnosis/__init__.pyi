@@ -3,11 +3,6 @@ from ._capabilities import (
     CurvePoint as CurvePoint,
     capability_curves as capability_curves,
 )
-from ._capability_runs import (
-    evaluate_testset as evaluate_testset,
-    forecast_testset as forecast_testset,
-    make_suite as make_suite,
-)
 from ._diagnosing import (
     Diagnosing as Diagnosing,
     forecast_diagnosis as forecast_diagnosis,

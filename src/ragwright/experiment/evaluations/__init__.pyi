@@ -98,10 +98,12 @@ from ._served_outputs import (
 from ._stored import (
     SettingChange as SettingChange,
     changed_settings as changed_settings,
+    evaluations_by_name as evaluations_by_name,
     list_runs as list_runs,
     open_results as open_results,
     rows_to_review as rows_to_review,
 )
+from ._suite_runs import evaluate_testset as evaluate_testset, forecast_testset as forecast_testset
 from ._systems import (
     Answered as Answered,
     System as System,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...drafting import Sampling, sample_outputs
+from ...drafting import Sampling, project_outputs, sample_outputs
 from ...project import at_work, configuration_from, keep_configuration
 from ._options import Evaluating
 from ._scoring import Drawn, forecast_stored, score_stored
@@ -39,14 +39,16 @@ def evaluate_outputs(
         MeasureError: A measure is unknown, or needs a model that is not set.
     """
     chosen = how or Evaluating(seed=project.session.seed)
-    sampled = sample_outputs(project.outputs, sampling or Sampling(seed=project.session.seed))
+    sampled = sample_outputs(
+        project_outputs(project), sampling or Sampling(seed=project.session.seed)
+    )
     drawn = Drawn(sampled.manifest, sampled.sampling.query.scope or "")
     evaluation, summary = score_stored(
         project, sampled.testset, measures, chosen, told=told, each=each, drawn=drawn
     )
     if len(sampled.configurations) == 1:
         [name] = sampled.configurations
-        configuration = configuration_from(project.outputs.settings(name))
+        configuration = configuration_from(project_outputs(project).settings(name))
         if configuration is not None:
             keep_configuration(project.runs, summary.run, configuration)
     return evaluation, summary, sampled
@@ -56,4 +58,6 @@ def forecast_outputs(
     project: Project, measures: str | Sequence[Measure], sampling: Sampling
 ) -> Forecast:
     """What :func:`evaluate_outputs` would call and cost, without calling any model."""
-    return forecast_stored(project, sample_outputs(project.outputs, sampling).testset, measures)
+    return forecast_stored(
+        project, sample_outputs(project_outputs(project), sampling).testset, measures
+    )

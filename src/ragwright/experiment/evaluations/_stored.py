@@ -11,6 +11,7 @@ from ...core import Row
 from ...measure import Measure, Rubric, load_rubrics, parse_measures
 from ...project import Project, ProjectFolder, Session, project_keys
 from ...testsets import read_rows
+from ._evaluating import stored_evaluation
 from ._names import KnownRun, find_run, known_runs
 from ._result_files import read_results
 from ._results import Evaluation
@@ -29,27 +30,35 @@ class SettingChange:
     b: Any
 
 
-def open_results(project: str | Path, names: Sequence[str], seed: int = 0) -> list[Evaluation]:
+def open_results(folder: str | Path, names: Sequence[str], seed: int = 0) -> list[Evaluation]:
     """Evaluations by name: a file of scores where there is one, else a run of the project.
 
     The project is opened only where a name is not that of a file.
 
     Raises:
         TestsetError: A file holds no scores.
-        ConfigError: A name is no file, and there is no project.
+        ConfigError: A name is not a file, and there is no project.
         StoreError: A name is neither a file nor a run; the newest runs are listed.
     """
     if all(Path(name).is_file() for name in names):
         return [read_results(name, seed=seed) for name in names]
-    with Project.open(project, Session(seed=seed)) as project:
-        return [
-            read_results(name, seed=seed) if Path(name).is_file() else project.results(name)
-            for name in names
-        ]
+    with Project.open(folder, Session(seed=seed)) as project:
+        return evaluations_by_name(project, names)
+
+
+def evaluations_by_name(project: Project, names: Sequence[str]) -> list[Evaluation]:
+    """As :func:`open_results`, of a project that is open."""
+    seed = project.session.seed
+    return [
+        read_results(name, seed=seed)
+        if Path(name).is_file()
+        else stored_evaluation(project.runs, name, seed)
+        for name in names
+    ]
 
 
 def rows_to_review(
-    project: str | Path, names: Sequence[str], measures: str
+    folder: str | Path, names: Sequence[str], measures: str
 ) -> tuple[dict[str, tuple[Row, ...]], tuple[Measure, ...], Mapping[str, Rubric]]:
     """Answers by system, what people score them by, and the rubrics that say how.
 
@@ -61,10 +70,10 @@ def rows_to_review(
         StoreError: A name is neither a file nor a run.
     """
     wanted = parse_measures(measures)
-    rubrics = load_rubrics(Path(project))
+    rubrics = load_rubrics(Path(folder))
     if all(Path(name).is_file() for name in names):
         return {name: read_rows(name) for name in names}, wanted, rubrics
-    with Project.open(project) as project:
+    with Project.open(folder) as project:
         systems = {}
         for name in names:
             system = name if Path(name).is_file() else find_run(project.runs, name)
@@ -72,9 +81,9 @@ def rows_to_review(
     return systems, wanted, rubrics
 
 
-def list_runs(project: str | Path) -> tuple[KnownRun, ...]:
+def list_runs(folder: str | Path) -> tuple[KnownRun, ...]:
     """Every stored evaluation of a project, newest first."""
-    with Project.open(ProjectFolder(Path(project)).root) as project:
+    with Project.open(ProjectFolder(Path(folder)).root) as project:
         return known_runs(project.runs)
 
 

@@ -17,6 +17,11 @@ from ._sampling import (
     grid_points as grid_points,
     random_points as random_points,
 )
+from ._selection import (
+    objective_scores as objective_scores,
+    scale_of as scale_of,
+    selection_of as selection_of,
+)
 from ._study import (
     FACTS as FACTS,
     Axis as Axis,

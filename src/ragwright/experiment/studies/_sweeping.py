@@ -37,7 +37,6 @@ from ...project import (
     project_sections,
 )
 from ...testsets import Testset, project_testset
-from ..confirmation import objective_scores, selection_of
 from ..evaluations import Evaluating, clusters_of_rows, planned, run_evaluation
 from ._leaderboard import (
     Objective,
@@ -51,6 +50,7 @@ from ._leaderboard import (
     trial_result,
 )
 from ._sampling import ListSampler, Sampler, Trial, grid_points, random_points
+from ._selection import objective_scores, selection_of
 from ._study import Axis, Study, load_study
 from ._tpe import TpeSampler
 

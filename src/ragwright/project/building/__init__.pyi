@@ -1,4 +1,3 @@
-from ._again import doubtful_documents as doubtful_documents, vectors_again as vectors_again
 from ._ahead import FetchAhead as FetchAhead
 from ._glossaries import (
     forget_glossaries as forget_glossaries,

@@ -1,8 +1,7 @@
-"""Capability suites of a project: made from its corpus, run through its generator."""
+"""Evaluations of a testset; rows of capability suites are answered from their own passages."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,30 +13,17 @@ from ...flow import Flow, Forecast, RunSummary
 from ...measure import Measure, MeasureSetup, check_setup, parse_measure, parse_measures
 from ...project import Project, at_work
 from ...testsets import (
-    SuiteOptions,
     Testset,
     all_given,
-    corpus_evidence,
     given_answer,
-    open_corpus,
     project_testset,
-    rgb_rows,
-    suite_rows,
 )
-from ..evaluations import (
-    Evaluating,
-    Evaluation,
-    RowResult,
-    Work,
-    answering_settings,
-    asked_row,
-    evaluate_project,
-    forecast_project,
-    judging,
-    run_work,
-    scoring_work,
-    with_notes,
-)
+from ._asked import asked_row
+from ._evaluating import Work, run_work, scoring_work
+from ._measuring import answering_settings, evaluate_project, forecast_project, judging
+from ._notes import with_notes
+from ._options import Evaluating
+from ._results import Evaluation, RowResult
 
 _TESTED = {
     "noise": ("Contains", "FalseRejectionRate"),
@@ -52,52 +38,6 @@ SHOWN = (
     "rows of capability suites: means over all doses say little, `ragwright suite curves` shows "
     "them dose by dose"
 )
-
-
-@at_work("suite")
-def make_suite(
-    project: Project, testset: str | Testset, options: SuiteOptions | None = None
-) -> Testset:
-    """Capability suites from a project's own corpus, or from a file of RGB.
-
-    Every question needs a reference answer and gold: spans, or documents that hold the answer.
-    What had to be left out, and why, is in the notes.
-
-    Args:
-        project: The project, its documents ingested; for ``rgb:FILE/SUITE`` they are not needed.
-        testset: Its address, or its rows; of rows that name splits the tune split.
-        options: Which suites, which doses, which distractors.
-
-    Raises:
-        TestsetError: The testset is wrong, or no row can be made of it.
-        RetrieveError: Nothing is ingested.
-    """
-    chosen = options or SuiteOptions()
-    if isinstance(testset, str) and testset.startswith("rgb:"):
-        made = rgb_rows(testset, chosen)
-        return Testset(testset, made.rows, made.notes)
-    given = project_testset(project.folder, testset) if isinstance(testset, str) else testset
-    target = project.target()
-    corpus = project.runner.run(open_corpus(target, project.settings.retrieve, chosen))
-    gathered = list(project.runner.map(corpus_evidence(row, corpus) for row in given.rows))
-    reasons = Counter(one.reason for one in gathered if one.evidence is None)
-    dropped: Counter[str] = Counter()
-    for one in gathered:
-        dropped.update(one.dropped)
-    notes = [
-        f"{count} of {len(given.rows)} questions are left out: {reason}"
-        for reason, count in sorted(reasons.items())
-    ]
-    notes += [f"{count} {what} are left out" for what, count in sorted(dropped.items())]
-    evidence = [one.evidence for one in gathered if one.evidence is not None]
-    if not evidence:
-        raise TestsetError(
-            "no question of the testset can be part of a suite",
-            where=given.name,
-            hint="; ".join(notes) or "the testset is empty",
-        )
-    made = suite_rows(evidence, chosen, where=given.name)
-    return Testset(f"suites of {given.name}", made.rows, (*given.notes, *notes, *made.notes))
 
 
 @at_work("eval")

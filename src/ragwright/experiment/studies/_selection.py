@@ -1,0 +1,72 @@
+"""The value of a trial on every row, and the best of several trials."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+
+from ...core import Score, StudyError
+from ...measure import MeasureScale, Selection, best_of, known_scale
+from ..evaluations import RowResult
+from ._leaderboard import Objective
+from ._study import FACTS
+
+
+def objective_scores(results: Sequence[RowResult], name: str) -> dict[str, Score]:
+    """Row id -> score of an objective; a fact of making an answer counts as a score."""
+    found = {}
+    for result in results:
+        if name not in FACTS:
+            score = next((s for s in result.scores if s.measure == name), None)
+            if score is None:
+                raise StudyError(f"the rows have no score of {name}", where=result.row_id)
+            found[result.row_id] = score
+            continue
+        value = None if result.made is None else _fact(result, name)
+        found[result.row_id] = (
+            Score(name, "not_applicable", reason="nothing of ours was answered")
+            if value is None
+            else Score(name, "scored", value)
+        )
+    return found
+
+
+def _fact(result: RowResult, name: str) -> float | None:
+    made = result.made
+    if made is None:
+        return None
+    if name == "context_tokens":
+        return float(made.context_tokens)
+    if name == "seconds":
+        return made.usage.seconds
+    return made.usage.cost if made.usage.calls else 0.0
+
+
+def selection_of(
+    incumbent: Mapping[str, Score],
+    candidates: Mapping[str, Mapping[str, Score]],
+    objective: Objective,
+    *,
+    seed: int = 0,
+    clusters: Mapping[str, Hashable] | None = None,
+    eligible: Collection[str] | None = None,
+) -> Selection:
+    """The best candidate on the rows that chose it; see :func:`ragwright.measure.best_of`.
+
+    Scores are those of :func:`objective_scores`.
+    """
+    return best_of(
+        incumbent,
+        candidates,
+        higher_is_better=objective.higher_is_better,
+        seed=seed,
+        clusters=clusters,
+        scale=scale_of(objective),
+        eligible=eligible,
+    )
+
+
+def scale_of(objective: Objective) -> MeasureScale | None:
+    """Range and direction of an objective; None for cost, seconds and tokens."""
+    if objective.name in FACTS:
+        return None
+    return objective.scale or known_scale(objective.name)

@@ -1,0 +1,125 @@
+"""Reading sources into the index of an opened project."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import flow, ingest
+from ..core import ConfigError
+from ._again import vectors_again
+from ._settings import SourceEntry
+from ._work import at_work
+from .building import (
+    Feed,
+    FetchAhead,
+    Ingest,
+    IngestForecast,
+    IngestProgress,
+    IngestReport,
+    Stamps,
+    reading,
+    remember_embedder,
+    web_pages,
+)
+
+if TYPE_CHECKING:
+    from ..ingest import FetchBytes, Fetched
+    from ._project import Project
+
+
+@at_work("ingest")
+def ingest_sources(
+    project: Project,
+    sources: Sequence[str | Path] = (),
+    *,
+    prune: bool = False,
+    embed_again: bool = False,
+    on_start: Callable[[IngestProgress], None] | None = None,
+) -> IngestReport:
+    """Read sources into the index; unchanged documents cost nothing.
+
+    Args:
+        project: Where to.
+        sources: Files, folders, addresses; those of the project file where none is given.
+        prune: Remove documents of these sources that are no longer there.
+        embed_again: Have every text of these sources embedded, also where its vector is stored.
+            Where the server's vectors have another length than those stored, all documents that
+            it embedded leave the index first.
+        on_start: Gets the counters, to draw a progress bar from.
+
+    Raises:
+        ConfigError: There is nothing to ingest.
+        ModelError: The embedding model fails; what was written before stays.
+    """
+    feeds, how = _feeds(project, sources)
+    if project.settled_pair().embedder:
+        remember_embedder(project.folder.data, project.pair.embedder, project.settings.embed.model)
+    again, notes = vectors_again(project, everything=embed_again)
+    marker = project.folder.ingest_marker
+    marker.parent.mkdir(parents=True, exist_ok=True)
+    marker.touch()
+    with _ingesting(project, how, again) as work:
+        if on_start is not None:
+            on_start(work.progress)
+        with FetchAhead(_fetching(project), web_pages(feeds)) as fetch_page:
+            report = work.run(feeds, fetch_page, prune=prune)
+    marker.unlink(missing_ok=True)
+    report = replace(report, notes=(*notes, *report.notes))
+    others = len(project.store.pairs()) - 1
+    if report.counts.added and others > 0:
+        note = f"{others} other combination(s) of settings stay built beside this one"
+        return replace(report, notes=(*report.notes, note))
+    return report
+
+
+def forecast_ingest(project: Project, sources: Sequence[str | Path] = ()) -> IngestForecast:
+    """What ingesting would write, embed and cost; writes nothing and calls no model."""
+    feeds, how = _feeds(project, sources)
+    with _ingesting(project, how) as work:
+        return work.forecast(feeds, _fetching(project))
+
+
+def _feeds(project: Project, sources: Sequence[str | Path]) -> tuple[list[Feed], str]:
+    """Sources with their readers, and the name of how they are read."""
+    entries = [SourceEntry(str(s)) for s in sources] or list(project.settings.sources)
+    if not entries:
+        raise ConfigError(
+            "there is nothing to ingest",
+            where=str(project.folder.file),
+            hint="name sources on the command line, or list them under `sources`",
+        )
+    base = Path.cwd() if sources else project.folder.root
+    return [_feed(entry, base) for entry in entries], reading(entries, base)
+
+
+def _feed(entry: SourceEntry, base: Path) -> Feed:
+    if entry.reader:
+        return Feed(entry.source, (ingest.load_reader(entry.reader),))
+    return Feed(entry.source, ingest.default_readers(entry.options, base))
+
+
+@contextmanager
+def _ingesting(
+    project: Project, how: str, again: frozenset[str] | None = frozenset()
+) -> Iterator[Ingest]:
+    stamps = Stamps(project.folder.cache / "files.sqlite", how)
+    model = project.settings.embed.model
+    embedding = (model, bool(model) and project.models.is_local(model))
+    try:
+        yield Ingest(
+            project.store, project.pair, project.chunker, embedding, project.runner, stamps, again
+        )
+    finally:
+        stamps.close()
+
+
+def _fetching(project: Project) -> FetchBytes:
+    def fetch(url: str) -> Fetched:
+        reply = project.runner.run(flow.fetch(url))
+        return ingest.Fetched(reply.url, reply.headers.get("content-type", ""), reply.body)
+
+    return fetch
