@@ -64,14 +64,16 @@ def beside_raw_embedding(documents: int, rounds: int) -> None:
                 f"sources: ['beir:{small}']\nembed: {{model: 'onnx:{model}'}}\n"
             )
             with Workbench.open(folder) as bench:
-                bench.models.embedder(bench.settings.embed.model)  # loading is not ingesting
+                bench.project.models.embedder(
+                    bench.project.settings.embed.model
+                )  # loading is not ingesting
                 started = time.perf_counter()
                 report = bench.ingest()
                 first.append(time.perf_counter() - started)
                 texts = {
                     chunk_key(chunk, document.title): embedded_text(chunk, document.title)
                     for document in bench.documents()
-                    for chunk in bench.chunker.chunks(document)
+                    for chunk in bench.project.chunker.chunks(document)
                 }
             started = time.perf_counter()
             embed_texts(embedder, [list(texts.values())])

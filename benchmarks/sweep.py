@@ -29,7 +29,7 @@ import numpy as np
 
 from benchmarks.publish import ROOT, Cell, Section, Table, publish, section_lines
 from ragwright import Workbench
-from ragwright.experiment import forecast_sweep, read_study, run_sweep
+from ragwright.experiment import read_study
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 SIZES = (100, 200, 400, 800)
@@ -105,12 +105,12 @@ def swept(folder: Path) -> tuple[Any, float, float]:
     """Forecast and run; (forecast, seconds of the forecast, seconds of the sweep)."""
     with Workbench.open(folder) as bench:
         bench.ingest()
-        study = read_study(bench, folder / "study.yaml")
+        study = read_study(bench.project, folder / "study.yaml")
         begun = time.perf_counter()
-        forecast = forecast_sweep(bench, study)
+        forecast = bench.forecast_sweep(study)
         told = time.perf_counter() - begun
         begun = time.perf_counter()
-        result = run_sweep(bench, study)
+        result = bench.sweep(study)
         seconds = time.perf_counter() - begun
     assert all(trial.state == "done" for trial in result.trials), result.trials
     return forecast, told, seconds

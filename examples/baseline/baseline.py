@@ -18,7 +18,7 @@ from ragwright.core import Row, Score
 from ragwright.measure import QADistances, compare_rows, qa_distances
 from ragwright.report import summary_table, text_table
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
-from ragwright.testsets import Synthesizing, Testset, import_testset, synthesize, write_rows
+from ragwright.testsets import Synthesizing, Testset, import_testset, write_rows
 
 HERE = Path(__file__).parent
 AVARE = HERE.parents[2] / "shared" / "data" / "moliere" / "moliere_avare.xml"
@@ -112,16 +112,16 @@ def casting(model: str, embed: str) -> Iterator[Cast]:
 
 def pairs(bench: Workbench, cast: Cast, count: int) -> Testset:
     """Questions and answers with the scenes they come from: ours, cloze, and a model's."""
-    own = bench.folder.testsets / "paires.jsonl"
+    own = bench.project.folder.testsets / "paires.jsonl"
     rows: list[Row] = []
     if own.exists():
-        rows += import_testset(bench, own).rows
-    offline, _ = synthesize(bench, Synthesizing(count, kinds=("cloze",)))
+        rows += import_testset(bench.project, own).rows
+    offline, _ = bench.synth(Synthesizing(count, kinds=("cloze",)))
     rows += offline.rows
     if cast.writes:
         how = Synthesizing(count, kinds=("model",), model=cast.chat)
-        rows += synthesize(bench, how)[0].rows
-    path = bench.folder.testsets / "baseline.jsonl"
+        rows += bench.synth(how)[0].rows
+    path = bench.project.folder.testsets / "baseline.jsonl"
     write_rows(rows, path)
     kinds = [str(row.metadata.get("level") or row.metadata.get("kind")) for row in rows]
     told = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
@@ -133,7 +133,7 @@ def pairs(bench: Workbench, cast: Cast, count: int) -> Testset:
 
 def distances(bench: Workbench, rows: Sequence[Row], embedder: str) -> QADistances:
     """Distances of questions to responses, with the null baselines."""
-    return bench.runner.run(qa_distances(rows, MeasureSetup(embedder=embedder)))
+    return bench.project.runner.run(qa_distances(rows, MeasureSetup(embedder=embedder)))
 
 
 def of_baseline(testset: Testset) -> list[Row]:

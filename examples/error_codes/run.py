@@ -89,9 +89,9 @@ def nearest(bench: Workbench, query: str, hit: Hit) -> list[tuple[float, str]]:
     """Sentences of a hit by their similarity to the query."""
     body = hit.text
     sentences = [" ".join(body[s.start : s.end].split()) for s in sentence_spans(body)]
-    model = bench.settings.embed.model
-    asked = bench.runner.run(embed(model, [query]))[0]
-    vectors = bench.runner.run(embed(model, sentences, "passage"))
+    model = bench.project.settings.embed.model
+    asked = bench.project.runner.run(embed(model, [query]))[0]
+    vectors = bench.project.runner.run(embed(model, sentences, "passage"))
     scored = [(float(v @ asked), s) for v, s in zip(vectors, sentences, strict=True)]
     return sorted(scored, reverse=True)
 

@@ -18,12 +18,7 @@ from ragwright.experiment import (
     Confirming,
     Readership,
     Study,
-    confirm,
-    forecast_sweep,
     read_study,
-    run_ablation,
-    run_readers,
-    run_sweep,
 )
 from ragwright.report import (
     Report,
@@ -125,8 +120,8 @@ def project(folder: Path) -> Path:
 
 def located(bench: Workbench) -> Path:
     """The testset with its gold passages found in the documents."""
-    path = bench.folder.testsets / "located.jsonl"
-    made = import_testset(bench, bench.folder.testsets / "gold.jsonl")
+    path = bench.project.folder.testsets / "located.jsonl"
+    made = import_testset(bench.project, bench.project.folder.testsets / "gold.jsonl")
     write_rows(made.rows, path)
     print(f"\n# Gold\n\n{len(made.rows)} rows; " + "; ".join(made.notes))
     return path
@@ -142,7 +137,7 @@ def side_by_side(bench: Workbench) -> None:
 
 def price(bench: Workbench, found: Study) -> None:
     """What the study would call and cost, before any of it is paid for."""
-    forecast = forecast_sweep(bench, found).forecast
+    forecast = bench.forecast_sweep(found).forecast
     asked = ", ".join(f"{model} {calls:,}" for model, calls in forecast.models.items())
     cost = "no price known" if forecast.cost is None else f"{forecast.cost.expected:.2f}"
     print(f"forecast: {forecast.calls.expected:,.0f} distinct calls ({asked}); cost: {cost}\n")
@@ -150,18 +145,18 @@ def price(bench: Workbench, found: Study) -> None:
 
 def study(bench: Workbench, cast: Cast, testset: Path) -> str:
     """Sweep, then confirm; the run of the sweep."""
-    file = bench.folder.root / "study.yaml"
+    file = bench.project.folder.root / "study.yaml"
     text = (HERE / "study.yaml").read_text("utf-8") + cast.axes()
     file.write_text(text.replace("testsets/located.jsonl", str(testset.resolve())), "utf-8")
-    found = read_study(bench, file)
+    found = read_study(bench.project, file)
     print(f"# Study: {' x '.join(axis.key for axis in found.axes)}, {found.size} trials\n")
     price(bench, found)
-    swept = run_sweep(bench, found)
+    swept = bench.sweep(found)
     if swept.stopped is not None:
         print(f"stopped: {swept.stopped}\n")
     print(leaderboard_table(swept.board[:5], notes=swept.notes))
     print("\n# Verdict\n")
-    held = confirm(bench, swept.run, Confirming())
+    held = bench.confirm(swept.run, Confirming())
     print(verdict_table(held.verdict, held.run))
     return swept.run
 
@@ -170,7 +165,7 @@ def ablation(bench: Workbench, testset: Path, limit: int) -> None:
     """What every prompt part does, by persona, on a seeded subset."""
     how = Ablating(leave_one_out=True, limit=limit)
     print("\n# What each part of the prompt does\n")
-    found = run_ablation(bench, str(testset), "Comprehensive", how)
+    found = bench.ablate(str(testset), "Comprehensive", how)
     print(ablation_table(found.ablation, run=found.run))
 
 
@@ -178,7 +173,7 @@ def readers(bench: Workbench, cast: Cast, rows: Testset) -> None:
     """Which persona is served best by which generator."""
     print("\n# Who is served best by whom\n")
     how = Readership(PERSONAS, cast.generators)
-    found, run = run_readers(bench, rows, "Comprehensive", how)
+    found, run = bench.compare_generators(rows, "Comprehensive", how)
     print(readers_table(found, run=run.run))
 
 
@@ -201,10 +196,10 @@ def main() -> None:
             side_by_side(bench)
             run = study(bench, cast, testset)
             ablation(bench, testset, asked.limit)
-            rows = project_testset(bench.folder, str(testset), "tune").subset(asked.limit)
+            rows = project_testset(bench.project.folder, str(testset), "tune").subset(asked.limit)
             readers(bench, cast, rows)
             path = folder.resolve() / "report.html"
-            subject = report_subject(bench.folder, bench.runs, [run])
+            subject = report_subject(bench.project.folder, bench.project.runs, [run])
             path.write_text(Report(subject).html(), "utf-8")
     print(f"\n# Report\n\nopen in a browser: {path}")
     if not asked.model:

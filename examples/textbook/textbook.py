@@ -17,7 +17,7 @@ from ragwright.experiment import Evaluation
 from ragwright.project import init_project
 from ragwright.report import text_table
 from ragwright.testing import ScriptedServer, ServerRequest
-from ragwright.testsets import Synthesizing, Testset, synthesize, write_rows
+from ragwright.testsets import Synthesizing, Testset, write_rows
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
 MEASURES = ("MRR@5", "HitRate@5", "Rubric(AnswersQuestion)", "Groundedness")
@@ -82,8 +82,8 @@ def questions(folder: Path, asked: Asked) -> Testset:
     """Questions made offline from the documents: gaps and headings, in equal shares."""
     with Workbench.open(folder, Session(asked.settings(reranked=False))) as bench:
         bench.ingest()
-        made, _ = synthesize(bench, Synthesizing(asked.questions, ("cloze", "heading")))
-        path = bench.folder.testsets / "fifty.jsonl"
+        made, _ = bench.synth(Synthesizing(asked.questions, ("cloze", "heading")))
+        path = bench.project.folder.testsets / "fifty.jsonl"
         write_rows(made.rows, path)
     kinds = " and ".join(f"{count} {kind}" for kind, count in sorted(made.made.items()))
     print(f"{len(made.rows)} generated questions ({kinds}) on {asked.documents}")

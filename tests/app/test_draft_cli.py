@@ -45,7 +45,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
             document = Document(f"record:{number}", f"records:{number}", text, metadata=meta)
             chunk = Chunk(f"{document.id}:0", document.id, 0, Span(0, len(text)), text)
             batch.append(IndexedDocument(document, (chunk,)))
-        bench.store.upsert(bench.pair, batch)
+        bench.project.store.upsert(bench.project.pair, batch)
     return folder
 
 

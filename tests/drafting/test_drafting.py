@@ -74,7 +74,7 @@ def fill(bench: Workbench) -> None:
         document = Document(f"record:{number}", f"records:{number}", text, metadata=meta)
         chunk = Chunk(f"{document.id}:0", document.id, 0, Span(0, len(text)), text)
         batch.append(IndexedDocument(document, (chunk,)))
-    bench.store.upsert(bench.pair, batch)
+    bench.project.store.upsert(bench.project.pair, batch)
 
 
 def test_a_batch_is_stored_with_all_that_is_known(project: Path, server: ScriptedServer) -> None:
@@ -99,8 +99,8 @@ def test_a_batch_is_stored_with_all_that_is_known(project: Path, server: Scripte
 
 def test_the_flow_alone_stores_nothing(project: Path, server: ScriptedServer) -> None:
     with Workbench.open(project) as bench:
-        flow = bench.drafting(REQUEST, Drafting((f"{server.url}#a",)))
-        batch = bench.runner.run(flow)
+        flow = bench.draft_flow(REQUEST, Drafting((f"{server.url}#a",)))
+        batch = bench.project.runner.run(flow)
         assert len(batch.texts) == 2
         assert batch.number is None
         assert not list(bench.outputs.find(OutputQuery()))
@@ -151,9 +151,9 @@ def test_forecasts_price_every_call(project: Path, server: ScriptedServer) -> No
 
 def test_seeds_and_budgets_of_the_session(project: Path, server: ScriptedServer) -> None:
     with Workbench.open(project, Session(seed=4)) as bench:
-        assert draft_plan(bench).options.seed == 4
+        assert draft_plan(bench.project).options.seed == 4
     with Workbench.open(project) as bench:
-        assert draft_plan(bench).options.seed == 0
+        assert draft_plan(bench.project).options.seed == 0
 
 
 def test_biographies_are_of_the_project(project: Path) -> None:
@@ -244,18 +244,20 @@ def test_an_interrupt_keeps_what_was_written(project: Path, server: ScriptedServ
 
 def test_a_batch_names_the_index_that_was_searched(project: Path, server: ScriptedServer) -> None:
     with Workbench.open(project) as bench:
-        before = bench.target().snapshot
+        before = bench.project.target().snapshot
 
         def meanwhile(request: ServerRequest) -> str:
             with Workbench.open(project) as other:
                 document = Document("new", "new.md", "new")
                 chunk = Chunk("new:0", "new", 0, Span(0, 3), "new")
-                other.store.upsert(other.pair, [IndexedDocument(document, (chunk,))])
+                other.project.store.upsert(
+                    other.project.pair, [IndexedDocument(document, (chunk,))]
+                )
             return GOOD
 
         server.play(meanwhile)
         batch = bench.draft(REQUEST, Drafting((f"{server.url}#a",)))
-        assert bench.target().snapshot != before
+        assert bench.project.target().snapshot != before
         assert batch.number
         assert bench.outputs.batch(batch.number).snapshot == batch.snapshot == before
 
@@ -277,5 +279,5 @@ def test_drafts_can_be_swept(project: Path) -> None:
     """A study varies these keys: each is a path of the project file."""
     overrides = ("answer.draft.weights.client=20", "answer.draft.temperature=0.2")
     with Workbench.open(project, Session(overrides)) as bench:
-        plan = draft_plan(bench)
+        plan = draft_plan(bench.project)
     assert (plan.options.weights.client, plan.options.temperature) == (20.0, 0.2)

@@ -25,9 +25,9 @@ from ragwright.core import ConfigError, RecordsError, Row, StoreBusyError, Store
 from ragwright.drafting import OutputQuery, Sampling, origin_of, save_drafts
 from ragwright.drafting._drafting import draft_plan
 from ragwright.experiment import Evaluating, evaluate_outputs
-from ragwright.jobs import Gating, Promoting, promote, promote_back
+from ragwright.jobs import Gating, Promoting
 from ragwright.measure import GateOptions
-from ragwright.project import Served, _served
+from ragwright.project import Project, Served, _served
 from ragwright.project._served import configuration_of
 from ragwright.project._settings import SERVED_SECTIONS, load_settings
 from ragwright.testing import ScriptedServer
@@ -77,11 +77,11 @@ def test_nothing_is_served_before_something_is_promoted(make: Make) -> None:
     run = measured(folder)
     with Workbench.open(folder) as bench:
         with pytest.raises(ConfigError, match="nothing to hold the run to"):
-            promote(bench, run)
-        failed = promote(bench, run, ("HitRate@1>=0.5", "nDCG@10>=0.5"), OPEN)
+            bench.promote(run)
+        failed = bench.promote(run, ("HitRate@1>=0.5", "nDCG@10>=0.5"), OPEN)
         assert (failed.outcome.state, failed.changed) == ("untrusted", False)
-        assert Served(bench.folder).current() is None
-        found = promote(bench, run, RULE, replace(OPEN, reason="the first", by="ann"))
+        assert Served(bench.project.folder).current() is None
+        found = bench.promote(run, RULE, replace(OPEN, reason="the first", by="ann"))
     assert found.changed
     assert found.served is not None
     assert (found.served.number, found.served.replaced, found.served.run) == (1, None, run)
@@ -101,8 +101,8 @@ def test_what_is_served_stays_whatever_becomes_of_the_project(make: Make) -> Non
     format_file.write_text(FORMAT.format("A"))
     run = measured(folder)
     with Workbench.open(folder) as bench:
-        promote(bench, run, RULE, OPEN)
-        working = origin_of(bench)
+        bench.promote(run, RULE, OPEN)
+        working = origin_of(bench.project)
     assert working.served == 1
     make("retrieve: {top_k: 9}\nbudget: {concurrency: 3}\n")
     (folder / "prompts" / "own.yaml").write_text("parts: {role: You are the second.}\n")
@@ -110,22 +110,24 @@ def test_what_is_served_stays_whatever_becomes_of_the_project(make: Make) -> Non
     (folder / "personas" / "q.yaml").write_text("name: q\n")
     format_file.write_text(FORMAT.format("Another"))
     with Workbench.open(folder, Session(served=True)) as bench:
-        assert bench.settings.retrieve.top_k == 3
-        assert "first" in Path(bench.settings.prompt.template).read_text()
-        assert bench.persona("p").audience == "first"
-        assert "q" not in bench.personas
-        assert draft_plan(bench).format.request({"ask_type": "first"}) == "A first"
-        assert bench.settings.budget.concurrency == 3  # what a session may spend is not served
-        assert origin_of(bench).served == 1
-        assert origin_of(bench).configuration == working.configuration
+        assert bench.project.settings.retrieve.top_k == 3
+        assert "first" in Path(bench.project.settings.prompt.template).read_text()
+        assert bench.project.persona("p").audience == "first"
+        assert "q" not in bench.project.personas
+        assert draft_plan(bench.project).format.request({"ask_type": "first"}) == "A first"
+        assert (
+            bench.project.settings.budget.concurrency == 3
+        )  # what a session may spend is not served
+        assert origin_of(bench.project).served == 1
+        assert origin_of(bench.project).configuration == working.configuration
     with Workbench.open(folder, Session(("retrieve.top_k=4",), served=True)) as bench:
-        assert bench.settings.retrieve.top_k == 4
-        assert origin_of(bench).served is None
+        assert bench.project.settings.retrieve.top_k == 4
+        assert origin_of(bench.project).served is None
     with Workbench.open(folder) as bench:
-        assert bench.settings.retrieve.top_k == 9
-        assert bench.persona("p").audience == "second"
-        assert draft_plan(bench).format.request({"ask_type": "first"}) == "Another first"
-        assert origin_of(bench).served is None
+        assert bench.project.settings.retrieve.top_k == 9
+        assert bench.project.persona("p").audience == "second"
+        assert draft_plan(bench.project).format.request({"ask_type": "first"}) == "Another first"
+        assert origin_of(bench.project).served is None
 
 
 RECORDS = {
@@ -159,8 +161,8 @@ def test_what_drafts_are_made_by_is_served_as_it_was(make: Make) -> None:
     declare(folder, RECORDS)
     run = measured(folder)
     with Workbench.open(folder) as bench:
-        made = promote(bench, run, RULE, OPEN).served
-        kept, _ = Served(bench.folder).snapshot(1)
+        made = bench.promote(run, RULE, OPEN).served
+        kept, _ = Served(bench.project.folder).snapshot(1)
     assert made is not None
     assert set(kept.files) == {
         "declared/rules.yaml",
@@ -171,8 +173,8 @@ def test_what_drafts_are_made_by_is_served_as_it_was(make: Make) -> None:
     make("records: {format: message}\n")
     declare(folder, CHANGED)
     with Workbench.open(folder, Session(served=True)) as bench:
-        plan = draft_plan(bench)
-        assert origin_of(bench).served == 1
+        plan = draft_plan(bench.project)
+        assert origin_of(bench.project).served == 1
     assert [group.name for group in plan.rules.length_groups] == ["brief", "full"]
     assert plan.rollups.canonical("team doe") == "Jane Doe"
     assert plan.rollups.biography("Jane Doe") == "A nurse."
@@ -187,10 +189,10 @@ def test_a_changed_declaration_is_another_configuration(make: Make, name: str) -
     declare(folder, {name: CHANGED[name]})
     with Workbench.open(folder) as bench:
         if name == "tags.yaml":  # what records are tagged with is theirs, not the drafts'
-            assert promote(bench, run, RULE, OPEN).changed
+            assert bench.promote(run, RULE, OPEN).changed
             return
         with pytest.raises(ConfigError, match="measured under other files"):
-            promote(bench, run, RULE, OPEN)
+            bench.promote(run, RULE, OPEN)
 
 
 def test_records_outside_the_project_are_served_as_they_stand(make: Make, tmp_path: Path) -> None:
@@ -198,11 +200,11 @@ def test_records_outside_the_project_are_served_as_they_stand(make: Make, tmp_pa
     declare(folder.parent, RECORDS)
     run = measured(folder)
     with Workbench.open(folder) as bench:
-        promote(bench, run, RULE, OPEN)
-        assert Served(bench.folder).snapshot(1)[0].files == {}
+        bench.promote(run, RULE, OPEN)
+        assert Served(bench.project.folder).snapshot(1)[0].files == {}
     declare(folder.parent, {"rollups.yaml": CHANGED["rollups.yaml"]})
     with Workbench.open(folder, Session(served=True)) as bench:
-        assert draft_plan(bench).rollups.canonical("team doe") == "John Roe"
+        assert draft_plan(bench.project).rollups.canonical("team doe") == "John Roe"
 
 
 def test_rollups_that_are_at_fault_are_told_by_those_who_draft(make: Make) -> None:
@@ -211,9 +213,12 @@ def test_rollups_that_are_at_fault_are_told_by_those_who_draft(make: Make) -> No
     for text in ("biographies: [1", "- biographies\n", "biographies: {a: b}\n"):
         declare(folder, {"rollups.yaml": text})
         with Workbench.open(folder) as bench:
-            assert "people/bios.csv" not in configuration_of(bench.folder, bench.settings).files
+            assert (
+                "people/bios.csv"
+                not in configuration_of(bench.project.folder, bench.project.settings).files
+            )
             with pytest.raises(RecordsError, match="declared/rollups"):
-                draft_plan(bench)
+                draft_plan(bench.project)
 
 
 def test_deeply_nested_rollups_do_not_end_the_process(make: Make) -> None:
@@ -241,7 +246,10 @@ def test_files_are_known_however_the_project_is_reached(
     (folder / "sub").mkdir()
     monkeypatch.chdir(folder / "sub")
     with Workbench.open("..", Session(("records.folder=declared",))) as bench:
-        assert "declared/rules.yaml" in configuration_of(bench.folder, bench.settings).files
+        assert (
+            "declared/rules.yaml"
+            in configuration_of(bench.project.folder, bench.project.settings).files
+        )
 
 
 def test_a_run_whose_files_have_changed_is_refused_by_name(make: Make) -> None:
@@ -256,12 +264,12 @@ def test_a_run_whose_files_have_changed_is_refused_by_name(make: Make) -> None:
     (folder / "personas" / "p.yaml").unlink()
     with Workbench.open(folder) as bench:
         with pytest.raises(ConfigError) as error:
-            promote(bench, run, RULE, OPEN)
+            bench.promote(run, RULE, OPEN)
         assert "personas/p.yaml is gone, prompts/own.yaml has changed" in error.value.what
-        assert Served(bench.folder).history() == ()
+        assert Served(bench.project.folder).history() == ()
         template.write_text("parts: {role: First.}\n")
         (folder / "personas" / "p.yaml").write_text("name: p\n")
-        assert promote(bench, run, RULE, OPEN).changed
+        assert bench.promote(run, RULE, OPEN).changed
 
 
 def test_worse_than_what_is_served_is_not_promoted(make: Make) -> None:
@@ -269,19 +277,19 @@ def test_worse_than_what_is_served_is_not_promoted(make: Make) -> None:
     good = measured(folder, name="good")
     bad = measured(folder, "retrieve.max_query_chars=4", name="bad")
     with Workbench.open(folder) as bench:
-        promote(bench, good, RULE, OPEN)
-        worse = promote(bench, bad, (), OPEN)
+        bench.promote(good, RULE, OPEN)
+        worse = bench.promote(bad, (), OPEN)
         assert (worse.outcome.state, worse.changed, worse.baseline) == ("failed", False, good)
         assert worse.served is not None
         assert worse.served.run == good
-        assert promote(bench, good, (), OPEN).outcome.state == "failed"  # equal rows prove no gain
-        same = promote(bench, good, NEAR, OPEN)
+        assert bench.promote(good, (), OPEN).outcome.state == "failed"  # equal rows prove no gain
+        same = bench.promote(good, NEAR, OPEN)
         assert (same.outcome.state, same.changed) == ("passed", False)
         assert "served already, as number 1" in same.notes[-1]
         forced = replace(OPEN, rules_alone=True)
         with pytest.raises(ConfigError, match="nothing to hold"):
-            promote(bench, bad, (), forced)
-        assert [change.run for change in Served(bench.folder).history()] == [good]
+            bench.promote(bad, (), forced)
+        assert [change.run for change in Served(bench.project.folder).history()] == [good]
 
 
 def test_rules_without_a_baseline_are_held_beside_not_worse(make: Make) -> None:
@@ -289,21 +297,21 @@ def test_rules_without_a_baseline_are_held_beside_not_worse(make: Make) -> None:
     first = measured(folder)
     second = measured(folder, "retrieve.top_k=4")
     with Workbench.open(folder) as bench:
-        promote(bench, first, RULE, OPEN)
-        found = promote(bench, second, RULE, OPEN)
+        bench.promote(first, RULE, OPEN)
+        found = bench.promote(second, RULE, OPEN)
         assert [check.rule for check in found.outcome.checks] == [
             "HitRate@1>=0.5",
             "HitRate@1>=baseline",
         ]
         assert not found.changed  # equal rows prove no gain
-        assert promote(bench, second, NEAR, OPEN).changed
+        assert bench.promote(second, NEAR, OPEN).changed
         third = measured(folder, "retrieve.top_k=6")
-        found = promote(bench, third, NEAR, OPEN)
+        found = bench.promote(third, NEAR, OPEN)
         assert [check.rule for check in found.outcome.checks] == list(NEAR)
         assert found.baseline == second
         fourth = measured(folder, "retrieve.top_k=7")
-        assert not promote(bench, fourth, NEAR, replace(OPEN, dry_run=True)).changed
-        named = promote(bench, fourth, NEAR, replace(OPEN, baseline=first))
+        assert not bench.promote(fourth, NEAR, replace(OPEN, dry_run=True)).changed
+        named = bench.promote(fourth, NEAR, replace(OPEN, baseline=first))
         assert (named.baseline, named.changed) == (first, True)
 
 
@@ -312,16 +320,16 @@ def test_back_goes_to_the_one_before_and_says_so(make: Make) -> None:
     runs = [measured(folder, f"retrieve.top_k={k}") for k in (3, 4, 5)]
     with Workbench.open(folder) as bench:
         with pytest.raises(ConfigError, match="no configuration to go back to"):
-            promote_back(bench, "why not")
+            bench.promote_back("why not")
         for run in runs:
-            promote(bench, run, RULE, ALONE)
+            bench.promote(run, RULE, ALONE)
         with pytest.raises(ConfigError, match="needs a reason"):
-            promote_back(bench, " ")
-        assert promote_back(bench, "too dear", "ann").number == 2
-        assert promote_back(bench, "too slow").number == 1  # and not 3 again
+            bench.promote_back(" ")
+        assert bench.promote_back("too dear", "ann").number == 2
+        assert bench.promote_back("too slow").number == 1  # and not 3 again
         with pytest.raises(ConfigError, match="1 was the first"):
-            promote_back(bench, "further")
-        history = Served(bench.folder).history()
+            bench.promote_back("further")
+        history = Served(bench.project.folder).history()
         assert [(c.action, c.number, c.replaced) for c in history] == [
             ("promote", 1, None),
             ("promote", 2, 1),
@@ -331,32 +339,32 @@ def test_back_goes_to_the_one_before_and_says_so(make: Make) -> None:
         ]
         assert (history[3].by, history[3].reason, history[3].run) == ("ann", "too dear", runs[1])
         # after a way back the next number is new, and the one before it is what was served
-        assert promote(bench, runs[2], RULE, ALONE).served.number == 4  # type: ignore[union-attr]
-        assert promote_back(bench, "again").number == 1
+        assert bench.promote(runs[2], RULE, ALONE).served.number == 4  # type: ignore[union-attr]
+        assert bench.promote_back("again").number == 1
     with Workbench.open(folder, Session(served=True)) as bench:
-        assert bench.settings.retrieve.top_k == 3
+        assert bench.project.settings.retrieve.top_k == 3
 
 
 def test_a_snapshot_that_somebody_edited_is_not_served(make: Make) -> None:
     folder = make()
     first, second = measured(folder), measured(folder, "retrieve.top_k=4")
     with Workbench.open(folder) as bench:
-        promote(bench, first, RULE, OPEN)
-        promote(bench, second, RULE, ALONE)
+        bench.promote(first, RULE, OPEN)
+        bench.promote(second, RULE, ALONE)
     path = folder / ".ragwright" / "data" / "served" / "0002" / "settings.yaml"
     path.write_text(path.read_text().replace("top_k: 4", "top_k: 5"))
     with pytest.raises(StoreError, match=r"not what was promoted: settings\.yaml has changed"):
         Workbench.open(folder, Session(served=True))
     with Workbench.open(folder) as bench:
-        assert promote_back(bench, "edited").number == 1
+        assert bench.promote_back("edited").number == 1
     Workbench.open(folder, Session(served=True)).close()
 
 
 def test_a_damaged_history_is_told_by_its_line(make: Make) -> None:
     folder = make()
     with Workbench.open(folder) as bench:
-        promote(bench, measured(folder), RULE, OPEN)
-        served = Served(bench.folder)
+        bench.promote(measured(folder), RULE, OPEN)
+        served = Served(bench.project.folder)
         whole = served.file.read_text()
         for text, line in ((whole + "nonsense\n", 2), ("[]\n", 1), ('{"version": 1}\n', 1)):
             served.file.write_text(text)
@@ -375,13 +383,13 @@ def test_runs_that_say_nothing_of_their_settings_are_refused(make: Make) -> None
     with Workbench.open(folder) as bench:
         _, summary = bench.score(str(folder / "rows.jsonl"), "ExactMatch")
         with pytest.raises(ConfigError, match="nothing says which settings"):
-            promote(bench, summary.run, ("ExactMatch>=0.5",), OPEN)
+            bench.promote(summary.run, ("ExactMatch>=0.5",), OPEN)
         with pytest.raises(StoreError, match="there is no run"):
-            promote(bench, "nobody", ("ExactMatch>=0.5",), OPEN)
+            bench.promote("nobody", ("ExactMatch>=0.5",), OPEN)
         run = measured(folder)
-        bench.runs.finish(run, "stopped")
+        bench.project.runs.finish(run, "stopped")
         with pytest.raises(ConfigError, match="did not end"):
-            promote(bench, run, RULE, OPEN)
+            bench.promote(run, RULE, OPEN)
 
 
 def test_answers_scored_again_are_of_the_settings_they_were_written_under(
@@ -395,10 +403,13 @@ def test_answers_scored_again_are_of_the_settings_they_were_written_under(
             how = Evaluating(answers=True)
             _, written = bench.evaluate(Testset("set", rows), "TokenF1", how)
             _, again = bench.score(written.run, "Contains")
-            found = promote(bench, again.run, ("Contains>=0.5",), OPEN)
+            found = bench.promote(again.run, ("Contains>=0.5",), OPEN)
             assert found.changed
             assert found.served is not None
-            assert found.served.configuration == configuration_of(bench.folder, bench.settings).hash
+            assert (
+                found.served.configuration
+                == configuration_of(bench.project.folder, bench.project.settings).hash
+            )
 
 
 def test_a_run_over_served_texts_promotes_what_they_were_drafted_under(make: Make) -> None:
@@ -409,25 +420,25 @@ def test_a_run_over_served_texts_promotes_what_they_were_drafted_under(make: Mak
             for topic in range(8):
                 request = replace(REQUEST, topics=(f"topic {topic}",))
                 texts = ["the text of record:1", "of record:1"]
-                number = save_drafts(bench, drafted(texts, ("record:1",), request))
+                number = save_drafts(bench.project, drafted(texts, ("record:1",), request))
                 name = bench.outputs.batch(number).configuration
             sampling = Sampling(OutputQuery(configuration=name))
-            _, summary, _ = evaluate_outputs(bench, "KPrecision", sampling)
-            found = promote(bench, summary.run, ("KPrecision>=0.5",), ALONE)
+            _, summary, _ = evaluate_outputs(bench.project, "KPrecision", sampling)
+            found = bench.promote(summary.run, ("KPrecision>=0.5",), ALONE)
             assert found.changed, found
     with Workbench.open(folder, Session(served=True)) as bench:
-        assert bench.settings.retrieve.top_k == 4
-        assert save_drafts(bench, drafted()) == 17
+        assert bench.project.settings.retrieve.top_k == 4
+        assert save_drafts(bench.project, drafted()) == 17
         assert bench.outputs.batch(17).served == 2
-        _, mixed, _ = evaluate_outputs(bench, "KPrecision", Sampling())
+        _, mixed, _ = evaluate_outputs(bench.project, "KPrecision", Sampling())
         with pytest.raises(ConfigError, match="nothing says which settings"):
-            promote(bench, mixed.run, ("KPrecision>=0.5",), OPEN)
+            bench.promote(mixed.run, ("KPrecision>=0.5",), OPEN)
 
 
 def promoting(folder: Path, run: str, barrier: Any, told: Any) -> None:
     with Workbench.open(folder) as bench:
         barrier.wait()
-        found = promote(bench, run, NEAR, OPEN)
+        found = bench.promote(run, NEAR, OPEN)
         told.put((run, found.changed, found.baseline))
 
 
@@ -436,7 +447,7 @@ def test_two_at_once_do_not_interleave(make: Make) -> None:
     first = measured(folder)
     runs = [measured(folder, f"retrieve.top_k={k}") for k in (3, 4)]
     with Workbench.open(folder) as bench:
-        promote(bench, first, RULE, OPEN)
+        bench.promote(first, RULE, OPEN)
     barrier, told = context.Barrier(len(runs)), context.Queue()
     workers = [context.Process(target=promoting, args=(folder, r, barrier, told)) for r in runs]
     for worker in workers:
@@ -444,7 +455,7 @@ def test_two_at_once_do_not_interleave(make: Make) -> None:
     found = {run: (changed, baseline) for run, changed, baseline in (told.get() for _ in runs)}
     for worker in workers:
         worker.join()
-    history = Served(Workbench.open(folder).folder).history()
+    history = Served(Workbench.open(folder).project.folder).history()
     assert [change.number for change in history] == [1, 2, 3]
     assert all(changed for changed, _ in found.values())
     # each was held against the one promoted before it, whichever that was
@@ -457,23 +468,23 @@ def test_who_waits_too_long_is_told_for_whom(make: Make, monkeypatch: pytest.Mon
     run = measured(folder)
     monkeypatch.setattr(_served, "_WAIT", 0.1)
     with Workbench.open(folder) as bench:
-        with Served(bench.folder).changing("promote one"):
+        with Served(bench.project.folder).changing("promote one"):
             with pytest.raises(StoreBusyError) as caught:
-                promote(bench, run, RULE, OPEN)
+                bench.promote(run, RULE, OPEN)
             with pytest.raises(StoreBusyError, match="is being changed by 'promote one'"):
-                promote_back(bench, "why not")
+                bench.promote_back("why not")
         said = f"what is served is being changed by 'promote one', process {os.getpid()} on "
         assert said in str(caught.value)
-        assert Served(bench.folder).history() == ()
-        assert promote(bench, run, RULE, OPEN).changed
+        assert Served(bench.project.folder).history() == ()
+        assert bench.promote(run, RULE, OPEN).changed
 
 
 def test_a_folder_that_cannot_be_written_is_said(make: Make) -> None:
     with Workbench.open(make()) as bench:
-        lock = Served(bench.folder).file.with_name("lock")
+        lock = Served(bench.project.folder).file.with_name("lock")
         lock.mkdir(parents=True)
         with pytest.raises(StoreError, match="what is served cannot be changed: ") as caught:
-            promote_back(bench, "why not")
+            bench.promote_back("why not")
     assert caught.value.where == str(lock.parent)
 
 
@@ -481,7 +492,7 @@ def promoting_for_ever(tell: Connection, folder: Path, runs: list[str]) -> None:
     with Workbench.open(folder) as bench:
         while True:
             for run in runs:
-                served = promote(bench, run, RULE, OPEN).served
+                served = bench.promote(run, RULE, OPEN).served
                 assert served is not None
                 tell.send(served.number)
 
@@ -496,12 +507,12 @@ def test_a_promotion_that_is_killed_is_whole_or_not_there(make: Make) -> None:
                 last = told.recv()
             time.sleep(pause)
         with Workbench.open(folder, Session(served=True)) as bench:
-            history = Served(bench.folder).history()
+            history = Served(bench.project.folder).history()
             numbers = [change.number for change in history]
             assert numbers == list(range(1, len(numbers) + 1))
             assert numbers[-1] >= last
             for number in numbers:
-                Served(bench.folder).snapshot(number)
+                Served(bench.project.folder).snapshot(number)
 
 
 PLAIN = st.fixed_dictionaries(
@@ -566,11 +577,11 @@ def test_settings_come_back_as_they_were(
     """Whatever a project file says, the snapshot of it says the same."""
     folder = MakeProject(tmp_path_factory.mktemp("p"))(yaml.safe_dump(plain) if plain else "")
     with Workbench.open(folder) as bench:
-        kept = configuration_of(bench.folder, bench.settings)
+        kept = configuration_of(bench.project.folder, bench.project.settings)
         text = yaml.safe_dump(json.loads(json.dumps(kept.body())))
         served = {name: kept.settings.get(name) or {} for name in SERVED_SECTIONS}
         assert yaml.safe_load(text) == kept.body()
-        again = load_settings(bench.folder.file, served=served)
-        with Workbench(bench.folder, again) as other:
-            assert other.settings == bench.settings
-            assert configuration_of(other.folder, other.settings).hash == kept.hash
+        again = load_settings(bench.project.folder.file, served=served)
+        with Workbench(Project(bench.project.folder, again)) as other:
+            assert other.project.settings == bench.project.settings
+            assert configuration_of(other.project.folder, other.project.settings).hash == kept.hash

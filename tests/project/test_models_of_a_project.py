@@ -37,6 +37,6 @@ def test_a_relative_folder_is_opened_with_its_own_settings(
     _Opened.seen = []
     monkeypatch.setattr("ragwright.models._registry.OnnxEmbedder", _Opened)
     with Workbench.open(tmp_path) as bench:
-        assert bench.settings.embed.model == "onnx:mini"
-        assert str(tmp_path) not in bench.models.embedder_identity("onnx:mini")
+        assert bench.project.settings.embed.model == "onnx:mini"
+        assert str(tmp_path) not in bench.project.models.embedder_identity("onnx:mini")
     assert _Opened.seen == [(str((tmp_path / "mini").resolve()), "find: ")]

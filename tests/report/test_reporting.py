@@ -14,10 +14,7 @@ from ragwright.core import StoreError, StudyError
 from ragwright.experiment import (
     Diagnosing,
     Evaluating,
-    confirm,
     read_study,
-    run_diagnosis,
-    run_sweep,
 )
 from ragwright.project import Session
 from ragwright.report import Report, Reporting, Subject, report_subject
@@ -64,10 +61,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         with Workbench.open(folder) as bench:
             bench.ingest()
-            swept = run_sweep(bench, read_study(bench, folder / "wide.yaml"))
-            confirm(bench, swept.run)
-            testset = project_testset(bench.folder, str(asked), "tune")
-            run_diagnosis(bench, testset, "nDCG@5, TokenF1", Diagnosing(name="stages"))
+            swept = bench.sweep(read_study(bench.project, folder / "wide.yaml"))
+            bench.confirm(swept.run)
+            testset = project_testset(bench.project.folder, str(asked), "tune")
+            bench.diagnose(testset, "nDCG@5, TokenF1", Diagnosing(name="stages"))
         for top_k in (1, 3):
             session = Session((f"retrieve.top_k={top_k}",))
             with Workbench.open(folder, session) as bench:
@@ -78,7 +75,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def subject(folder: Path, *names: str, how: Reporting | None = None) -> Subject:
     with Workbench.open(folder) as bench:
-        found = report_subject(bench.folder, bench.runs, names, how)
+        found = report_subject(bench.project.folder, bench.project.runs, names, how)
         Report(found).html()  # rows are read while the store is open
         return found
 
@@ -91,8 +88,8 @@ def test_a_study_with_its_confirmation(project: Path) -> None:
     assert set(found.boards[0].entries) == {entry.id for entry in found.entries}
     assert found.verdict is not None
     with Workbench.open(project) as bench:
-        [run] = bench.runs.list("sweep")
-        confirmed = bench.runs.list("confirm")
+        [run] = bench.project.runs.list("sweep")
+        confirmed = bench.project.runs.list("confirm")
         assert found.facts["run"] == run.id
     assert len(found.verdict.confirmations) == len(confirmed)
     assert found.openings == len(confirmed)
@@ -106,7 +103,7 @@ def test_the_same_report_after_the_cache_is_gone(project: Path, tmp_path: Path) 
 
     def told() -> str:
         with Workbench.open(folder) as bench:
-            return Report(report_subject(bench.folder, bench.runs, ["wide"])).html()
+            return Report(report_subject(bench.project.folder, bench.project.runs, ["wide"])).html()
 
     before = told()
     shutil.rmtree(folder / ".ragwright" / "cache")
@@ -125,7 +122,7 @@ def test_numbers_are_those_that_were_stored(project: Path) -> None:
 
 def test_names_of_runs(project: Path) -> None:
     with Workbench.open(project) as bench:
-        newest = bench.runs.list("eval")[-1].id
+        newest = bench.project.runs.list("eval")[-1].id
     assert subject(project, "latest").facts["run"] == newest
     assert subject(project, newest).entries[0].id == newest
     assert subject(project, "latest~1").entries[0].label == "k1"
@@ -153,7 +150,7 @@ def test_a_study_beside_a_run(project: Path) -> None:
 def test_chosen_trials_are_kept_whole(project: Path) -> None:
     with Workbench.open(project) as bench:
         how = Reporting(("T003",))
-        found = report_subject(bench.folder, bench.runs, ["wide"], how)
+        found = report_subject(bench.project.folder, bench.project.runs, ["wide"], how)
         whole = {
             entry.id
             for entry in found.entries
@@ -161,7 +158,7 @@ def test_chosen_trials_are_kept_whole(project: Path) -> None:
         }
         assert whole == {"T000", "T003"}
         with pytest.raises(StoreError, match="no trial 'T099'"):
-            report_subject(bench.folder, bench.runs, ["wide"], Reporting(("T099",)))
+            report_subject(bench.project.folder, bench.project.runs, ["wide"], Reporting(("T099",)))
 
 
 def test_rows_that_failed_have_their_reason(project: Path, tmp_path: Path) -> None:
@@ -173,7 +170,7 @@ def test_rows_that_failed_have_their_reason(project: Path, tmp_path: Path) -> No
         session = Session(("answer.model=http://127.0.0.1:9/v1#gone", "budget.timeout=2"))
     with Workbench.open(folder, session) as bench:
         bench.evaluate(str(folder / "testsets" / "set.jsonl"), "TokenF1", how)
-        found = report_subject(bench.folder, bench.runs, ["broken"])
+        found = report_subject(bench.project.folder, bench.project.runs, ["broken"])
         [entry] = found.entries
         states = {score.state for row in entry.read(True) for score in row.scores}
         reasons = {score.reason for row in entry.read(True) for score in row.scores}
@@ -185,4 +182,4 @@ def test_rows_that_failed_have_their_reason(project: Path, tmp_path: Path) -> No
 def test_studies_that_cannot_be_read(tmp_path: Path) -> None:
     folder = MakeProject(tmp_path)()
     with Workbench.open(folder) as bench, pytest.raises((StoreError, StudyError), match="no run"):
-        report_subject(bench.folder, bench.runs, ["latest"])
+        report_subject(bench.project.folder, bench.project.runs, ["latest"])

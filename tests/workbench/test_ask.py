@@ -194,8 +194,8 @@ def test_it_works_inside_a_running_event_loop(make_project: MakeProject) -> None
     with built(make_project()) as bench:
 
         async def inside() -> tuple[str, str]:
-            flow = bench.asking(QUESTION, ["engineer"])
-            [awaited] = await bench.runner.arun(flow)
+            flow = bench.ask_flow(QUESTION, ["engineer"])
+            [awaited] = await bench.project.runner.arun(flow)
             return awaited.text, bench.ask(QUESTION, persona="engineer").text
 
         awaited, direct = asyncio.run(inside())

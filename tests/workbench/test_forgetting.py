@@ -182,21 +182,21 @@ def test_an_empty_name_is_refused_everywhere(make_project: MakeProject, name: st
     with Workbench.open(make_project("")) as bench:
         bench.ingest()
         before = len(list(bench.documents()))
-        run = bench.runs.start("eval", {})
+        run = bench.project.runs.start("eval", {})
         for forget in (
             lambda: bench.forget(name),
             lambda: bench.forget_tenant(name),
-            lambda: bench.replies.forget(scope=name),
-            lambda: bench.replies.forget(source=name),
-            lambda: bench.runs.forget(scope=name),
-            lambda: bench.runs.forget(source=name),
+            lambda: bench.project.replies.forget(scope=name),
+            lambda: bench.project.replies.forget(source=name),
+            lambda: bench.project.runs.forget(scope=name),
+            lambda: bench.project.runs.forget(source=name),
             lambda: bench.outputs.forget(scope=name),
             lambda: bench.outputs.forget(document=name),
         ):
             with pytest.raises(StoreError, match="is empty; nothing was forgotten"):
                 forget()
         assert len(list(bench.documents())) == before
-        assert bench.runs.holds(run)
+        assert bench.project.runs.holds(run)
         if name:
             with pytest.raises(FlowError, match="name of the tenant is empty"):
                 bench.ask(QUESTION, how=Asking(scope=name))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..experiment import Ablating, TrialResult, forecast_ablation, plan_ablation, run_ablation
+from ..experiment import Ablating, TrialResult, plan_ablation
 from ..report import ablation_json, ablation_table
 from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
@@ -97,7 +97,7 @@ def command(
     # It always goes on where an unfinished one of the same kind stopped, with --resume or without.
     with Workbench.open(flags.project, flags.session(int(retry_errors))) as bench:
         if flags.dry_run:
-            found = forecast_ablation(bench, testset, measures, asked)
+            found = bench.forecast_ablate(testset, measures, asked)
             show_sweep_forecast(console, found, flags.as_json)
             return 0
         return _run(bench, console, flags, (testset, measures, asked))
@@ -107,14 +107,14 @@ def _run(
     bench: Workbench, console: Console, flags: RunFlags, what: tuple[str, str, Ablating]
 ) -> int:
     testset, measures, asked = what
-    total = len(plan_ablation(bench, testset, measures, asked).study.points) + 1
+    total = len(plan_ablation(bench.project, testset, measures, asked).study.points) + 1
     ended: list[TrialResult] = []
 
     def line() -> str:
         return f"{len(ended)} of {total} prompts, "
 
     with show_progress(console, bench, line):
-        result = run_ablation(bench, testset, measures, replace(asked, on_trial=ended.append))
+        result = bench.ablate(testset, measures, replace(asked, on_trial=ended.append))
     if flags.as_json or (flags.output is not None and flags.output.suffix == ".json"):
         console.json(ablation_json(result.ablation, run=result.run, sweep=result.sweep.run))
     else:

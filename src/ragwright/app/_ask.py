@@ -80,7 +80,7 @@ def command(
         sink = _shown(console, pieces) if plain else None
 
         # The pieces of an answer show by themselves that it goes on.
-        with console.progress(lambda: "" if pieces else runner_line(bench.runner.progress)):
+        with console.progress(lambda: "" if pieces else runner_line(bench.progress)):
             answers = bench.ask_all(question, names, Asking(sink=sink, trace=entries))
         if pieces:
             console.piece("\n")

@@ -17,8 +17,8 @@ def cache_show(project: Project = HERE, as_json: Json = False) -> None:
     """Replies that are stored, by kind and model, with what they cost."""
     console = Console()
     with Workbench.open(project) as bench:
-        rows = [list(row) for row in bench.replies.statistics()]
-        size = bench.replies.size()
+        rows = [list(row) for row in bench.project.replies.statistics()]
+        size = bench.project.replies.size()
     names = ["kind", "model", "replies", "prompt_tokens", "completion_tokens", "cost"]
     if as_json:
         console.json({"bytes": size, "replies": [dict(zip(names, r, strict=True)) for r in rows]})

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..experiment import Confirming, confirm
+from ..experiment import Confirming
 from ..project import Session
 from ..report import verdict_json, verdict_table
 from ..workbench import Workbench
@@ -41,7 +41,7 @@ def command(
     console = Console(quiet, output)
     with Workbench.open(project, Session(jobs=jobs, max_cost=max_cost)) as bench:
         with show_progress(console, bench):
-            found = confirm(bench, sweep, Confirming(top, cluster))
+            found = bench.confirm(sweep, Confirming(top, cluster))
         if as_json:
             console.json(verdict_json(found.verdict, found.run))
             return

@@ -13,12 +13,10 @@ from ..experiment import (
     Sweeping,
     SweepResult,
     TrialResult,
-    confirm,
     read_study,
-    run_sweep,
 )
 from ..report import Report, leaderboard_table, report_subject
-from ..testsets import Synthesizing, synthesize, write_rows
+from ..testsets import Synthesizing, write_rows
 from ..workbench import Workbench
 from ._console import Console
 from ._show import show_progress
@@ -72,13 +70,13 @@ def run_full(bench: Workbench, console: Console, started: float) -> Path:
     console.result(f"and {hidden} more trials, in the report" if hidden > 0 else "")
     said("Verdict")
     with show_progress(console, bench, lambda: "confirming, "):
-        found = confirm(bench, swept.run, Confirming(clusters="document"))
+        found = bench.confirm(swept.run, Confirming(clusters="document"))
     console.result(_verdict(found))
     said("Report")
     with console.progress(lambda: "writing the report"):
-        subject = report_subject(bench.folder, bench.runs, [swept.run])
+        subject = report_subject(bench.project.folder, bench.project.runs, [swept.run])
         text = Report(subject, _MEGABYTES).html()
-    path = bench.folder.root.resolve() / "report.html"
+    path = bench.project.folder.root.resolve() / "report.html"
     path.write_text(text, "utf-8")
     console.result(f"open in a browser: {path}")
     return path
@@ -86,12 +84,12 @@ def run_full(bench: Workbench, console: Console, started: float) -> Path:
 
 def _testset(bench: Workbench, console: Console) -> Path:
     """The testset of the demo, made where it is not there."""
-    path = bench.folder.testsets / "demo.jsonl"
+    path = bench.project.folder.testsets / "demo.jsonl"
     if path.exists():
         console.result(f"\n# Testset\n\n{path} is there from before and is used")
         return path
     with console.progress(lambda: "making questions from the guide"):
-        made, _ = synthesize(bench, Synthesizing(QUESTIONS))
+        made, _ = bench.synth(Synthesizing(QUESTIONS))
     write_rows(made.rows, path)
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(made.made.items()))
     first = next(row for row in made.rows if row.reference)
@@ -105,11 +103,11 @@ def _testset(bench: Workbench, console: Console) -> Path:
 
 def _study(bench: Workbench, testset: Path) -> Study:
     """The study of the demo, its file written where it is not there."""
-    file = bench.folder.root / "studies" / "demo.yaml"
+    file = bench.project.folder.root / "studies" / "demo.yaml"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(_STUDY, "utf-8")
-    study = read_study(bench, file)
+    study = read_study(bench.project, file)
     # The file names the testset from the project's folder, where its next reader will stand.
     return replace(study, options=replace(study.options, testset=str(testset)))
 
@@ -123,7 +121,7 @@ def _swept(bench: Workbench, console: Console, study: Study) -> SweepResult:
         return f"{len(ended)} of {total} trials, {time.monotonic() - started:.0f} s"
 
     with console.progress(line):
-        swept = run_sweep(bench, study, Sweeping(on_trial=ended.append))
+        swept = bench.sweep(study, Sweeping(on_trial=ended.append))
     if swept.stopped is not None:
         raise swept.stopped
     return swept

@@ -12,10 +12,6 @@ from ..experiment import (
     Readers,
     Readership,
     Stage,
-    forecast_diagnosis,
-    forecast_readers,
-    run_diagnosis,
-    run_readers,
 )
 from ..flow import RunSummary
 from ..project import ProjectFolder, persona_change, write_persona
@@ -101,11 +97,11 @@ def command(
     console = flags.console
     with Workbench.open(flags.project, flags.session()) as bench:
         if flags.dry_run:
-            forecast = forecast_diagnosis(bench, given, measures, how)
+            forecast = bench.forecast_diagnose(given, measures, how)
             show_forecast(console, forecast, flags.as_json)
             return 0
         with show_progress(console, bench):
-            found, run = run_diagnosis(bench, given, measures, how)
+            found, run = bench.diagnose(given, measures, how)
     if _as_json(flags):
         console.json(diagnosis_json(found, run=run.run))
     else:
@@ -121,11 +117,11 @@ def _read(
     console = flags.console
     with Workbench.open(flags.project, flags.session()) as bench:
         if flags.dry_run:
-            forecast = forecast_readers(bench, given, measures, who)
+            forecast = bench.forecast_generators(given, measures, who)
             show_forecast(console, forecast, flags.as_json)
             return 0
         with show_progress(console, bench):
-            found, run = run_readers(bench, given, measures, who)
+            found, run = bench.compare_generators(given, measures, who)
     if _as_json(flags):
         console.json(readers_json(found, run=run.run))
     else:

@@ -27,7 +27,7 @@ def command(
         raise ConfigError("name a document, or a tenant with --tenant", where="ragwright forget")
     with Workbench.open(project) as bench:
         gone = bench.forget_tenant(tenant) if tenant is not None else bench.forget(document or "")
-        listed = bool(bench.settings.sources)
+        listed = bool(bench.project.settings.sources)
     console = Console()
     if as_json:
         console.json(dict(gone))

@@ -46,7 +46,7 @@ def command(
     shown: list[IngestProgress] = []
 
     def line() -> str:
-        return ingest_line(shown[0], bench.runner.progress) if shown else "opening"
+        return ingest_line(shown[0], bench.progress) if shown else "opening"
 
     session = Session(
         tuple(overrides or ()),

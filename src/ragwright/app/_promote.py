@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..core import ConfigError
-from ..jobs import Promoted, Promoting, promote, promote_back
+from ..jobs import Promoted, Promoting
 from ..project import Change, ProjectFolder, Served, Session
 from ..report import gate_json, gate_table
 from ..workbench import Workbench
@@ -61,11 +61,11 @@ def command(
         return 0
     with Workbench.open(flags.project, Session(seed=flags.seed)) as bench:
         if back:
-            change = promote_back(bench, reason)
+            change = bench.promote_back(reason)
             _show_change(console, change, flags.as_json)
             return 0
         how = Promoting(flags.gating, flags.baseline, rules_alone, reason=reason, dry_run=dry_run)
-        found = promote(bench, run, rules or (), how)
+        found = bench.promote(run, rules or (), how)
     _show_promoted(console, found, flags.as_json)
     return gate_code(found.outcome)
 

@@ -84,7 +84,7 @@ def refresh(
         now = shown[-1]
         if isinstance(now, RefreshProgress):
             return refresh_line(now)
-        return ingest_line(now, bench.runner.progress)
+        return ingest_line(now, bench.progress)
 
     how = Refreshing(source, key, text, query, engine, full, index, dry_run)
     session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost, served=served)

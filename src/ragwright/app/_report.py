@@ -43,7 +43,7 @@ def command(
     names = [name for name in (run, other) if name]
     with Workbench.open(project) as bench:
         how = Reporting(tuple(trials or ()), seed)
-        report = Report(report_subject(bench.folder, bench.runs, names, how), size)
+        report = Report(report_subject(bench.project.folder, bench.project.runs, names, how), size)
         console = Console(quiet, output)
         if pictures is not None:
             count = sum(1 for kind in ("png", "svg") for _ in report.pictures(pictures, kind))

@@ -311,8 +311,8 @@ def show_progress(
     ``before`` is put in front of the line.
     """
     return console.progress(
-        lambda: before() + runner_line(bench.runner.progress),
-        lambda: bench.runner.progress.warnings,
+        lambda: before() + runner_line(bench.progress),
+        lambda: bench.progress.warnings,
     )
 
 

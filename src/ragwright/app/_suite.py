@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..core import ConfigError
-from ..experiment import capability_curves, make_suite
+from ..experiment import capability_curves
 from ..project import Session
 from ..report import curves_json, curves_table
 from ..testsets import SuiteOptions, write_rows
@@ -88,7 +88,7 @@ def suite_make(
         ) as bench,
         show_progress(console, bench),
     ):
-        made = make_suite(bench, testset, options)
+        made = bench.suite(testset, options)
     console.make_folder_of(output)
     write_rows(made.rows, output)
     for note in made.notes:
@@ -118,7 +118,7 @@ def suite_curves(
     console = Console(output=output)
     with Workbench.open(project, Session(seed=seed)) as bench:
         evaluation = bench.results(run)
-        setup = bench.settings.judge
+        setup = bench.project.settings.judge
     curves = capability_curves(evaluation, accuracy=accuracy, setup=setup, seed=seed)
     if as_json or (output is not None and output.suffix.lower() == ".json"):
         console.json(curves_json(curves, run=evaluation.name, notes=evaluation.notes))

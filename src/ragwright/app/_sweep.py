@@ -13,9 +13,7 @@ from ..experiment import (
     SweepResult,
     TrialResult,
     Verdict,
-    forecast_sweep,
     read_study,
-    run_sweep,
 )
 from ..project import Session
 from ..report import BoardView, leaderboard_table, trial_json
@@ -63,9 +61,9 @@ def command(
         max_cost=max_cost,
     )
     with Workbench.open(project, session) as bench:
-        found = read_study(bench, study)
+        found = read_study(bench.project, study)
         if dry_run:
-            show_sweep_forecast(console, forecast_sweep(bench, found), as_json)
+            show_sweep_forecast(console, bench.forecast_sweep(found), as_json)
             return 0
         ended: list[TrialResult] = []
         trials = found.size or found.options.trials
@@ -74,7 +72,7 @@ def command(
             return f"{len(ended)} of {trials + 1} trials, "
 
         with show_progress(console, bench, line):
-            result = run_sweep(bench, found, Sweeping(retry_errors, ended.append))
+            result = bench.sweep(found, Sweeping(retry_errors, ended.append))
         _show(console, result, as_json)
         if result.stopped is not None:
             fail(result.stopped)

@@ -13,11 +13,9 @@ from ..flow import RunSummary
 from ..testsets import (
     Synthesis,
     Synthesizing,
-    forecast_synthesis,
     import_testset,
     read_rows,
     review_status,
-    synthesize,
     write_rows,
 )
 from ..workbench import Workbench
@@ -90,14 +88,14 @@ def command(
     run: RunSummary | None = None
     with Workbench.open(flags.project, flags.session()) as bench:
         if flags.dry_run and source is None:
-            show_forecast(console, forecast_synthesis(bench, flags.how(questions)), flags.as_json)
+            show_forecast(console, bench.forecast_synth(flags.how(questions)), flags.as_json)
             console.remark("rejected questions are replaced from further chunks, which adds calls")
             return 0
         with show_progress(console, bench):
             if source is not None:
-                made = import_testset(bench, source)
+                made = import_testset(bench.project, source)
             else:
-                made, run = synthesize(bench, flags.how(questions))
+                made, run = bench.synth(flags.how(questions))
     if made.rows and not flags.dry_run:
         console.make_folder_of(output)
         write_rows(made.rows, output)

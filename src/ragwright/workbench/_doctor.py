@@ -78,7 +78,7 @@ def doctor(
         *_models(bench),
         *_databases(bench),
         *asked,
-        *(Check("jobs", *found) for found in job_findings(bench.settings.jobs, check_line)),
+        *(Check("jobs", *found) for found in job_findings(bench.project.settings.jobs, check_line)),
         *_money(bench),
     ]
 
@@ -113,7 +113,7 @@ def _extras() -> Iterator[Check]:
 
 def _folder(bench: Workbench) -> Iterator[Check]:
     """Whether what is made can be kept; nothing where it can."""
-    folder = bench.folder
+    folder = bench.project.folder
     if not writable(folder.data / "store"):
         yield Check(
             "folder",
@@ -141,11 +141,11 @@ def _folder(bench: Workbench) -> Iterator[Check]:
 
 
 def _sources(bench: Workbench) -> Iterator[Check]:
-    entries = bench.settings.sources
+    entries = bench.project.settings.sources
     if not entries and not bench.records.folder.is_dir():
         yield Check("sources", "note", "no sources are listed", "name them in ragwright.yaml")
     for entry in entries:
-        path = bench.folder.root / entry.source
+        path = bench.project.folder.root / entry.source
         remote = ":" in entry.source.partition("/")[0]
         if remote or path.exists():
             yield Check("sources", "ok", entry.source)
@@ -163,7 +163,7 @@ def _records(bench: Workbench) -> Iterator[Check]:
     records = bench.records
     if not records.folder.is_dir():
         return
-    faults = spec_faults(records.folder, bench.settings.records.format)
+    faults = spec_faults(records.folder, bench.project.settings.records.format)
     for fault in faults:
         yield Check("records", "fault", f"{fault.where}: {fault.what}", fault.hint or "")
     try:
@@ -177,7 +177,7 @@ def _records(bench: Workbench) -> Iterator[Check]:
         return
     rows = ", ".join(f"{count:,} {name}" for name, count in head.rows.items())
     yield Check("records", "ok", f"version {head.version} of {head.created}: {rows}")
-    if index_is_behind(bench, tables):
+    if index_is_behind(bench.project, tables):
         yield Check(
             "records",
             "note",
@@ -187,13 +187,13 @@ def _records(bench: Workbench) -> Iterator[Check]:
 
 
 def _databases(bench: Workbench) -> Iterator[Check]:
-    for database in bench.databases.described():
+    for database in bench.project.databases.described():
         name = database.options.name
         if database.problem:
             yield Check(
                 "database", "fault", f"{name}: {database.problem}", "see retrieve.databases"
             )
-        elif bench.settings.answer.model == ExtractiveReranker.name:
+        elif bench.project.settings.answer.model == ExtractiveReranker.name:
             text = f"{name}: {len(database.tables)} table(s), but no chat model writes statements"
             yield Check("database", "note", text, "set answer.model and retrieve.route.method")
         else:
@@ -202,18 +202,21 @@ def _databases(bench: Workbench) -> Iterator[Check]:
 
 def _index(bench: Workbench) -> Iterator[Check]:
     try:
-        pair = bench.pair
-        pairs = bench.store.pairs()
+        pair = bench.project.pair
+        pairs = bench.project.store.pairs()
     except RagwrightError as error:
         yield Check("index", "fault", error.what, error.hint or "")
         return
-    documents = len(bench.store.content_hashes(pair))
+    documents = len(bench.project.store.content_hashes(pair))
     if not documents:
         yield Check(
-            "index", "note", "nothing is indexed under the present settings", bench.filled_by
+            "index",
+            "note",
+            "nothing is indexed under the present settings",
+            bench.project.filled_by,
         )
     else:
-        view = bench.store.view(pair)
+        view = bench.project.store.view(pair)
         try:
             size = view.statistics()
         finally:
@@ -226,7 +229,7 @@ def _index(bench: Workbench) -> Iterator[Check]:
         )
         if size.approximate:
             yield Check("index", "note", size.approximate)
-        doubtful = sorted(doubtful_documents(bench))
+        doubtful = sorted(doubtful_documents(bench.project))
         if doubtful:
             yield Check(
                 "index",
@@ -235,37 +238,37 @@ def _index(bench: Workbench) -> Iterator[Check]:
                 f"{listed(doubtful, 3)}",
                 "run: ragwright ingest",
             )
-    for note in bench.partial_note():
+    for note in bench.project.partial_note():
         yield Check("index", "note", note)
     for other in pairs:
         if other.key != pair.key:
-            kept = len(bench.store.content_hashes(other))
+            kept = len(bench.project.store.content_hashes(other))
             yield Check("index", "note", f"also built under other settings: {kept} documents")
 
 
 def _generators(bench: Workbench) -> set[str]:
     """Models that answer: the project's, and those of personas that can be read."""
     try:
-        own = {persona.model for persona in bench.personas.values()}
+        own = {persona.model for persona in bench.project.personas.values()}
     except RagwrightError:  # said by _models
         own = set()
-    return {bench.settings.answer.model} | own - {""}
+    return {bench.project.settings.answer.model} | own - {""}
 
 
 def _servers(bench: Workbench) -> list[str]:
     """Every model that is named, the offline one aside."""
     return sorted(
-        (_generators(bench) | {bench.settings.embed.model}) - {"", ExtractiveReranker.name}
+        (_generators(bench) | {bench.project.settings.embed.model}) - {"", ExtractiveReranker.name}
     )
 
 
 def _models(bench: Workbench) -> Iterator[Check]:
     try:
-        compose("?", Persona("nobody"), (), bench.settings.prompt)
-        _ = bench.personas
+        compose("?", Persona("nobody"), (), bench.project.settings.prompt)
+        _ = bench.project.personas
     except RagwrightError as error:
         yield Check("answers", "fault", str(error))
-    model = bench.settings.embed.model
+    model = bench.project.settings.embed.model
     if not model:
         yield Check("search", "ok", "keyword search alone: no embedding model is configured")
     else:
@@ -279,10 +282,10 @@ def _models(bench: Workbench) -> Iterator[Check]:
 
 def _model(bench: Workbench, topic: str, name: str, use: str) -> Iterator[Check]:
     try:
-        if bench.models.free(name):
+        if bench.project.models.free(name):
             yield Check(topic, "ok", f"{name}: {use}, free of charge")
         else:
-            bench.models.target(name).key()
+            bench.project.models.target(name).key()
             yield Check(topic, "ok", f"{name}: {use}, paid for; the key is there")
     except RagwrightError as error:
         yield Check(topic, "fault", f"{name}: {error.what}", error.hint or "")
@@ -291,16 +294,16 @@ def _model(bench: Workbench, topic: str, name: str, use: str) -> Iterator[Check]
 def _asked(bench: Workbench) -> Iterator[Check]:
     states: dict[str, Literal["ok", "note", "fault"]] = {"warning": "note", "error": "fault"}
     for name in _servers(bench):
-        found = check_model(bench.models, name)
+        found = check_model(bench.project.models, name)
         yield Check("models", states.get(found.state, "ok"), f"{name}: {found.text}")
 
 
 def _money(bench: Workbench) -> Iterator[Check]:
-    budget = bench.settings.budget
+    budget = bench.project.settings.budget
     paid = []
     for name in _servers(bench):
         try:
-            if not bench.models.free(name):
+            if not bench.project.models.free(name):
                 paid.append(name)
         except ConfigError:
             continue  # said above

@@ -7,7 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from .. import answer, drafting, experiment, jobs, project as opened, report, retrieve, testsets
+from .. import (
+    answer,
+    drafting,
+    experiment,
+    flow,
+    jobs,
+    project as opened,
+    report,
+    retrieve,
+    testsets,
+)
 
 if TYPE_CHECKING:
     from ..core import Answer, Document

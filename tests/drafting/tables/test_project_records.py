@@ -81,7 +81,7 @@ def opened(folder: Path, *overrides: str, embedder: Letters | None = None) -> Wo
     if embedder is None:
         return Workbench.open(folder, Session(overrides))
     bench = Workbench.open(folder, Session((*overrides, "embed.model=letters")))
-    bench.models.register("letters", embedder)
+    bench.project.models.register("letters", embedder)
     return bench
 
 
@@ -156,7 +156,7 @@ def test_an_embedding_that_fails_leaves_the_index_behind_and_is_made_up_for(fold
 def test_an_index_that_others_changed_is_looked_at_row_by_row(folder: Path) -> None:
     with opened(folder) as bench:
         bench.records.refresh()
-        bench.store.remove(["record:2"])
+        bench.project.store.remove(["record:2"])
         assert index_counts(bench.records.refresh()) == (0, 1, 2, 0)
 
 
@@ -181,7 +181,9 @@ def test_an_index_brought_up_to_date_is_the_one_that_is_made_afresh(
         # 10 new rows, 6 changed ones; one fell out
         assert index_counts(bench.records.refresh()) == (0, 16, 33, 1)
         other.records.refresh()
-        assert bench.store.snapshot(bench.pair) == other.store.snapshot(other.pair)
+        assert bench.project.store.snapshot(bench.project.pair) == other.project.store.snapshot(
+            other.project.pair
+        )
         assert list(bench.documents()) == list(other.documents())
 
 
@@ -302,7 +304,7 @@ def test_what_fills_the_index_is_named(folder: Path) -> None:
         bench.retrieve("water")
     assert caught.value.hint == "run: ragwright records refresh"
     with opened(folder, "sources=[docs]") as bench:
-        assert bench.filled_by == "ragwright ingest and ragwright records refresh"
+        assert bench.project.filled_by == "ragwright ingest and ragwright records refresh"
 
 
 def test_what_another_refresh_commits_during_a_sync_is_the_next_ones(folder: Path) -> None:
@@ -320,7 +322,7 @@ def test_what_another_refresh_commits_during_a_sync_is_the_next_ones(folder: Pat
     embedder.hears = meanwhile
     with opened(folder, embedder=embedder) as bench:
         bench.records.refresh()
-        assert index_is_behind(bench, bench.records.tables)
+        assert index_is_behind(bench.project, bench.records.tables)
     embedder.hears = None
     with opened(folder, embedder=embedder) as bench:
         assert index_counts(bench.records.refresh()) == (1, 1, 2, 1)

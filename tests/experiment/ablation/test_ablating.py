@@ -16,9 +16,7 @@ from ragwright.experiment import (
     Ablation,
     AblationResult,
     PartResult,
-    forecast_ablation,
     plan_ablation,
-    run_ablation,
 )
 from ragwright.project import Session
 from ragwright.report import ablation_json, ablation_table, report_subject
@@ -106,7 +104,7 @@ BOTH = ("engineer", "marketing")
 
 def ablated(folder: Path, how: Ablating, session: Session | None = None) -> AblationResult:
     with Workbench.open(folder, session) as bench:
-        return run_ablation(bench, str(folder / "set.jsonl"), "Contains", how)
+        return bench.ablate(str(folder / "set.jsonl"), "Contains", how)
 
 
 def part(found: Ablation, name: str, design: str = "leave one out") -> PartResult:
@@ -205,8 +203,8 @@ def test_tokens_are_those_of_the_prompts_that_were_sent(
     settings(folder, model.url, f"models: {{'{name}': {{price_in: 2.0, price_out: 0}}}}\n")
     how = Ablating(leave_one_out=True, add_one=True, limit=6, personas=("engineer", "marketing"))
     with Workbench.open(folder) as bench:
-        found = run_ablation(bench, str(folder / "set.jsonl"), "Contains", how).ablation
-        count = bench.tokenizer.count
+        found = bench.ablate(str(folder / "set.jsonl"), "Contains", how).ablation
+        count = bench.project.tokenizer.count
     plain = count("PLAIN Write for people in a hurry.")
     assert part(found, "plain").tokens == plain / 2  # one persona of two has it
     for name, text in (("idle", "IDLE Be kind to animals."), ("first", "FIRST Give the code.")):
@@ -264,7 +262,7 @@ def test_nothing_is_asked_twice_and_the_forecast_is_exact(
         leave_one_out=True, factorial=("first", "idle"), personas=("marketing",), limit=5
     )
     with Workbench.open(folder) as bench:
-        forecast = forecast_ablation(bench, str(folder / "set.jsonl"), "Contains", how)
+        forecast = bench.forecast_ablate(str(folder / "set.jsonl"), "Contains", how)
         assert forecast.trials == 1 + 7 + 1  # the factorial shares all but one with the rest
         assert forecast.forecast.calls.exact
         assert model.requests == []
@@ -283,7 +281,7 @@ def test_prompts_that_come_out_equal_are_forecast_and_asked_once(
     file.write_text(file.read_text().replace("prompt: {template: prompts/own.yaml}\n", ""))
     how = Ablating(presets=("all",), limit=3)
     with Workbench.open(folder) as bench:
-        forecast = forecast_ablation(bench, str(folder / "set.jsonl"), "Contains", how)
+        forecast = bench.forecast_ablate(str(folder / "set.jsonl"), "Contains", how)
     ablated(folder, how)
     bodies = {json.dumps(request.body) for request in model.requests}
     assert len(model.requests) == len(bodies) == forecast.forecast.calls.expected < 3 * 16
@@ -325,7 +323,7 @@ def test_the_report_reads_what_was_stored(folder: Path, model: ScriptedServer) -
     how = Ablating(parts=("grounding", "idle"), personas=BOTH, margin=0.1, name="parts")
     result = ablated(folder, how)
     with Workbench.open(folder) as bench:
-        subject = report_subject(bench.folder, bench.runs, ["parts"])
+        subject = report_subject(bench.project.folder, bench.project.runs, ["parts"])
     assert subject.ablation == result.ablation
     assert {entry.id for entry in subject.entries} >= {"T000", "T001", "T002"}
     json.dumps(ablation_json(result.ablation, run=result.run))
@@ -333,7 +331,7 @@ def test_the_report_reads_what_was_stored(folder: Path, model: ScriptedServer) -
 
 def refused(folder: Path, how: Ablating, kind: type[Exception], match: str) -> str:
     with Workbench.open(folder) as bench, pytest.raises(kind, match=match) as caught:
-        plan_ablation(bench, str(folder / "set.jsonl"), "Contains", how)
+        plan_ablation(bench.project, str(folder / "set.jsonl"), "Contains", how)
     return str(caught.value)
 
 
@@ -354,7 +352,7 @@ def test_what_cannot_be_ablated_is_said_before_anything_is_asked(
     file = folder / "ragwright.yaml"
     file.write_text(file.read_text().replace("own.yaml", "bad.yaml"))
     with Workbench.open(folder) as bench:
-        assert bench.settings.prompt.template.endswith("bad.yaml")
+        assert bench.project.settings.prompt.template.endswith("bad.yaml")
     text = (folder / "prompts" / "bad.yaml").read_text()
     (folder / "prompts" / "bad.yaml").write_text(f"order: [role, idle, context, question]\n{text}")
     said = refused(folder, Ablating(), PromptError, "'personna' is undefined")

@@ -13,9 +13,7 @@ from ragwright.core import BudgetStopped, StoreError, StudyError
 from ragwright.experiment import (
     Confirmed,
     Confirming,
-    confirm,
     read_study,
-    run_sweep,
     stored_trials,
 )
 from ragwright.project import Session
@@ -54,13 +52,13 @@ def project(make: MakeProject, server: ScriptedServer) -> Path:
     )
     with Workbench.open(folder) as bench:
         bench.ingest()
-        run_sweep(bench, read_study(bench, folder / "s.yaml"))
+        bench.sweep(read_study(bench.project, folder / "s.yaml"))
     return folder
 
 
 def confirmed(folder: Path, name: str = "latest", how: Confirming | None = None) -> Confirmed:
     with Workbench.open(folder) as bench:
-        return confirm(bench, name, how)
+        return bench.confirm(name, how)
 
 
 def test_a_winner_is_confirmed_once_and_only_shown_again_after_that(tmp_path: Path) -> None:
@@ -111,14 +109,14 @@ def test_documents_that_changed_since_are_another_index(tmp_path: Path) -> None:
         folder = project(MakeProject(tmp_path), server)
         (folder / "docs" / "service.md").write_text("# Plan\n\nThe brake fluid lasts.\n")
         with Workbench.open(folder) as bench:
-            first = bench.runs.list("sweep")[-1].id
+            first = bench.project.runs.list("sweep")[-1].id
             bench.ingest()
             with pytest.raises(StudyError, match="its index"):
-                confirm(bench, "latest")
-            again = run_sweep(bench, read_study(bench, folder / "s.yaml"))
+                bench.confirm("latest")
+            again = bench.sweep(read_study(bench.project, folder / "s.yaml"))
             assert again.run != first
-            assert stored_trials(bench, again.run) == again.trials
-            assert confirm(bench, "latest").study.name == "s"
+            assert stored_trials(bench.project, again.run) == again.trials
+            assert bench.confirm("latest").study.name == "s"
 
 
 def test_rows_that_picked_are_no_rows_to_confirm_on(tmp_path: Path) -> None:
@@ -168,7 +166,7 @@ def test_a_confirmation_that_was_cut_off_goes_on_with_its_opening(tmp_path: Path
             Workbench.open(folder, Session(max_cost=1e-9)) as bench,
             pytest.raises(BudgetStopped),
         ):
-            confirm(bench, "latest")
+            bench.confirm("latest")
         found = confirmed(folder)
         log = folder / "testsets" / "openings.jsonl"
         assert len(log.read_text().splitlines()) == 1
@@ -183,9 +181,9 @@ def test_the_latest_sweep_is_the_one_that_was_last_run_through(tmp_path: Path) -
             (folder / "s.yaml").read_text().replace("WILD words", "VERY WILD words")
         )
         with Workbench.open(folder) as bench:
-            run_sweep(bench, read_study(bench, folder / "t.yaml"))
-            run_sweep(bench, read_study(bench, folder / "s.yaml"))
-            assert confirm(bench, "latest").study.name == "s"
+            bench.sweep(read_study(bench.project, folder / "t.yaml"))
+            bench.sweep(read_study(bench.project, folder / "s.yaml"))
+            assert bench.confirm("latest").study.name == "s"
 
 
 def test_where_nothing_leads_the_split_stays_closed(tmp_path: Path) -> None:

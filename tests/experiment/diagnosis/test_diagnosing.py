@@ -11,7 +11,7 @@ import pytest
 
 from ragwright import Workbench
 from ragwright.core import ConfigError, TestsetError
-from ragwright.experiment import Diagnosing, Diagnosis, forecast_diagnosis, run_diagnosis
+from ragwright.experiment import Diagnosing, Diagnosis, run_diagnosis
 from ragwright.project import Session
 from ragwright.report import diagnosis_json, diagnosis_table, lost_rows_text
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
@@ -124,7 +124,7 @@ def diagnosed(
     with Workbench.open(folder) as bench:
         bench.ingest()
         given = load_testset(str(folder / f"{testset}.jsonl"))
-        found, run = run_diagnosis(bench, given, measures, how or Diagnosing())
+        found, run = bench.diagnose(given, measures, how or Diagnosing())
     assert run.complete
     return found
 
@@ -256,14 +256,14 @@ def test_a_document_that_only_an_oracle_read_can_be_forgotten(
     (folder / "ragwright.yaml").write_text(f"sources: [docs]\n{settings}")
     given = load_testset(str(folder / "set.jsonl"))
     with Workbench.open(folder) as bench:
-        found, run = run_diagnosis(bench, given, MEASURES, Diagnosing())
+        found, run = bench.diagnose(given, MEASURES, Diagnosing())
         alder = found.rows[0]
         others = set(alder.documents) - {"docs/station-00.txt", *alder.plain.ranking}
         assert others  # with the filter lifted, other stations were shown as well
-        before = len(list(bench.runs.rows(run.run)))
-        assert bench.runs.forget(source=min(others)) > 0
-        assert "Alder" not in {row.id for row in bench.runs.rows(run.run)}
-        assert len(list(bench.runs.rows(run.run))) < before
+        before = len(list(bench.project.runs.rows(run.run)))
+        assert bench.project.runs.forget(source=min(others)) > 0
+        assert "Alder" not in {row.id for row in bench.project.runs.rows(run.run)}
+        assert len(list(bench.project.runs.rows(run.run))) < before
 
 
 def test_documents_as_gold_do_as_well(folder: Path, model: ScriptedServer) -> None:
@@ -299,13 +299,13 @@ def test_the_forecast_counts_exactly_what_is_called(folder: Path, model: Scripte
     (folder / "ragwright.yaml").write_text(f"sources: [docs]\n{settings}")
     given = load_testset(str(folder / "set.jsonl"))
     with Workbench.open(folder) as bench:
-        forecast = forecast_diagnosis(bench, given, MEASURES, Diagnosing(closed_book=True))
+        forecast = bench.forecast_diagnose(given, MEASURES, Diagnosing(closed_book=True))
         assert forecast.calls.exact
         assert model.requests == []
-        run_diagnosis(bench, given, MEASURES, Diagnosing(closed_book=True))
+        bench.diagnose(given, MEASURES, Diagnosing(closed_book=True))
         made = len(model.requests)
         assert made == forecast.calls.expected
-        run_diagnosis(bench, given, MEASURES, Diagnosing(closed_book=True))
+        bench.diagnose(given, MEASURES, Diagnosing(closed_book=True))
     assert len(model.requests) == made
 
 
@@ -319,8 +319,8 @@ def test_what_a_paid_search_finds_is_forecast_as_a_range(
         given = load_testset(str(folder / "set.jsonl"))
         with Workbench.open(folder) as bench:
             bench.ingest()
-            forecast = forecast_diagnosis(bench, given, MEASURES, Diagnosing())
-            run_diagnosis(bench, given, MEASURES, Diagnosing())
+            forecast = bench.forecast_diagnose(given, MEASURES, Diagnosing())
+            bench.diagnose(given, MEASURES, Diagnosing())
     assert not forecast.calls.exact
     vectors_asked = len(NAMES)  # one a question, however they are batched
     made = len(model.requests) + vectors_asked
@@ -337,13 +337,13 @@ def test_a_run_that_the_budget_stopped_goes_on_where_it_was(
     (folder / "ragwright.yaml").write_text(f"sources: [docs]\n{settings}")
     given = load_testset(str(folder / "set.jsonl"))
     with Workbench.open(folder, Session(max_cost=4.0)) as bench:
-        part, first = run_diagnosis(bench, given, MEASURES, Diagnosing())
+        part, first = bench.diagnose(given, MEASURES, Diagnosing())
     assert first.reason is not None
     assert 0 < len(part.rows) < len(NAMES)
     assert part.notes[0].startswith("left out: row")
     paid = len(model.requests)
     with Workbench.open(folder) as bench:
-        found, again = run_diagnosis(bench, given, MEASURES, Diagnosing(resume=True))
+        found, again = bench.diagnose(given, MEASURES, Diagnosing(resume=True))
     assert again.run == first.run
     assert again.complete
     assert len(found.rows) == len(NAMES)
@@ -357,11 +357,11 @@ def test_what_cannot_be_diagnosed_is_said_with_the_way_out(folder: Path) -> None
     given = load_testset(str(folder / "set.jsonl"))
     with Workbench.open(folder) as bench:
         with pytest.raises(TestsetError, match="where its answer stands") as error:
-            run_diagnosis(bench, bare, "Contains", Diagnosing())
+            bench.diagnose(bare, "Contains", Diagnosing())
         assert "reference_spans" in str(error.value)
         with pytest.raises(TestsetError, match="gold answer"):
-            run_diagnosis(bench, bare, "Contains", Diagnosing(stages=("generate",)))
+            bench.diagnose(bare, "Contains", Diagnosing(stages=("generate",)))
         with pytest.raises(ConfigError, match="unknown stage"):
             run_diagnosis(bench, given, "Contains", Diagnosing(stages=("retriev",)))  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match="offline model"):
-            run_diagnosis(bench, given, "Contains", Diagnosing(closed_book=True))
+            bench.diagnose(given, "Contains", Diagnosing(closed_book=True))

@@ -11,7 +11,7 @@ import pytest
 
 from ragwright import Evaluating, Workbench
 from ragwright.core import GoldSpan, Row, TestsetError
-from ragwright.experiment import Curve, capability_curves, make_suite
+from ragwright.experiment import Curve, capability_curves
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 from ragwright.testsets import LeakCheck, SuiteOptions, Testset, gold_answer, write_rows
 
@@ -119,7 +119,7 @@ def run(
         project = Project(folder, f"{server.url}#planted")
         with Workbench.open(project.folder) as bench:
             bench.ingest()
-            suite = make_suite(bench, project.testset(bench), options)
+            suite = bench.suite(project.testset(bench), options)
             _, summary = bench.evaluate(suite, "", Evaluating(answers=True))
             stored = bench.results(summary.run)
         count = len(server.requests)
@@ -136,7 +136,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testset]:
     project = Project(tmp_path_factory.mktemp("made") / "project")
     with Workbench.open(project.folder) as bench:
         bench.ingest()
-        yield make_suite(bench, project.testset(bench))
+        yield bench.suite(project.testset(bench))
 
 
 def test_a_suite_of_ones_own_corpus(made: Testset) -> None:
@@ -173,8 +173,8 @@ def test_random_distractors_are_not_searched_for(tmp_path: Path) -> None:
     with Workbench.open(project.folder) as bench:
         bench.ingest()
         options = SuiteOptions(("rejection",), distractors="random", closed_book=False)
-        found = make_suite(bench, project.testset(bench), options)
-        again = make_suite(bench, project.testset(bench), options)
+        found = bench.suite(project.testset(bench), options)
+        again = bench.suite(project.testset(bench), options)
     assert found == again
     assert {row.metadata["hard"] for row in found.rows} == {0}
     assert len({row.retrieved_contexts for row in found.rows}) == 8
@@ -312,7 +312,7 @@ def test_what_a_suite_takes_is_known_before(tmp_path: Path) -> None:
         project = Project(tmp_path, f"{server.url}#planted")
         with Workbench.open(project.folder) as bench:
             bench.ingest()
-            suite = make_suite(bench, project.testset(bench))
+            suite = bench.suite(project.testset(bench))
             how = Evaluating(answers=True)
             calls = bench.forecast_evaluate(suite, "", how).calls
             assert not server.requests
@@ -336,7 +336,7 @@ def test_french_answers_are_read_as_french(tmp_path: Path) -> None:
         at = document.text.index("l'équipe")
         span = GoldSpan(document.id, at, at + len("l'équipe de Lyon"), "l'équipe de Lyon")
         row = Row("1", "Qui a changé le filtre ?", reference=span.text, reference_spans=(span,))
-        made = make_suite(bench, Testset("t", (row,)), SuiteOptions(("rejection",)))
+        made = bench.suite(Testset("t", (row,)), SuiteOptions(("rejection",)))
     assert {one.metadata["language"] for one in made.rows} == {"fr"}
     gold = gold_answer(made.rows[0])
     assert gold is not None
@@ -352,7 +352,7 @@ def test_rows_that_failed_are_counted_at_their_dose(tmp_path: Path) -> None:
         project = Project(tmp_path, f"{server.url}#planted")
         with Workbench.open(project.folder) as bench:
             bench.ingest()
-            suite = make_suite(bench, project.testset(bench), SuiteOptions(("noise",)))
+            suite = bench.suite(project.testset(bench), SuiteOptions(("noise",)))
             _, summary = bench.evaluate(suite, "", Evaluating(answers=True))
             [curve] = capability_curves(bench.results(summary.run))
     assert summary.errored == 6
@@ -390,9 +390,9 @@ def test_questions_that_can_be_no_part_of_a_suite_are_counted(tmp_path: Path) ->
             Row("7", " ", reference="Abel", reference_spans=(span,)),
             Row("6", rows[0].user_input, reference="Abel", reference_ids={span.document_id: 1}),
         )
-        made = make_suite(bench, Testset("odd", odd), SuiteOptions(("rejection",)))
+        made = bench.suite(Testset("odd", odd), SuiteOptions(("rejection",)))
         with pytest.raises(TestsetError, match="no question"):
-            make_suite(bench, Testset("odd", odd[:3]))
+            bench.suite(Testset("odd", odd[:3]))
     assert {row.metadata["base"] for row in made.rows} == {"6"}
     left = [note for note in made.notes if "questions are left out" in note]
     assert len(left) == 6

@@ -11,7 +11,7 @@ import pytest
 
 from ragwright import Workbench
 from ragwright.core import ConfigError, PromptError
-from ragwright.experiment import Readers, Readership, forecast_readers, run_readers
+from ragwright.experiment import Readers, Readership
 from ragwright.project import ProjectFolder, Session, persona_change, write_persona
 from ragwright.report import readers_json, readers_table
 from ragwright.testing import ScriptedServer, ServerRequest
@@ -74,7 +74,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, server: ScriptedServer) -> 
 def compared(folder: Path, who: Readership, measures: str = "TokenF1") -> Readers:
     with Workbench.open(folder) as bench:
         given = load_testset(str(folder / "set.jsonl"))
-        found, run = run_readers(bench, given, measures, who)
+        found, run = bench.compare_generators(given, measures, who)
     assert run.complete
     return found
 
@@ -121,7 +121,7 @@ def test_the_judge_counts_the_facts_where_claims_are_judged(
         with Workbench.open(folder, Session((setting,))) as bench:
             given = load_testset(str(folder / "set.jsonl")).subset(2)
             who = Readership(("fitter", "buyer"), (f"{server.url}#exact",))
-            found, _ = run_readers(bench, given, "Claims", who)
+            found, _ = bench.compare_generators(given, "Claims", who)
     assert ("fitter", f"{server.url}#exact", "FactsKept(judged)") in found.kept
     states = found.kept["fitter", f"{server.url}#exact", "FactsKept(judged)"].states
     assert states["judge_invalid"] == 2  # what cannot be read is not a number
@@ -133,13 +133,13 @@ def test_the_forecast_is_exact_and_nothing_is_paid_twice(
     who = Readership(("fitter", "buyer"), (f"{server.url}#new", f"{server.url}#plain"))
     with Workbench.open(folder) as bench:
         given = load_testset(str(folder / "set.jsonl"))
-        forecast = forecast_readers(bench, given, "TokenF1", who)
+        forecast = bench.forecast_generators(given, "TokenF1", who)
         before = len(server.requests)
-        run_readers(bench, given, "TokenF1", who)
+        bench.compare_generators(given, "TokenF1", who)
         made = len(server.requests) - before
         assert forecast.calls.exact
         assert made == forecast.calls.expected
-        run_readers(bench, given, "TokenF1", who)
+        bench.compare_generators(given, "TokenF1", who)
     assert len(server.requests) - before == made
 
 
@@ -147,9 +147,9 @@ def test_one_of_each_is_no_comparison(folder: Path) -> None:
     given = load_testset(str(folder / "set.jsonl"))
     with Workbench.open(folder) as bench:
         with pytest.raises(ConfigError, match="nothing to compare"):
-            run_readers(bench, given, "TokenF1", Readership(("fitter",)))
+            bench.compare_generators(given, "TokenF1", Readership(("fitter",)))
         with pytest.raises(PromptError, match="unknown persona"):
-            run_readers(bench, given, "TokenF1", Readership(("fitter", "nobody")))
+            bench.compare_generators(given, "TokenF1", Readership(("fitter", "nobody")))
 
 
 def test_a_model_is_written_into_a_file_and_nothing_else_changes(tmp_path: Path) -> None:

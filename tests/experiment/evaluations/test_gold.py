@@ -77,7 +77,7 @@ def test_rows_whose_documents_changed_are_named(project: Path, answers: bool) ->
     with Workbench.open(project) as bench:
         bench.ingest()
         measures = "SpanIoU@5" if answers else "HitRate@1"
-        testset = project_testset(bench.folder, address)
+        testset = project_testset(bench.project.folder, address)
         result, _ = bench.evaluate(testset, measures, Evaluating(answers=answers))
     assert [r.row_id for r in result.results] == ["1", "3"]
     assert any("1 of 3 rows are left out, the documents changed: 2" in n for n in result.notes)

@@ -110,11 +110,11 @@ def test_what_was_served_is_scored_into_a_run(bench: Workbench) -> None:
     fill(bench)
     how = Evaluating(name="served", seed=1)
     sampling = Sampling(count=10, seed=1)
-    evaluation, summary, sampled = evaluate_outputs(bench, "KPrecision", sampling, how)
+    evaluation, summary, sampled = evaluate_outputs(bench.project, "KPrecision", sampling, how)
     [mean] = evaluation.summaries
     assert (mean.measure, mean.n) == ("KPrecision", 10)
     assert summary.complete
-    manifest = bench.runs.get(summary.run).manifest
+    manifest = bench.project.runs.get(summary.run).manifest
     assert manifest["sample"]["of"] == 20
     assert manifest["testset"] == "outputs: 10 of 20"
     assert bench.results("served").summaries[0].mean == mean.mean
@@ -131,8 +131,8 @@ def test_a_judge_scores_what_was_served(tmp_path: Path) -> None:
         with Workbench.open(folder) as bench:
             fill(bench)
             sampling = Sampling(count=6)
-            assert forecast_outputs(bench, "Faithfulness", sampling).calls.expected == 6
-            evaluation, _, _ = evaluate_outputs(bench, "Faithfulness", sampling)
+            assert forecast_outputs(bench.project, "Faithfulness", sampling).calls.expected == 6
+            evaluation, _, _ = evaluate_outputs(bench.project, "Faithfulness", sampling)
             assert evaluation.summaries[0].mean == 5
             assert len(server.requests) == 6
 
@@ -141,7 +141,7 @@ def test_two_configurations_asked_the_same_are_compared_row_by_row(bench: Workbe
     fill(bench, Origin(configuration="aaaaaa"))
     fill(bench, Origin(configuration="bbbbbb"))
     a, b = (
-        evaluate_outputs(bench, "KPrecision", Sampling(OutputQuery(configuration=name)))
+        evaluate_outputs(bench.project, "KPrecision", Sampling(OutputQuery(configuration=name)))
         for name in ("aaaaaa", "bbbbbb")
     )
     assert a[2].configurations == {"aaaaaa": 20}
@@ -155,18 +155,18 @@ def test_two_configurations_asked_the_same_are_compared_row_by_row(bench: Workbe
 def test_forgetting_reaches_outputs_and_the_runs_made_of_them(bench: Workbench) -> None:
     fill(bench)
     fill(bench, Origin(scope="a"))
-    _, summary, _ = evaluate_outputs(bench, "KPrecision", Sampling())
+    _, summary, _ = evaluate_outputs(bench.project, "KPrecision", Sampling())
     sampling = Sampling(OutputQuery(scope="a"))
-    _, of_tenant, _ = evaluate_outputs(bench, "KPrecision", sampling)
+    _, of_tenant, _ = evaluate_outputs(bench.project, "KPrecision", sampling)
     gone = bench.forget("record:2")
     assert gone["outputs"] == 10  # a prompt and four texts, in each scope
     assert gone["rows"] == 8  # and what was scored of them
-    assert len(list(bench.runs.rows(summary.run))) == 16
+    assert len(list(bench.project.runs.rows(summary.run))) == 16
     gone = bench.forget_tenant("a")
     assert gone["outputs"] == 20
-    assert not bench.runs.holds(of_tenant.run)
+    assert not bench.project.runs.holds(of_tenant.run)
     assert bench.outputs.count(OutputQuery(scope="a")) == 0
-    data = bench.folder.data
+    data = bench.project.folder.data
     bench.close()
     stored = b"".join(file.read_bytes() for file in data.glob("*.sqlite*"))
     assert b"the text of record:2" not in stored
@@ -174,18 +174,18 @@ def test_forgetting_reaches_outputs_and_the_runs_made_of_them(bench: Workbench) 
 
 def test_clearing_the_cache_leaves_outputs_alone(bench: Workbench) -> None:
     fill(bench, batches=1)
-    bench.replies.clear()
+    bench.project.replies.clear()
     assert bench.outputs.count() == 5
-    assert bench.folder.cache not in (bench.folder.data / "outputs.sqlite").parents
+    assert bench.project.folder.cache not in (bench.project.folder.data / "outputs.sqlite").parents
 
 
 def test_a_batch_is_saved_with_where_it_came_from(bench: Workbench, tmp_path: Path) -> None:
-    batch = replace(drafted(), snapshot=bench.target().snapshot)
+    batch = replace(drafted(), snapshot=bench.project.target().snapshot)
     document = tmp_path / "later.md"
     document.write_text("# Later\n\nWritten while the models were at work.\n")
     bench.ingest(document)
-    assert bench.target().snapshot != batch.snapshot
-    found = bench.outputs.batch(save_drafts(bench, batch, "a"))
+    assert bench.project.target().snapshot != batch.snapshot
+    found = bench.outputs.batch(save_drafts(bench.project, batch, "a"))
     assert found.snapshot == batch.snapshot  # what was searched, not what is there by now
     assert found.scope == "a"
     assert found.served is None

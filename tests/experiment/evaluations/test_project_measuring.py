@@ -39,7 +39,9 @@ def manifest(folder: Path, *, answers: bool = True) -> Mapping[str, Any]:
     with Workbench.open(folder) as bench:
         bench.ingest()
         measures = "TokenF1" if answers else "MRR@5"
-        return planned(bench, questions(), measures, Evaluating(answers=answers))[2].manifest
+        return planned(bench.project, questions(), measures, Evaluating(answers=answers))[
+            2
+        ].manifest
 
 
 def test_nothing_is_said_of_files_where_none_is_named(tmp_path: Path) -> None:
@@ -156,8 +158,8 @@ def test_only_the_gold_is_looked_up_among_all_documents(
             raise AssertionError("all documents were read")
 
         monkeypatch.setattr(SqliteStore, "content_hashes", everything)
-        rows, _, _ = planned(bench, questions(), "MRR@5", Evaluating())
+        rows, _, _ = planned(bench.project, questions(), "MRR@5", Evaluating())
         lost = Row("x", "?", reference_ids={"docs/lost.md": 1, "docs/service.md": 1})
-        some, _, _ = planned(bench, Testset("t", (lost,)), "MRR@5", Evaluating())
+        some, _, _ = planned(bench.project, Testset("t", (lost,)), "MRR@5", Evaluating())
     assert rows.notes == ()
     assert some.notes == ("1 of 2 gold documents are not in the index",)

@@ -12,7 +12,7 @@ from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.core import RetrieveError
-from ragwright.experiment import SweepForecast, forecast_sweep, read_study, run_sweep
+from ragwright.experiment import SweepForecast, read_study
 from ragwright.testing import ScriptedServer, ServerRequest
 
 TEXT = " ".join(
@@ -48,12 +48,12 @@ def project(make: MakeProject, server: ScriptedServer, study: str, settings: str
 
 def told(folder: Path) -> SweepForecast:
     with Workbench.open(folder) as bench:
-        return forecast_sweep(bench, read_study(bench, folder / "s.yaml"))
+        return bench.forecast_sweep(read_study(bench.project, folder / "s.yaml"))
 
 
 def run(folder: Path) -> None:
     with Workbench.open(folder) as bench:
-        run_sweep(bench, read_study(bench, folder / "s.yaml"))
+        bench.sweep(read_study(bench.project, folder / "s.yaml"))
 
 
 SIZES = "chunk: {size: [20, 40, 80], overlap: 0}\nretrieve: {top_k: [1, 2, 4]}\n"
@@ -80,7 +80,7 @@ def test_the_calls_foretold_are_the_calls_made(
     forecast = told(folder)
     assert len(server.requests) == before  # a dry run asks nobody
     with Workbench.open(folder) as bench:
-        assert len(bench.store.pairs()) == 1  # and writes nothing
+        assert len(bench.project.store.pairs()) == 1  # and writes nothing
     run(folder)
     made = len(server.requests) - before
     assert forecast.forecast.calls.exact

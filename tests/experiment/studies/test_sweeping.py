@@ -11,7 +11,7 @@ from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.core import ConfigError, RagwrightError, RetrieveError, StoreError, StudyError
-from ragwright.experiment import Sweeping, SweepResult, read_study, run_sweep, stored_trials
+from ragwright.experiment import Sweeping, SweepResult, read_study, stored_trials
 from ragwright.project import Session
 from ragwright.testing import ScriptedServer, ServerRequest
 
@@ -55,7 +55,7 @@ def project(make: MakeProject, study: str, settings: str = "") -> Path:
 def swept(folder: Path, session: Session | None = None) -> SweepResult:
     with Workbench.open(folder, session) as bench:
         bench.ingest()
-        return run_sweep(bench, read_study(bench, folder / "s.yaml"))
+        return bench.sweep(read_study(bench.project, folder / "s.yaml"))
 
 
 def test_every_combination_and_the_project_itself_on_the_tune_split(tmp_path: Path) -> None:
@@ -73,8 +73,8 @@ def test_every_combination_and_the_project_itself_on_the_tune_split(tmp_path: Pa
     assert found.trials[1].facts["context_tokens"] < found.trials[4].facts["context_tokens"]
     assert not (folder / "testsets" / "openings.jsonl").exists()
     with Workbench.open(folder) as bench:
-        assert stored_trials(bench, found.run) == found.trials
-        rows = {row.id for row in bench.runs.rows(found.trials[1].run)}
+        assert stored_trials(bench.project, found.run) == found.trials
+        rows = {row.id for row in bench.project.runs.rows(found.trials[1].run)}
     assert rows == {"q0", "q1", "q2"}
     best = found.board[0].value("TokenF1")
     assert best == max(trial.value("TokenF1") for trial in found.trials)  # type: ignore[type-var]
@@ -94,7 +94,7 @@ def test_a_second_sweep_runs_nothing_and_another_study_shares_its_trials(
     text = (folder / "s.yaml").read_text().replace("[1, 2]", "[1, 2, 3]")
     (folder / "t.yaml").write_text(text)
     with Workbench.open(folder) as bench:
-        wider = run_sweep(bench, read_study(bench, folder / "t.yaml"))
+        wider = bench.sweep(read_study(bench.project, folder / "t.yaml"))
     assert len(wider.trials) == 7
     shared = {trial.run for trial in first.trials} & {trial.run for trial in wider.trials}
     assert len(shared) == len({trial.run for trial in first.trials})
@@ -113,7 +113,7 @@ def test_values_that_do_not_go_together_are_said_and_cost_nothing(tmp_path: Path
 def test_a_value_that_no_key_takes_is_refused_with_file_and_line(tmp_path: Path) -> None:
     folder = project(MakeProject(tmp_path), "retrieve:\n  top_k: [3, none]\n")
     with Workbench.open(folder) as bench, pytest.raises(ConfigError) as caught:
-        read_study(bench, folder / "s.yaml")
+        read_study(bench.project, folder / "s.yaml")
     assert caught.value.where == f"{folder / 's.yaml'}:3"
 
 
@@ -134,7 +134,7 @@ def test_a_budget_stops_a_sweep_and_the_next_one_goes_on(
     assert whole.stopped is None
     assert all(trial.state == "done" for trial in whole.trials)
     with Workbench.open(folder) as bench:
-        assert stored_trials(bench, whole.run) == whole.trials
+        assert stored_trials(bench.project, whole.run) == whole.trials
 
 
 def test_two_families_of_models_share_the_store(tmp_path: Path, server: ScriptedServer) -> None:
@@ -149,9 +149,9 @@ def test_two_families_of_models_share_the_store(tmp_path: Path, server: Scripted
 def test_without_an_index_or_with_an_unknown_objective_nothing_is_run(tmp_path: Path) -> None:
     folder = project(MakeProject(tmp_path), "retrieve: {top_k: [1, 2]}\n")
     with Workbench.open(folder) as bench:
-        study = read_study(bench, folder / "s.yaml")
+        study = read_study(bench.project, folder / "s.yaml")
         with pytest.raises(RetrieveError):
-            run_sweep(bench, study)
+            bench.sweep(study)
     text = (folder / "s.yaml").read_text().replace("KPrecision'", "KPrecision', objective: nDCG@3")
     (folder / "s.yaml").write_text(text)
     with pytest.raises(StudyError, match="'nDCG@3' is not measured"):
@@ -163,8 +163,8 @@ def test_trials_are_told_as_they_end(tmp_path: Path) -> None:
     ended: list[int] = []
     with Workbench.open(folder) as bench:
         bench.ingest()
-        study = read_study(bench, folder / "s.yaml")
-        run_sweep(bench, study, Sweeping(on_trial=lambda trial: ended.append(trial.number)))
+        study = read_study(bench.project, folder / "s.yaml")
+        bench.sweep(study, Sweeping(on_trial=lambda trial: ended.append(trial.number)))
     assert sorted(ended) == [0, 1, 2]
 
 
@@ -273,8 +273,8 @@ def test_one_budget_holds_for_all_families_of_models(
     folder = project(MakeProject(tmp_path), study, settings)
     with Workbench.open(folder, Session(max_cost=6.0)) as bench:
         bench.ingest()
-        found = run_sweep(bench, read_study(bench, folder / "s.yaml"))
-        assert bench.spent <= 6.0
+        found = bench.sweep(read_study(bench.project, folder / "s.yaml"))
+        assert bench.project.spent <= 6.0
     assert found.stopped is not None
     assert {trial.state for trial in found.trials} <= {"done", "skipped"}
 
@@ -314,7 +314,7 @@ def test_values_that_name_nothing_are_refused_with_their_line(
 ) -> None:
     folder = project(MakeProject(tmp_path), study)
     with Workbench.open(folder) as bench, pytest.raises(RagwrightError) as caught:
-        read_study(bench, folder / "s.yaml")
+        read_study(bench.project, folder / "s.yaml")
     assert what in caught.value.what
     assert caught.value.where == f"{folder / 's.yaml'}:{line}"
 

@@ -187,7 +187,7 @@ def test_mending_that_fails_keeps_what_is_stored(
 def test_embed_again_replaces_every_stored_vector(folder: Path, server: RawServer) -> None:
     with opened(folder) as bench:
         bench.ingest()
-        first = bench.target().snapshot
+        first = bench.project.target().snapshot
     before = stored(folder)
     server.script = embeddings(lambda text: word_vector(text, 8)[::-1])
     server.bodies.clear()
@@ -196,7 +196,7 @@ def test_embed_again_replaces_every_stored_vector(folder: Path, server: RawServe
         assert texts_sent(server) == []
         report = bench.ingest(embed_again=True)
         assert (report.embedded, report.counts.unchanged) == (2, 2)
-        assert bench.target().snapshot != first
+        assert bench.project.target().snapshot != first
     assert np.allclose(stored(folder)[:, ::-1], before)
     with Workbench.open(folder, Session(reuse=False)) as bench:
         assert dense_score(bench, "oil is a word in a manual about cars") > 0.9

@@ -28,20 +28,20 @@ class Counted:
         self.read = 0
 
     def snapshot(self, pair: object) -> str:
-        return self._bench.store.snapshot(self._bench.pair)
+        return self._bench.project.store.snapshot(self._bench.project.pair)
 
     def documents(self, pair: object) -> Iterator[Document]:
         self.read += 1
-        return self._bench.store.documents(self._bench.pair)
+        return self._bench.project.store.documents(self._bench.project.pair)
 
 
 def test_an_empty_glossary_is_kept_too(make_project: MakeProject) -> None:
     with Workbench.open(make_project(**{"plain.md": "The brake fluid is old.\n"})) as bench:
         bench.ingest()
         store = Counted(bench)
-        root, cache = bench.folder.root, bench.folder.cache
+        root, cache = bench.project.folder.root, bench.project.folder.cache
         for _ in range(3):
-            found = project_glossary("corpus", root, cache, store, bench.pair)  # type: ignore[arg-type]
+            found = project_glossary("corpus", root, cache, store, bench.project.pair)  # type: ignore[arg-type]
             assert not found.entries
         assert store.read == 1
 
@@ -52,10 +52,10 @@ def test_a_kept_glossary_is_read_once(
     with Workbench.open(make_project()) as bench:
         bench.ingest()
         store = Counted(bench)
-        root, cache = bench.folder.root, bench.folder.cache
+        root, cache = bench.project.folder.root, bench.project.folder.cache
 
         def glossary(setting: str = "corpus") -> object:
-            return project_glossary(setting, root, cache, store, bench.pair)  # type: ignore[arg-type]
+            return project_glossary(setting, root, cache, store, bench.project.pair)  # type: ignore[arg-type]
 
         mined = glossary()
         read = glossary()
@@ -68,15 +68,15 @@ def test_a_kept_glossary_is_read_once(
 def test_a_given_file_is_read_again_where_it_changed(make_project: MakeProject) -> None:
     with Workbench.open(make_project()) as bench:
         bench.ingest()
-        root, cache = bench.folder.root, bench.folder.cache
+        root, cache = bench.project.folder.root, bench.project.folder.cache
         file = root / "g.json"
         for number, text in enumerate(('{"XK9": "one"}', '{"XK9": "two"}')):
             file.write_text(text)
             os.utime(file, (number, number))
-            found = project_glossary("g.json", root, cache, bench.store, bench.pair)
+            found = project_glossary("g.json", root, cache, bench.project.store, bench.project.pair)
             assert found.entries["XK9"][0].text in text
         file.write_text("{}")
         with pytest.raises(ConfigError, match="terms"):
-            project_glossary("g.json", root, cache, bench.store, bench.pair)
+            project_glossary("g.json", root, cache, bench.project.store, bench.project.pair)
         with pytest.raises(ConfigError, match="does not exist"):
-            project_glossary("h.json", root, cache, bench.store, bench.pair)
+            project_glossary("h.json", root, cache, bench.project.store, bench.project.pair)

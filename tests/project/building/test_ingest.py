@@ -48,7 +48,7 @@ class CountingEmbedder(Embedder):
 def opened(folder: Path, *overrides: str, embedder: Embedder | None = None) -> Workbench:
     bench = Workbench.open(folder, Session(overrides))
     if embedder is not None:
-        bench.models.register("counting", embedder)
+        bench.project.models.register("counting", embedder)
     return bench
 
 
@@ -135,7 +135,7 @@ def test_a_change_of_settings_destroys_nothing(make_project: MakeProject) -> Non
         assert len(bench.retrieve("brake fluid").hits[0].text) < 120
     with opened(folder) as bench:
         assert bench.retrieve("brake fluid").hits == before
-        assert len(bench.store.pairs()) == 2
+        assert len(bench.project.store.pairs()) == 2
 
 
 def test_bad_files_are_named_and_the_rest_is_kept(make_project: MakeProject) -> None:
@@ -283,7 +283,7 @@ def test_paid_vectors_survive_an_ingest_that_fails(
     with opened(folder) as bench:
         assert bench.ingest().counts.added == 130
         # The vectors are in the index now.
-        assert not [r for r in bench.replies.statistics() if r[0] == "Embed" and r[2]]
+        assert not [r for r in bench.project.replies.statistics() if r[0] == "Embed" and r[2]]
     sent = [t for r in server.requests[before:] for t in r.body["input"]]
     assert not set(sent) & set(paid)
 
@@ -330,7 +330,7 @@ def test_an_ingest_that_was_cut_off_is_said(
     folder = make_project()
     with opened(folder) as bench:
         bench.ingest()
-        assert bench.partial_note() == ()
+        assert bench.project.partial_note() == ()
     server.play(lambda _: Reply(status=401, error="no key"))
     vectors = (f"embed.model={server.url}#m", "embed.dimensions=16")
     with opened(folder, *vectors) as bench, pytest.raises(ModelError):
@@ -345,10 +345,10 @@ def test_asking_goes_on_while_another_process_ingests(make_project: MakeProject)
     folder = make_project()
     with opened(folder) as reader, opened(folder) as writer:
         writer.ingest()
-        flow = reader.asking("How often must the brake fluid be changed?", [""])
+        flow = reader.ask_flow("How often must the brake fluid be changed?", [""])
         (folder / "docs/service.md").write_text("# Other\n\nNothing.\n", "utf-8")
         writer.ingest()
-        [answer] = reader.runner.run(flow)
+        [answer] = reader.project.runner.run(flow)
     assert "two years" in answer.text
 
 

@@ -17,7 +17,7 @@ from small_project import MakeProject
 from ragwright import Session, Workbench
 from ragwright.core import BudgetStopped, ConfigError, PromptError, TestsetError
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
-from ragwright.testsets import Synthesizing, forecast_synthesis, import_testset, synthesize
+from ragwright.testsets import Synthesizing, import_testset
 
 TOPICS = {
     "kiln": ("The Marlow kiln reaches 1280 degrees in nine hours.", "The Marlow kiln was built in "
@@ -86,7 +86,7 @@ def project(tmp_path: Path, server: ScriptedServer, more: str = "", **files: str
 def made(folder: Path, how: Synthesizing | None = None, session: Session | None = None) -> Any:
     with Workbench.open(folder, session) as bench:
         documents = {d.id: d.text for d in bench.documents()}
-        synthesis, run = synthesize(bench, how or Synthesizing(questions=8, per_chunk=2))
+        synthesis, run = bench.synth(how or Synthesizing(questions=8, per_chunk=2))
     for row in synthesis.rows:
         for span in row.reference_spans:
             assert documents[span.document_id][span.start : span.end] == span.text
@@ -266,7 +266,7 @@ def test_the_forecast_counts_the_calls_of_the_first_round(tmp_path: Path) -> Non
         folder = project(tmp_path, server)
         how = Synthesizing(questions=8, per_chunk=2)
         with Workbench.open(folder) as bench:
-            forecast = forecast_synthesis(bench, how)
+            forecast = bench.forecast_synth(how)
         assert not server.requests
         made(folder, how)
         assert len(server.requests) == forecast.calls.expected == 12
@@ -345,7 +345,7 @@ def test_without_a_model_the_questions_are_made_offline(tmp_path: Path) -> None:
     with Workbench.open(folder) as bench:
         bench.ingest()
         with pytest.raises(ConfigError, match="no chat model"):
-            synthesize(bench, Synthesizing(kinds=("model",)))
+            bench.synth(Synthesizing(kinds=("model",)))
     synthesis, run = made(folder, Synthesizing(questions=6))
     assert run is None
     assert set(synthesis.made) == {"cloze", "heading"}
@@ -367,7 +367,7 @@ def test_rows_of_another_tool_get_spans_splits_and_labels(tmp_path: Path) -> Non
     with Workbench.open(folder) as bench:
         bench.ingest()
         documents = {d.id: d.text for d in bench.documents()}
-        synthesis = import_testset(bench, given)
+        synthesis = import_testset(bench.project, given)
     assert len(synthesis.rows) == len(rows)
     for row in synthesis.rows[:6]:
         (span,) = row.reference_spans
