@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ragwright.core import GoldSpan, Row, Score, Usage
+from ragwright.experiment import Made, RowResult
 from ragwright.measure import aggregate
 from ragwright.report import Board, Entry, Goal, Subject
 
@@ -18,28 +19,11 @@ HOSTILE = (
 """What a document may hold to break out of a page, or to turn it around."""
 
 
-@dataclass(frozen=True)
-class Made:
-    """How an answer was made."""
-
-    prompt: tuple[tuple[str, str], ...] = ()
-    usage: Usage = Usage(1, 10, 5, 0.002, 0.5)
-    context_tokens: int = 40
-    notes: tuple[str, ...] = ()
+def _made(prompt: tuple[tuple[str, str], ...]) -> Made:
+    return Made(prompt, Usage(1, 10, 5, 0.002, 0.5), context_tokens=40)
 
 
-@dataclass(frozen=True)
-class Result:
-    """One row."""
-
-    row_id: str
-    scores: tuple[Score, ...]
-    row: Row | None = None
-    made: Made | None = None
-    ranking: tuple[str, ...] = ("docs/a.md",)
-
-
-def result(at: int, values: Sequence[float | None], text: str = "", made: bool = True) -> Result:
+def result(at: int, values: Sequence[float | None], text: str = "", made: bool = True) -> RowResult:
     """A row with an answer, two passages and a prompt around them."""
     passages = tuple(
         f"Passage {n} for question {at}, long enough to be kept once. {text}" for n in range(2)
@@ -69,17 +53,17 @@ def result(at: int, values: Sequence[float | None], text: str = "", made: bool =
         ("system", f"You answer.\nUse only the context.\n{text}"),
         ("user", f"[1] a\n{passages[0].strip()}\n\n[2] b\n{passages[1].strip()}\n\n{question}"),
     )
-    return Result(row.id, scores, row, Made(prompt) if made else None)
+    return RowResult(row.id, ("docs/a.md",), scores, row, _made(prompt) if made else None)
 
 
-def reads(rows: Sequence[Result], _texts: bool) -> Iterable[Result]:
+def reads(rows: Sequence[RowResult], _texts: bool) -> Iterable[RowResult]:
     """Rows of an entry."""
     return rows
 
 
 def entry(
     name: str,
-    rows: Sequence[Result],
+    rows: Sequence[RowResult],
     values: Mapping[str, object] | None = None,
     facts: Mapping[str, float] | None = None,
 ) -> Entry:

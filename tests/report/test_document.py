@@ -10,72 +10,19 @@ import io
 import json
 import re
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
-from study_subject import HOSTILE, MEASURES, MakeStudy, Result, entry, result
+from study_subject import HOSTILE, MEASURES, MakeStudy, entry, result
 
 from ragwright.core import MissingExtraError, Score
+from ragwright.experiment import Ablation, PartEffect, PartResult, RowResult
 from ragwright.report import Board, Goal, Report, Subject, embedded_blocks, embedded_data, unpacked
 
 VOID = {"meta", "input", "br", "path", "circle"}
-
-
-@dataclass(frozen=True)
-class Effect:
-    """What a part does to a measure."""
-
-    measure: str
-    difference: float | None
-    low: float | None = None
-    high: float | None = None
-    verdict: str = "no effect proven"
-    part: str = ""
-    persona: str = ""
-    n: int = 40
-    clusters: int | None = None
-    with_part: float | None = None
-    without: float | None = None
-    p: float | None = None
-    p_holm: float | None = None
-    loss: float | None = None
-    margin: float | None = None
-    within: bool = False
-
-
-@dataclass(frozen=True)
-class Part:
-    """All that is said of one part."""
-
-    part: str
-    effects: tuple[Effect, ...]
-    tokens: float | None = None
-    safe: bool = False
-    state: str = ""
-    design: str = "leave one out"
-    cost: float | None = None
-    trial: int | None = None
-    confirmed: tuple[Effect, ...] = ()
-    holds: bool | None = None
-
-
-@dataclass(frozen=True)
-class Told:
-    """An ablation."""
-
-    parts: tuple[Part, ...]
-    testset: str = "made up"
-    rows: int = 40
-    personas: tuple[str, ...] = ()
-    margin: float = 0.05
-    together: Part | None = None
-    openings: int = 0
-    confirm_rows: int = 0
-    never: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    verdict: tuple[str, ...] = ("Proven on 40 rows: role helps.",)
 
 
 class Outline(HTMLParser):
@@ -123,7 +70,7 @@ def outline(subject: Subject) -> tuple[Outline, str]:
     return found, document
 
 
-def one_run(rows: list[Result], **changes: object) -> Subject:
+def one_run(rows: list[RowResult], **changes: object) -> Subject:
     told = entry("run-7", rows)
     found = Subject("One run", "run", (told,), measures=MEASURES, facts={"testset": "made up"})
     return replace(found, **changes)  # type: ignore[arg-type]
@@ -220,7 +167,7 @@ def test_an_empty_study() -> None:
 
 def test_all_rows_failed() -> None:
     rows = [
-        Result(f"q{n}", tuple(Score(m, "errored", reason="Boom: gone") for m in MEASURES))
+        RowResult(f"q{n}", (), tuple(Score(m, "errored", reason="Boom: gone") for m in MEASURES))
         for n in range(3)
     ]
     found, _ = outline(one_run(rows))
@@ -268,15 +215,18 @@ def test_judges_are_never_ranked_together() -> None:
 
 
 def test_effects_of_prompt_parts() -> None:
-    role = Part("role", (Effect("TokenF1", 0.05, 0.01, 0.09, verdict="helps"),), tokens=12.0)
-    length = Part(
-        "length", (Effect("TokenF1", 0.001, -0.01, 0.012),), safe=True, state="safe to delete"
-    )
-    nothing = Part("debris", (Effect("TokenF1", None),))
-    told = Told((role, length, nothing))
+    def part(name: str, effect: PartEffect, **more: Any) -> PartResult:
+        return PartResult(name, "leave one out", (replace(effect, part=name, n=40),), **more)
+
+    helps = PartEffect("", "TokenF1", difference=0.05, low=0.01, high=0.09, verdict="helps")
+    small = PartEffect("", "TokenF1", difference=0.001, low=-0.01, high=0.012)
+    role = part("role", helps, tokens=12.0)
+    length = part("length", replace(small, loss=0.01, margin=0.05), trial=2)
+    nothing = part("debris", PartEffect("", "TokenF1"))
+    told = Ablation("made up", 40, (role, length, nothing), margin=0.05)
     subject = Subject("Ablation", "run", (), measures=("TokenF1",), ablation=told)
     report = Report(subject)
-    assert report.headline.text == "Proven on 40 rows: role helps."
+    assert report.headline.text.startswith("Proven on 40 rows: role helps (TokenF1 +0.05")
     [chart] = [c for c in report.charts if c.name.startswith("ablation-TokenF1")]
     assert [row[-1] for row in chart.rows] == ["helps", "safe to delete", "no effect proven"]
     assert len(chart.spec["data"]["values"]) == 2

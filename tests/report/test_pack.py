@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, strategies as st
-from study_subject import HOSTILE, MEASURES, MakeStudy, Result, entry, result
+from study_subject import HOSTILE, MEASURES, MakeStudy, entry, result
 
 from ragwright.core import Row, Score
+from ragwright.experiment import RowResult
 from ragwright.report import unpacked
 from ragwright.report._pack import STATES, Packed, _pieces, pack_rows
 
@@ -46,7 +47,7 @@ def test_everything_of_a_row_comes_back() -> None:
     reader = Reader(packed)
     assert not packed.left_out
     for one in subject.entries:
-        kept: list[Result] = list(one.read(True))  # type: ignore[arg-type]
+        kept: list[RowResult] = list(one.read(True))
         for row, found in zip(kept, reader.details(one.id), strict=True):
             answer, about, hits, prompt, made, said = found
             assert row.row is not None
@@ -74,7 +75,7 @@ def test_each_text_is_kept_once() -> None:
     assert sum(text.startswith("Passage 0 for question 3") for text in texts) == 1
 
 
-def _told(at: int, text: str) -> Result:
+def _told(at: int, text: str) -> RowResult:
     """A row whose judges say something of their own."""
     kept = result(at, (0.5, 3.0))
     words = " ".join(f"{text} {number * 7919 % 1009}" for number in range(60))
@@ -105,7 +106,9 @@ def test_what_does_not_fit_is_left_out_and_counted() -> None:
 def test_states_and_rows_that_failed() -> None:
     rows = [
         result(0, (0.25, None)),
-        Result("q1", tuple(Score(name, "errored", reason="Boom: gone") for name in MEASURES)),
+        RowResult(
+            "q1", (), tuple(Score(name, "errored", reason="Boom: gone") for name in MEASURES)
+        ),
     ]
     packed = pack_rows([entry("a", [result(1, (1.0, 2.0))]), entry("b", rows)], MEASURES, 10**6)
     reader = Reader(packed)
@@ -122,7 +125,7 @@ def test_states_and_rows_that_failed() -> None:
 
 
 def test_rankings_alone() -> None:
-    only = Result("q9", (Score("nDCG@10", "scored", 0.5),), ranking=("docs/x.md", "docs/y.md"))
+    only = RowResult("q9", ("docs/x.md", "docs/y.md"), (Score("nDCG@10", "scored", 0.5),))
     reader = Reader(pack_rows([entry("a", [only])], ["nDCG@10"], 10**6))
     assert reader.questions() == [["q9", "", "", ""]]
     assert reader.details("a")[0][2] == [["docs/x.md"], ["docs/y.md"]]
@@ -130,8 +133,8 @@ def test_rankings_alone() -> None:
 
 def test_two_questions_under_one_id_stay_two() -> None:
     score = (Score("TokenF1", "scored", 1.0),)
-    one = Result("q", score, Row("q", "first?", "yes"))
-    other = Result("q", score, Row("q", "second?", "yes"))
+    one = RowResult("q", (), score, Row("q", "first?", "yes"))
+    other = RowResult("q", (), score, Row("q", "second?", "yes"))
     reader = Reader(pack_rows([entry("a", [one]), entry("b", [other])], ["TokenF1"], 10**6))
     assert reader.scores("a")["r"] != reader.scores("b")["r"]
 

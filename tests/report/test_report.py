@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
 from ragwright.core import Score
+from ragwright.experiment import RowResult
 from ragwright.measure import GateOutcome, aggregate, calibrate, compare_rows, gate
 from ragwright.report import (
     calibration_json,
@@ -29,27 +30,24 @@ from ragwright.report import (
     text_table,
 )
 
-
-@dataclass(frozen=True)
-class Plain:
-    """Any record with an id and scores will do."""
-
-    row_id: str
-    scores: tuple[Score, ...]
-
-
 WORDS = "the share\n- of what?"
+
+
+def plain(row: str, scores: tuple[Score, ...]) -> RowResult:
+    return RowResult(row, (), scores)
+
+
 ROWS = [
-    Plain("r1", (Score("MRR", "scored", 0.5), Score("KF1", "scored", 0.123456789, detail=WORDS))),
-    Plain(
+    plain("r1", (Score("MRR", "scored", 0.5), Score("KF1", "scored", 0.123456789, detail=WORDS))),
+    plain(
         "r2",
         (
             Score("MRR", "errored", reason="the\x00 <index> & is gone\ud800"),
             Score("KF1", "judge_invalid", reason="=no score"),
         ),
     ),
-    Plain("=r3", (Score("MRR", "scored", 1.0), Score("KF1", "abstained", reason="no answer"))),
-    Plain("r4", (Score("MRR", "skipped", reason="stopped"), Score("KF1", "scored", 0.4))),
+    plain("=r3", (Score("MRR", "scored", 1.0), Score("KF1", "abstained", reason="no answer"))),
+    plain("r4", (Score("MRR", "skipped", reason="stopped"), Score("KF1", "scored", 0.4))),
 ]
 SUMMARIES = [aggregate([row.scores[at] for row in ROWS]) for at in (0, 1)]
 
@@ -98,7 +96,7 @@ def test_csv_reads_back() -> None:
         "no_gold": "0",
     }
     bare = Score("KF1", "not_applicable", reason="no gold", no_gold=True)
-    found = list(csv.DictReader(io.StringIO(rows_csv([Plain("r9", (bare,))]))))
+    found = list(csv.DictReader(io.StringIO(rows_csv([plain("r9", (bare,))]))))
     assert found[0]["no_gold"] == "1"
     assert rows[2]["value"] == ""
     assert (rows[3]["reason"], rows[4]["row"]) == ("'=no score", "'=r3")

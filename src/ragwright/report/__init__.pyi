@@ -1,16 +1,13 @@
 from ._ablation import (
-    AblationLike as AblationLike,
     ablation_json as ablation_json,
     ablation_table as ablation_table,
 )
 from ._charts import Chart as Chart
 from ._curves import (
-    DoseCurve as DoseCurve,
     curves_json as curves_json,
     curves_table as curves_table,
 )
 from ._data import (
-    ScoredRow as ScoredRow,
     calibration_json as calibration_json,
     comparison_json as comparison_json,
     gate_json as gate_json,
@@ -19,7 +16,6 @@ from ._data import (
     summary_json as summary_json,
 )
 from ._diagnosis import (
-    DiagnosisLike as DiagnosisLike,
     diagnosis_json as diagnosis_json,
     diagnosis_table as diagnosis_table,
     lost_rows_text as lost_rows_text,
@@ -28,7 +24,6 @@ from ._document import embedded_blocks as embedded_blocks, embedded_data as embe
 from ._junit import gate_junit as gate_junit, rows_junit as rows_junit
 from ._pack import unpacked as unpacked
 from ._readers import (
-    ReadersLike as ReadersLike,
     readers_json as readers_json,
     readers_table as readers_table,
 )
@@ -38,7 +33,6 @@ from ._subject import (
     Board as Board,
     Entry as Entry,
     Goal as Goal,
-    ResultLike as ResultLike,
     Subject as Subject,
 )
 from ._text import (
@@ -56,8 +50,6 @@ from ._trials import (
     trial_json as trial_json,
 )
 from ._verdicts import (
-    ConfirmationLike as ConfirmationLike,
-    VerdictLike as VerdictLike,
     verdict_json as verdict_json,
     verdict_table as verdict_table,
 )

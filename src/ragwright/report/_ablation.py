@@ -4,170 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from textwrap import fill
-from typing import Any, Protocol
+from typing import Any
 
+from ..experiment import Ablation, PartEffect, PartResult
 from ._text import WIDTH, interval, text_table
-
-
-class PartEffectLike(Protocol):
-    """What a part does to a measure, whoever holds it."""
-
-    @property
-    def part(self) -> str:
-        """The part, and how it was looked at."""
-
-    @property
-    def measure(self) -> str:
-        """Text of the measure."""
-
-    @property
-    def persona(self) -> str:
-        """Whose rows; empty for all."""
-
-    @property
-    def n(self) -> int:
-        """Rows compared."""
-
-    @property
-    def clusters(self) -> int | None:
-        """Clusters that they fall into."""
-
-    @property
-    def with_part(self) -> float | None:
-        """Mean with it."""
-
-    @property
-    def without(self) -> float | None:
-        """Mean without it."""
-
-    @property
-    def difference(self) -> float | None:
-        """What it adds, in the direction that is good."""
-
-    @property
-    def low(self) -> float | None:
-        """Lower end of the 95 % interval."""
-
-    @property
-    def high(self) -> float | None:
-        """Upper end."""
-
-    @property
-    def p(self) -> float | None:
-        """P-value."""
-
-    @property
-    def p_holm(self) -> float | None:
-        """P-value, corrected."""
-
-    @property
-    def verdict(self) -> str:
-        """What is proven."""
-
-    @property
-    def loss(self) -> float | None:
-        """The most that deleting it can have cost."""
-
-    @property
-    def margin(self) -> float | None:
-        """What a deletion may cost."""
-
-    @property
-    def within(self) -> bool:
-        """The loss is below the margin."""
-
-
-class PartLike(Protocol):
-    """All that is said of one part."""
-
-    @property
-    def part(self) -> str:
-        """Its name."""
-
-    @property
-    def design(self) -> str:
-        """How it was looked at."""
-
-    @property
-    def effects(self) -> Sequence[PartEffectLike]:
-        """One a measure and persona."""
-
-    @property
-    def tokens(self) -> float | None:
-        """Tokens that it adds to a prompt."""
-
-    @property
-    def cost(self) -> float | None:
-        """Money for them in 1,000 answers."""
-
-    @property
-    def trial(self) -> int | None:
-        """The trial that does without it."""
-
-    @property
-    def confirmed(self) -> Sequence[PartEffectLike]:
-        """On the confirm split."""
-
-    @property
-    def safe(self) -> bool:
-        """Shown to be safe to delete on the tune split."""
-
-    @property
-    def holds(self) -> bool | None:
-        """What the confirm split says of that."""
-
-    @property
-    def state(self) -> str:
-        """In words."""
-
-
-class AblationLike(Protocol):
-    """What each part of a prompt does, whoever holds it."""
-
-    @property
-    def testset(self) -> str:
-        """The rows' address."""
-
-    @property
-    def rows(self) -> int:
-        """Their number."""
-
-    @property
-    def personas(self) -> Sequence[str]:
-        """Personas, where there are several."""
-
-    @property
-    def parts(self) -> Sequence[PartLike]:
-        """One a part."""
-
-    @property
-    def margin(self) -> float:
-        """Share of the scale that a deletion may cost."""
-
-    @property
-    def together(self) -> PartLike | None:
-        """All safe parts at once, on the confirm split."""
-
-    @property
-    def openings(self) -> int:
-        """How often the confirm split was opened."""
-
-    @property
-    def confirm_rows(self) -> int:
-        """Its rows."""
-
-    @property
-    def never(self) -> Sequence[str]:
-        """Parts in no row's prompt."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What the reader should know."""
-
-    @property
-    def verdict(self) -> Sequence[str]:
-        """In plain words."""
-
 
 HEADS = {
     "leave one out": "Parts left out one at a time: the complete prompt against the one without",
@@ -180,7 +20,7 @@ HEADS = {
 """How parts are looked at -> what a table of it shows."""
 
 
-def ablation_table(found: AblationLike, *, run: str = "") -> str:
+def ablation_table(found: Ablation, *, run: str = "") -> str:
     """Verdict, a table for every measure and way of looking, what the confirm split says."""
     blocks = ["\n".join(fill(line, WIDTH) for line in found.verdict)]
     measures = dict.fromkeys(effect.measure for one in found.parts for effect in one.effects)
@@ -206,7 +46,7 @@ _LEGEND = (
 )
 
 
-def ablation_json(found: AblationLike, *, run: str = "", sweep: str = "") -> dict[str, Any]:
+def ablation_json(found: Ablation, *, run: str = "", sweep: str = "") -> dict[str, Any]:
     """The document of ``ablate --json``.
 
     ``{"verdict", "testset", "rows", "personas", "margin", "parts": [{"part", "design", "tokens",
@@ -230,7 +70,7 @@ def ablation_json(found: AblationLike, *, run: str = "", sweep: str = "") -> dic
     }
 
 
-def _part_json(one: PartLike) -> dict[str, Any]:
+def _part_json(one: PartResult) -> dict[str, Any]:
     return {
         "part": one.part,
         "design": one.design,
@@ -245,7 +85,7 @@ def _part_json(one: PartLike) -> dict[str, Any]:
     }
 
 
-def _effect_json(effect: PartEffectLike) -> dict[str, Any]:
+def _effect_json(effect: PartEffect) -> dict[str, Any]:
     names = (
         "measure",
         "persona",
@@ -266,7 +106,7 @@ def _effect_json(effect: PartEffectLike) -> dict[str, Any]:
     return {name: getattr(effect, name) for name in names}
 
 
-def _table(measure: str, design: str, parts: Sequence[PartLike]) -> str:
+def _table(measure: str, design: str, parts: Sequence[PartResult]) -> str:
     rows = [["part", "persona", "with", "without", "effect", "95 % interval", "p", "n"]]
     rows[0] += ["loss up to", "tokens", "per 1,000", ""]
     for one in parts:
@@ -291,8 +131,8 @@ def _filled(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     return [[row[at] for at in kept] for row in rows]
 
 
-def _cells(one: PartLike, effect: PartEffectLike, *, first: bool) -> list[str]:
-    said = effect.verdict
+def _cells(one: PartResult, effect: PartEffect, *, first: bool) -> list[str]:
+    said: str = effect.verdict
     if one.safe and first:
         said = one.state
     elif one.design == "interaction" and said != "no effect proven":
@@ -316,12 +156,12 @@ def _cells(one: PartLike, effect: PartEffectLike, *, first: bool) -> list[str]:
     ]
 
 
-def _confirmed(found: AblationLike) -> str:
+def _confirmed(found: Ablation) -> str:
     """What the confirm split says of each deletion, and of all at once."""
     rows = [
         ["deleted", "measure", "persona", "effect", "95 % interval", "loss up to", "margin", ""]
     ]
-    tested: Iterable[PartLike] = [one for one in found.parts if one.confirmed]
+    tested: Iterable[PartResult] = [one for one in found.parts if one.confirmed]
     for one in [*tested, *([] if found.together is None else [found.together])]:
         for effect in one.confirmed:
             rows.append(

@@ -3,119 +3,32 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any
 
+from ..experiment import Curve
 from ._text import interval, number, text_table
 
 
-class Point(Protocol):
-    """One dose of a curve."""
-
-    @property
-    def dose(self) -> float:
-        """The dose."""
-
-    @property
-    def n(self) -> int:
-        """Rows with a value."""
-
-    @property
-    def without(self) -> Mapping[str, int]:
-        """Rows without one, by state."""
-
-    @property
-    def mean(self) -> float | None:
-        """Mean of the values."""
-
-    @property
-    def low(self) -> float | None:
-        """Lower end of its 95 % interval."""
-
-    @property
-    def high(self) -> float | None:
-        """Upper end of it."""
-
-    @property
-    def abstained(self) -> float | None:
-        """Share of rows without an answer."""
-
-    @property
-    def closed_book(self) -> float | None:
-        """Mean without passages."""
-
-    @property
-    def above(self) -> float | None:
-        """What the passages add to that."""
-
-    @property
-    def above_low(self) -> float | None:
-        """Lower end of its 95 % interval."""
-
-    @property
-    def above_high(self) -> float | None:
-        """Upper end of it."""
-
-
-class DoseCurve(Protocol):
-    """One quantity of a suite over its doses."""
-
-    @property
-    def suite(self) -> str:
-        """Name of the suite."""
-
-    @property
-    def quantity(self) -> str:
-        """What is measured."""
-
-    @property
-    def measure(self) -> str:
-        """By which measure."""
-
-    @property
-    def dose_name(self) -> str:
-        """What the doses count."""
-
-    @property
-    def among(self) -> str:
-        """Which questions."""
-
-    @property
-    def points(self) -> Sequence[Point]:
-        """By rising dose."""
-
-    @property
-    def change(self) -> float | None:
-        """Difference between the ends."""
-
-    @property
-    def change_low(self) -> float | None:
-        """Lower end of its 95 % interval."""
-
-    @property
-    def change_high(self) -> float | None:
-        """Upper end of it."""
-
-
-def curves_table(curves: Iterable[DoseCurve], *, notes: Iterable[str] = ()) -> str:
+def curves_table(curves: Iterable[Curve], *, notes: Iterable[str] = ()) -> str:
     """A block a curve: every dose with mean, interval, n and the closed-book control."""
     blocks = [_block(curve) for curve in curves]
     return "\n\n".join([*blocks, *(f"note: {note}" for note in notes)])
 
 
 def curves_json(
-    curves: Iterable[DoseCurve], *, run: str = "", notes: Iterable[str] = ()
+    curves: Iterable[Curve], *, run: str = "", notes: Iterable[str] = ()
 ) -> dict[str, Any]:
     """The document of ``suite curves --json``: ``{"curves": [{"suite", …, "points"}], "run"}``."""
     return {
-        "curves": [asdict(curve) for curve in curves],  # type: ignore[call-overload]
+        "curves": [asdict(curve) for curve in curves],
         "run": run,
         "notes": list(notes),
     }
 
 
-def _block(curve: DoseCurve) -> str:
+def _block(curve: Curve) -> str:
     controlled = any(point.above is not None for point in curve.points)
     share = "share" in curve.dose_name
     head = ["dose", "mean", "95 % interval", "n", "abstained"]

@@ -5,22 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
-from ..core import Score, csv_lines
+from ..core import csv_lines
+from ..experiment import RowResult
 from ..measure import Calibration, Comparisons, GateOutcome, Summary
-
-
-class ScoredRow(Protocol):
-    """A row's id and its scores, whoever holds them."""
-
-    @property
-    def row_id(self) -> str:
-        """Name of the row."""
-
-    @property
-    def scores(self) -> Sequence[Score]:
-        """One a measure."""
 
 
 def summary_json(
@@ -99,7 +88,7 @@ def summary_csv(summaries: Iterable[Summary]) -> str:
     return "".join(csv_lines(rows))
 
 
-def rows_csv(rows: Iterable[ScoredRow]) -> str:
+def rows_csv(rows: Iterable[RowResult]) -> str:
     """One line a row and measure: row, measure, state, value, reason, a judge's own words.
 
     ``no_gold`` is 1 where the row does not say what the measure has to know, else 0;

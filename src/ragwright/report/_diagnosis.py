@@ -2,178 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from textwrap import fill
-from typing import Any, Protocol
+from typing import Any
 
-from ..core import Row, Score
-from ..measure import Comparison, Comparisons, Summary
+from ..core import Score
+from ..experiment import DiagnosedRow, Diagnosis, GoldPlace, StagePoints
+from ..measure import Comparisons, Summary
 from ._data import comparison_json
 from ._text import WIDTH, interval, number, text_table
 
 _SHOWN = 5
 _CHARACTERS = 300
-
-
-class PointsLike(Protocol):
-    """What one stage's oracle recovers by one measure, whoever holds it."""
-
-    @property
-    def stage(self) -> str:
-        """The stage."""
-
-    @property
-    def measure(self) -> str:
-        """Text of the measure."""
-
-    @property
-    def plain(self) -> float | None:
-        """Mean without any oracle."""
-
-    @property
-    def recovered(self) -> Comparison:
-        """The oracle against none, over all rows; differences are improvements."""
-
-    @property
-    def first(self) -> Comparison:
-        """The same, where the oracle is given only to rows that this stage loses first."""
-
-    @property
-    def rows(self) -> int:
-        """Number of these rows."""
-
-    @property
-    def proven(self) -> bool:
-        """Both are proven improvements."""
-
-
-class PlainLike(Protocol):
-    """A row as it was answered and scored."""
-
-    @property
-    def row_id(self) -> str:
-        """Name of the row."""
-
-    @property
-    def scores(self) -> Sequence[Score]:
-        """One a measure."""
-
-    @property
-    def row(self) -> Row | None:
-        """The row with its answer."""
-
-
-class PlaceLike(Protocol):
-    """How far a piece of gold came: ranks, None where it did not come so far."""
-
-    @property
-    def document_id(self) -> str:
-        """Its document."""
-
-    @property
-    def start(self) -> int | None:
-        """Its first character."""
-
-    @property
-    def end(self) -> int | None:
-        """Behind its last one."""
-
-    @property
-    def indexed(self) -> bool:
-        """A chunk holds it."""
-
-    @property
-    def reachable(self) -> bool:
-        """The hard filters leave that chunk."""
-
-    @property
-    def found(self) -> int | None:
-        """Rank among the candidates."""
-
-    @property
-    def ordered(self) -> int | None:
-        """Rank after reranking."""
-
-    @property
-    def shown(self) -> int | None:
-        """Rank in the context."""
-
-
-class DiagnosedLike(Protocol):
-    """A row with its oracles."""
-
-    @property
-    def plain(self) -> PlainLike:
-        """As it was answered."""
-
-    @property
-    def lost(self) -> str:
-        """Where it is lost first."""
-
-    @property
-    def gold(self) -> Sequence[PlaceLike]:
-        """How far its gold came."""
-
-    @property
-    def right(self) -> bool | None:
-        """Whether the answer is right."""
-
-    @property
-    def oracles(self) -> Mapping[Any, Sequence[Score]]:
-        """Stage -> scores."""
-
-    @property
-    def closed_book(self) -> Sequence[Score]:
-        """Scores without passages."""
-
-    @property
-    def known(self) -> bool | None:
-        """Whether the answer without passages is right."""
-
-
-class DiagnosisLike(Protocol):
-    """Where a pipeline loses points, whoever holds it."""
-
-    @property
-    def name(self) -> str:
-        """The testset."""
-
-    @property
-    def verdict(self) -> Sequence[str]:
-        """In plain words."""
-
-    @property
-    def stage(self) -> str | None:
-        """The stage to work on."""
-
-    @property
-    def points(self) -> Sequence[PointsLike]:
-        """A stage and a measure each."""
-
-    @property
-    def losses(self) -> Mapping[Any, int]:
-        """Where rows are lost first -> how many."""
-
-    @property
-    def rows(self) -> Sequence[DiagnosedLike]:
-        """Every row."""
-
-    @property
-    def context(self) -> Comparisons | None:
-        """With passages against without."""
-
-    @property
-    def known(self) -> Summary | None:
-        """Share that is right without passages."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What the reader should know."""
-
-    @property
-    def parts(self) -> Mapping[str, DiagnosisLike]:
-        """The same for parts of the rows."""
 
 
 LOST = {
@@ -190,7 +31,7 @@ LOST = {
 """Where a row is lost first, in words."""
 
 
-def diagnosis_table(found: DiagnosisLike, *, run: str = "") -> str:
+def diagnosis_table(found: Diagnosis, *, run: str = "") -> str:
     """Verdict, points of every stage, where rows are lost first, what the passages add."""
     blocks = ["\n".join(fill(line, WIDTH) for line in found.verdict)]
     if found.points:
@@ -205,14 +46,14 @@ def diagnosis_table(found: DiagnosisLike, *, run: str = "") -> str:
     return "\n\n".join([*blocks, *(["\n".join(tail)] if tail else [])])
 
 
-def lost_rows_text(found: DiagnosisLike, lost: str) -> str:
+def lost_rows_text(found: Diagnosis, lost: str) -> str:
     """Every row that is lost first at one place: question, gold, answer, and how far gold came."""
     rows = [row for row in found.rows if row.lost == lost]
     head = f"{len(rows)} of {len(found.rows)} rows: {LOST.get(lost, lost)}"
     return "\n\n".join([head, *map(_row_text, rows)])
 
 
-def diagnosis_json(found: DiagnosisLike, *, run: str = "") -> dict[str, Any]:
+def diagnosis_json(found: Diagnosis, *, run: str = "") -> dict[str, Any]:
     """The document of ``diagnose --json``; every row with its oracles.
 
     ``{"verdict", "stage", "points": […], "losses", "rows": […], "context", "known", "parts",
@@ -240,7 +81,7 @@ def diagnosis_json(found: DiagnosisLike, *, run: str = "") -> dict[str, Any]:
     }
 
 
-def _points_table(points: Sequence[PointsLike]) -> str:
+def _points_table(points: Sequence[StagePoints]) -> str:
     """A line for every stage and measure of which the oracle changes anything."""
     rows = [["stage", "measure", "without", "oracle", "95 % interval", "p", "own rows", "p", ""]]
     moving = [one for one in points if one.recovered.wins or one.recovered.losses]
@@ -273,11 +114,11 @@ def _points_table(points: Sequence[PointsLike]) -> str:
     return "\n".join(lines)
 
 
-def _stages(points: Iterable[PointsLike]) -> set[str]:
+def _stages(points: Iterable[StagePoints]) -> set[str]:
     return {one.stage for one in points}
 
 
-def _losses_table(found: DiagnosisLike) -> str:
+def _losses_table(found: Diagnosis) -> str:
     rows = [["lost first", "rows", "what became of the gold", "such as"]]
     for lost, count in found.losses.items():
         ids = [row.plain.row_id for row in found.rows if row.lost == lost]
@@ -306,7 +147,7 @@ def _context_text(context: Comparisons, known: Summary | None) -> str:
     return "\n".join(lines)
 
 
-def _row_text(row: DiagnosedLike) -> str:
+def _row_text(row: DiagnosedRow) -> str:
     kept = row.plain.row
     lines = [f"{row.plain.row_id}: {'' if kept is None else kept.user_input}"]
     if kept is not None:
@@ -319,7 +160,7 @@ def _row_text(row: DiagnosedLike) -> str:
     return "\n".join(lines)
 
 
-def _came(place: PlaceLike) -> str:
+def _came(place: GoldPlace) -> str:
     if not place.indexed:
         return "in no chunk of the index"
     ranks = ["" if place.reachable else "barred by a filter"]
@@ -339,7 +180,7 @@ def _scored(score: Score) -> str:
     return f"{score.measure}: {score.value:.4g}{detail}"
 
 
-def _points_json(points: PointsLike) -> dict[str, Any]:
+def _points_json(points: StagePoints) -> dict[str, Any]:
     return {
         "stage": points.stage,
         "measure": points.measure,
@@ -351,7 +192,7 @@ def _points_json(points: PointsLike) -> dict[str, Any]:
     }
 
 
-def _row_json(row: DiagnosedLike) -> dict[str, Any]:
+def _row_json(row: DiagnosedRow) -> dict[str, Any]:
     kept = row.plain.row
     told: dict[str, Any] = {"id": row.plain.row_id, "lost": row.lost or "none"}
     if kept is not None:
@@ -373,7 +214,7 @@ def _row_json(row: DiagnosedLike) -> dict[str, Any]:
     }
 
 
-def _place_json(place: PlaceLike) -> dict[str, Any]:
+def _place_json(place: GoldPlace) -> dict[str, Any]:
     names = ("document_id", "start", "end", "indexed", "reachable", "found", "ordered", "shown")
     return {name: getattr(place, name) for name in names}
 

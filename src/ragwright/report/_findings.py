@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ._ablation import HEADS, AblationLike, PartLike
+from ..experiment import Ablation, Curve, Diagnosis, PartResult
+from ._ablation import HEADS
 from ._charts import Chart, bars, curve, intervals
-from ._curves import DoseCurve
-from ._diagnosis import LOST, DiagnosisLike
+from ._diagnosis import LOST
 from ._relations import between
 from ._subject import Subject
 from ._text import number
@@ -24,7 +24,7 @@ def finding_charts(subject: Subject) -> Iterator[Chart]:
         yield from _diagnosis(subject.diagnosis)
 
 
-def _ablation(found: AblationLike) -> Iterator[Chart]:
+def _ablation(found: Ablation) -> Iterator[Chart]:
     """A chart for every measure and way of looking at parts."""
     measures = dict.fromkeys(effect.measure for one in found.parts for effect in one.effects)
     for measure in measures:
@@ -32,7 +32,7 @@ def _ablation(found: AblationLike) -> Iterator[Chart]:
             yield _effects(measure, design, [one for one in found.parts if one.design == design])
 
 
-def _effects(measure: str, design: str, parts: Sequence[PartLike]) -> Chart:
+def _effects(measure: str, design: str, parts: Sequence[PartResult]) -> Chart:
     points, rows = [], []
     personas = dict.fromkeys(e.persona or "all" for one in parts for e in one.effects)
     groups = tuple(personas) if len(personas) > 1 else ()
@@ -71,7 +71,7 @@ def _effects(measure: str, design: str, parts: Sequence[PartLike]) -> Chart:
     )
 
 
-def _curve(at: int, one: DoseCurve) -> Chart:
+def _curve(at: int, one: Curve) -> Chart:
     share = "share" in one.dose_name
     points, rows = [], []
     control = False
@@ -120,7 +120,7 @@ def _curve(at: int, one: DoseCurve) -> Chart:
     )
 
 
-def _diagnosis(found: DiagnosisLike) -> Iterator[Chart]:
+def _diagnosis(found: Diagnosis) -> Iterator[Chart]:
     counts = [(lost, count) for lost, count in found.losses.items() if count]
     if counts:
         drawn = [{"x": lost or "nothing lost", "y": n} for lost, n in counts]

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from xml.etree import ElementTree
 
 from ..core import Score
+from ..experiment import RowResult
 from ..measure import GateOutcome
-from ._data import ScoredRow
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 cannot hold, not even escaped."""
@@ -36,7 +36,7 @@ def gate_junit(outcome: GateOutcome, *, name: str = "ragwright gate") -> str:
     return _document(suite)
 
 
-def rows_junit(rows: Iterable[ScoredRow], *, name: str = "ragwright eval") -> str:
+def rows_junit(rows: Iterable[RowResult], *, name: str = "ragwright eval") -> str:
     """One test case a row and measure; no score is a failure, for a score alone has no bound.
 
     ``errored`` and ``judge_invalid`` are errors with the reason; ``abstained``,

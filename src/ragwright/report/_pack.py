@@ -16,7 +16,8 @@ from hashlib import blake2b
 from typing import Any, TypeAlias
 
 from ..core import Row, Score
-from ._subject import Entry, MadeLike, ResultLike
+from ..experiment import Made, RowResult
+from ._subject import Entry
 
 Text: TypeAlias = str | int
 """A short text as it is, a longer one by its number."""
@@ -98,7 +99,7 @@ class _Packer:
     def add(self, entry: Entry, after: int) -> None:
         """Take the rows of an entry; ``after`` entries are still to come."""
         scores: list[tuple[int, Sequence[Score]]] = []
-        groups: list[list[ResultLike]] = [[]]
+        groups: list[list[RowResult]] = [[]]
         size = 0
         for result in entry.read(self.full):
             scores.append((self._row(result), result.scores))
@@ -132,7 +133,7 @@ class _Packer:
         }
         return Packed(tuple(self.blocks), index, dict(self.left_out))
 
-    def _row(self, result: ResultLike) -> int:
+    def _row(self, result: RowResult) -> int:
         """Position of the question in the table of questions; equal ones share a line.
 
         A row that failed knows its question by the id alone: that of the entries where it did not.
@@ -174,7 +175,7 @@ class _Packer:
         return {"r": [at for at, _ in scores], "m": columns}
 
     def _group(
-        self, group: Sequence[ResultLike], first: int, told: list[list[int]], after: int
+        self, group: Sequence[RowResult], first: int, told: list[list[int]], after: int
     ) -> bool:
         """Keep rows whole; False, and nothing of them is kept, where they do not fit."""
         start, self.fresh = len(self.known), []
@@ -190,7 +191,7 @@ class _Packer:
         told.append([first, len(group), self._keep(details)])
         return True
 
-    def _detail(self, result: ResultLike) -> list[Any]:
+    def _detail(self, result: RowResult) -> list[Any]:
         """``[answer, about, hits, prompt, made, said]`` of a row."""
         row, made = result.row, result.made
         said = {}
@@ -211,7 +212,7 @@ class _Packer:
         prompt = [] if made is None else self._prompt(row, made)
         return [answer, about, hits, prompt, None if made is None else _took(made), said]
 
-    def _hits(self, row: Row, result: ResultLike) -> list[list[Any]]:
+    def _hits(self, row: Row, result: RowResult) -> list[list[Any]]:
         """``[document, text, start, end, source, page, score]`` of each passage, what is known."""
         if not row.retrieved_contexts:
             return [[name] for name in result.ranking[:_RANKED]]
@@ -227,7 +228,7 @@ class _Packer:
             found.append([name, self._text(text), *ends, *place])
         return found
 
-    def _prompt(self, row: Row, made: MadeLike) -> list[list[Any]]:
+    def _prompt(self, row: Row, made: Made) -> list[list[Any]]:
         """``[role, pieces]`` of each message; passages and question stand in it by number."""
         whole = [text.strip() for text in (*row.retrieved_contexts, row.user_input)]
         cut = sorted({text for text in whole if len(text) >= _SHORT}, key=lambda t: (-len(t), t))
@@ -281,7 +282,7 @@ def _pieces(text: str, cut: Sequence[str]) -> list[str]:
     return pieces
 
 
-def _asked(result: ResultLike) -> list[Any]:
+def _asked(result: RowResult) -> list[Any]:
     """``[id, question, persona, gold]``."""
     row = result.row
     if row is None:
@@ -293,7 +294,7 @@ def _asked(result: ResultLike) -> list[Any]:
     return [result.row_id, row.user_input, row.persona_name, gold]
 
 
-def _took(made: MadeLike) -> dict[str, Any]:
+def _took(made: Made) -> dict[str, Any]:
     """What an answer took, and what its reader was told."""
     usage = made.usage
     return {
@@ -307,7 +308,7 @@ def _took(made: MadeLike) -> dict[str, Any]:
     }
 
 
-def _weight(result: ResultLike) -> int:
+def _weight(result: RowResult) -> int:
     """Characters of a row, about."""
     row = result.row
     size = 200 + sum(len(score.detail) for score in result.scores)

@@ -5,75 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from textwrap import fill
-from typing import Any, Protocol
+from typing import Any
 
-from ..measure import Comparison, Summary
+from ..experiment import PairOf, Readers
+from ..measure import Summary
 from ._text import WIDTH, interval, number, text_table
 
 _OWN = "(as configured)"
 
 
-class PairLike(Protocol):
-    """Two of a kind compared, b against a."""
-
-    @property
-    def within(self) -> str:
-        """The persona, or the generator, that both share."""
-
-    @property
-    def a(self) -> str:
-        """The first one."""
-
-    @property
-    def b(self) -> str:
-        """The second one, which the verdict is about."""
-
-    @property
-    def comparison(self) -> Comparison:
-        """Row by row; differences are improvements."""
-
-
-class ReadersLike(Protocol):
-    """Personas by generators, whoever holds them."""
-
-    @property
-    def personas(self) -> Sequence[str]:
-        """In order."""
-
-    @property
-    def generators(self) -> Sequence[str]:
-        """In order."""
-
-    @property
-    def measures(self) -> Sequence[str]:
-        """The first one decides."""
-
-    @property
-    def cells(self) -> Mapping[tuple[str, str, str], Summary]:
-        """(persona, generator, measure) -> mean."""
-
-    @property
-    def pairs(self) -> Sequence[PairLike]:
-        """Generators in pairs."""
-
-    @property
-    def best(self) -> Mapping[str, str]:
-        """Persona -> the generator that is proven best."""
-
-    @property
-    def facts(self) -> Sequence[PairLike]:
-        """Personas in pairs."""
-
-    @property
-    def kept(self) -> Mapping[tuple[str, str, str], Summary]:
-        """Mean share of facts kept."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What the reader should know."""
-
-
-def readers_table(found: ReadersLike, *, run: str = "") -> str:
+def readers_table(found: Readers, *, run: str = "") -> str:
     """Verdicts first, then persona by generator for each measure, pairs, and facts kept."""
     blocks = ["\n".join(fill(line, WIDTH) for line in reader_verdicts(found))]
     blocks += [_grid(found, measure) for measure in found.measures]
@@ -88,7 +29,7 @@ def readers_table(found: ReadersLike, *, run: str = "") -> str:
     return "\n\n".join([*blocks, *(["\n".join(tail)] if tail else [])])
 
 
-def reader_verdicts(found: ReadersLike) -> list[str]:
+def reader_verdicts(found: Readers) -> list[str]:
     """In plain words: who is best served by whom, and whether facts drop."""
     said = []
     if len(found.generators) > 1:
@@ -117,7 +58,7 @@ def reader_verdicts(found: ReadersLike) -> list[str]:
     return said
 
 
-def readers_json(found: ReadersLike, *, run: str = "") -> dict[str, Any]:
+def readers_json(found: Readers, *, run: str = "") -> dict[str, Any]:
     """The document of ``diagnose --compare-models`` and ``--personas`` with ``--json``."""
 
     def table(cells: Mapping[tuple[str, str, str], Summary]) -> list[dict[str, Any]]:
@@ -126,7 +67,7 @@ def readers_json(found: ReadersLike, *, run: str = "") -> dict[str, Any]:
             for (who, model, _), summary in cells.items()
         ]
 
-    def pairs(of: Sequence[PairLike]) -> list[dict[str, Any]]:
+    def pairs(of: Sequence[PairOf]) -> list[dict[str, Any]]:
         return [{"within": p.within, "a": p.a, "b": p.b, **asdict(p.comparison)} for p in of]
 
     return {
@@ -141,15 +82,15 @@ def readers_json(found: ReadersLike, *, run: str = "") -> dict[str, Any]:
     }
 
 
-def _grid(found: ReadersLike, measure: str) -> str:
+def _grid(found: Readers, measure: str) -> str:
     return _table(found, measure, found.cells)
 
 
-def _kept(found: ReadersLike, name: str) -> str:
+def _kept(found: Readers, name: str) -> str:
     return _table(found, name, found.kept)
 
 
-def _table(found: ReadersLike, name: str, cells: Mapping[tuple[str, str, str], Summary]) -> str:
+def _table(found: Readers, name: str, cells: Mapping[tuple[str, str, str], Summary]) -> str:
     rows = [[name, *(model or _OWN for model in found.generators)]]
     for persona in found.personas:
         cells_of = [cells.get((persona, model, name)) for model in found.generators]
@@ -163,7 +104,7 @@ def _cell(summary: Summary | None) -> str:
     return f"{number(summary.mean)} ({interval(summary.low, summary.high)}), n {summary.n}"
 
 
-def _pairs(within: str, pairs: Sequence[PairLike]) -> str:
+def _pairs(within: str, pairs: Sequence[PairOf]) -> str:
     rows = [[within, "a", "b", "b - a", "95 % interval", "p", "n", ""]]
     for pair in pairs:
         c = pair.comparison

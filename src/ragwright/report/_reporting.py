@@ -12,6 +12,7 @@ from typing import Any
 
 from ..core import Score, StoreError, TestsetError, Usage, value_hash
 from ..experiment import (
+    Curve,
     DiagnosedRow,
     Evaluation,
     Made,
@@ -41,8 +42,7 @@ from ..flow import Run, RunRow, Runs
 from ..measure import parse_measures
 from ..project import ABLATE, CONFIRM, SWEEP, TRIAL, ProjectFolder
 from ..testsets import Openings
-from ._curves import DoseCurve
-from ._subject import Board, Entry, Goal, ResultLike, Subject
+from ._subject import Board, Entry, Goal, Subject
 
 _KINDS = ("eval", "score", SWEEP, ABLATE, "diagnose", TRIAL)
 """Kinds of runs that a report can be about."""
@@ -174,7 +174,7 @@ class _Reader:
             raise StoreError(f"no trial of the sweep {run.id} has a result")
         return replace(best, id=f"{best.id}-of-{run.id}", label=f"{best.id} of {run.id}")
 
-    def _curves(self, run: Run) -> tuple[DoseCurve, ...]:
+    def _curves(self, run: Run) -> tuple[Curve, ...]:
         """Capability curves, where rows of the run belong to a suite."""
         results = [
             result
@@ -471,7 +471,7 @@ def _nothing(_texts: bool) -> Iterable[RowResult]:
     return ()
 
 
-def _bare(read: Callable[[bool], Iterable[ResultLike]], _texts: bool) -> Iterable[ResultLike]:
+def _bare(read: Callable[[bool], Iterable[RowResult]], _texts: bool) -> Iterable[RowResult]:
     return read(False)
 
 

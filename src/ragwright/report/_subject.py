@@ -6,16 +6,12 @@ records allow, so that clearing a cache never changes one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from ..core import Row, Score, Usage
+from ..experiment import Ablation, Curve, Diagnosis, RowResult, Verdict
 from ..measure import MeasureScale, Summary
-from ._ablation import AblationLike
-from ._curves import DoseCurve
-from ._diagnosis import DiagnosisLike
-from ._verdicts import VerdictLike
 
 SubjectKind: TypeAlias = Literal["run", "pair", "study"]
 
@@ -23,51 +19,7 @@ FACT_NAMES = {"cost": "cost", "seconds": "seconds", "context_tokens": "context t
 """Facts of an answer -> their words; of each, less is better."""
 
 
-class MadeLike(Protocol):
-    """How an answer was made."""
-
-    @property
-    def prompt(self) -> Sequence[tuple[str, str]]:
-        """Messages sent: role and content."""
-
-    @property
-    def usage(self) -> Usage:
-        """Calls, tokens, money and time."""
-
-    @property
-    def context_tokens(self) -> int:
-        """Tokens of its passages."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What its reader was told."""
-
-
-class ResultLike(Protocol):
-    """What came of one row, whoever holds it."""
-
-    @property
-    def row_id(self) -> str:
-        """Name of the row."""
-
-    @property
-    def ranking(self) -> Sequence[str]:
-        """Documents, best first."""
-
-    @property
-    def scores(self) -> Sequence[Score]:
-        """One a measure."""
-
-    @property
-    def row(self) -> Row | None:
-        """The row with its answer, where there is one."""
-
-    @property
-    def made(self) -> MadeLike | None:
-        """How our own answer came to be."""
-
-
-def no_rows(_texts: bool) -> Iterable[ResultLike]:
+def no_rows(_texts: bool) -> Iterable[RowResult]:
     """Rows of an entry that has none."""
     return ()
 
@@ -100,7 +52,7 @@ class Entry:
     reason: str = ""
     run: str = ""
     judge: str = ""
-    read: Callable[[bool], Iterable[ResultLike]] = no_rows
+    read: Callable[[bool], Iterable[RowResult]] = no_rows
 
     def value(self, name: str) -> float | None:
         """Mean of a measure, or a fact; None where there is none."""
@@ -168,12 +120,12 @@ class Subject:
     measures: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     incumbent: str = ""
-    verdict: VerdictLike | None = None
+    verdict: Verdict | None = None
     openings: int | None = None
     stopped: str = ""
-    ablation: AblationLike | None = None
-    curves: tuple[DoseCurve, ...] = ()
-    diagnosis: DiagnosisLike | None = None
+    ablation: Ablation | None = None
+    curves: tuple[Curve, ...] = ()
+    diagnosis: Diagnosis | None = None
     notes: tuple[str, ...] = ()
     clusters: Mapping[str, Hashable] = field(default_factory=dict)
 

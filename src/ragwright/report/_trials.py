@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
+from ..experiment import TrialResult
 from ..measure import Summary
+from ._subject import Entry
 from ._text import text_table, with_scale
 
 _FEW = 3
@@ -18,40 +20,8 @@ _WIDTH = 120
 """Characters of a leaderboard: it has a column a key and a measure."""
 
 
-class TrialLike(Protocol):
-    """A trial of a sweep, whoever holds it."""
-
-    @property
-    def id(self) -> str:
-        """Its name."""
-
-    @property
-    def values(self) -> Mapping[str, Any]:
-        """Swept key -> value; empty for the project as it stands."""
-
-    @property
-    def state(self) -> str:
-        """How it ended."""
-
-    @property
-    def rows(self) -> int:
-        """Rows it was measured on."""
-
-    @property
-    def summaries(self) -> Sequence[Summary]:
-        """One a measure."""
-
-    @property
-    def facts(self) -> Mapping[str, float]:
-        """What an answer took, on average."""
-
-    @property
-    def reason(self) -> str:
-        """Why there is no result."""
-
-    @property
-    def run(self) -> str:
-        """Run that holds its rows."""
+TrialLike: TypeAlias = "TrialResult | Entry"
+"""A trial of a sweep, as the sweep or a report holds it."""
 
 
 @dataclass(frozen=True, slots=True)

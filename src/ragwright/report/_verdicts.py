@@ -2,71 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any
 
-from ..measure import Comparison, Selection
+from ..experiment import Verdict
+from ..measure import Comparison
 from ._text import interval, number, text_table
 
 
-class ConfirmationLike(Protocol):
-    """A trial held against the project as it stands on both splits."""
-
-    @property
-    def trial(self) -> str:
-        """Its name."""
-
-    @property
-    def values(self) -> Mapping[str, Any]:
-        """Swept key -> value."""
-
-    @property
-    def objective(self) -> str:
-        """What it was chosen by."""
-
-    @property
-    def tune(self) -> Comparison:
-        """On the rows that chose it."""
-
-    @property
-    def confirmed(self) -> Comparison | None:
-        """On rows that chose nothing."""
-
-    @property
-    def p(self) -> float | None:
-        """Corrected p-value."""
-
-    @property
-    def outcome(self) -> str:
-        """What is proven."""
-
-
-class VerdictLike(Protocol):
-    """What a study came to."""
-
-    @property
-    def selection(self) -> Selection:
-        """The choice."""
-
-    @property
-    def confirmations(self) -> Sequence[ConfirmationLike]:
-        """Trials confirmed."""
-
-    @property
-    def openings(self) -> int:
-        """How often the confirm split was opened."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What the reader should know."""
-
-    @property
-    def text(self) -> str:
-        """The verdict in words."""
-
-
-def verdict_table(verdict: VerdictLike, run: str = "") -> str:
+def verdict_table(verdict: Verdict, run: str = "") -> str:
     """The verdict in words; below it, what the two splits say side by side."""
     lines = [verdict.text]
     rows = [["", "rows", "as it stands", "trial", "difference", "95 % interval", "p"]]
@@ -90,7 +34,7 @@ def verdict_table(verdict: VerdictLike, run: str = "") -> str:
     return "\n".join(lines)
 
 
-def verdict_json(verdict: VerdictLike, run: str = "") -> dict[str, Any]:
+def verdict_json(verdict: Verdict, run: str = "") -> dict[str, Any]:
     """The document of ``confirm --json``."""
     return {
         "text": verdict.text,

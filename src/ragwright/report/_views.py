@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from ..core import Score
+from ..experiment import RowResult
 from ..measure import Comparisons, Summary, aggregate
 from ._charts import Chart, bars, dots, front, heat, intervals, ordered_values
 from ._headline import values_of
@@ -19,7 +20,7 @@ from ._relations import (
     parameter_relations,
     value_text,
 )
-from ._subject import FACT_NAMES, Entry, ResultLike, Subject
+from ._subject import FACT_NAMES, Entry, Subject
 from ._text import number, with_scale
 
 _HEAT_KEYS = ("chunk.size", "retrieve.top_k")
@@ -438,7 +439,7 @@ def _counted(entries: Sequence[Entry], measure: str) -> list[Mapping[str, int]]:
 
 
 def _by_persona(
-    results: Iterator[ResultLike] | Any, measures: Sequence[str]
+    results: Iterator[RowResult] | Any, measures: Sequence[str]
 ) -> dict[str, list[Summary]]:
     rows: dict[str, dict[str, list[Score]]] = {}
     for result in results:
