@@ -23,7 +23,7 @@ from ..drafting import (
     moment,
     turns_of,
 )
-from ..experiment import Evaluating, evaluate_outputs, forecast_outputs
+from ..experiment import Evaluating
 from ..testsets import write_rows
 from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, Console, fail, reported, table, visible, width
@@ -255,15 +255,13 @@ def outputs_evaluate(
     sampling, console = Sampling(query, sample, flags.seed), flags.console
     with Workbench.open(flags.project, flags.session()) as bench:
         if flags.dry_run:
-            show_forecast(
-                console, forecast_outputs(bench.project, measures, sampling), flags.as_json
-            )
+            show_forecast(console, bench.forecast_outputs(measures, sampling), flags.as_json)
             return 0
         how = Evaluating(flags.resume, seed=flags.seed, name=flags.name)
         each = told_of_each(flags.output, flags.by or ())
         with show_progress(console, bench):
-            evaluation, summary, sampled = evaluate_outputs(
-                bench.project, measures, sampling, how, told=partial(say_price, console), each=each
+            evaluation, summary, sampled = bench.evaluate_outputs(
+                measures, sampling, how, told=partial(say_price, console), each=each
             )
     if labels is not None:
         judged = [row for row in sampled.rows if row.metadata.keys() & _LABELS]

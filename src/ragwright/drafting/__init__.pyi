@@ -9,12 +9,12 @@ from ._draft_records import (
 )
 from ._draft_split import Split as Split, split_reply as split_reply
 from ._drafting import (
-    Drafting as Drafting,
     draft_plan as draft_plan,
     drafts as drafts,
     forecast_drafts as forecast_drafts,
     run_drafts as run_drafts,
 )
+from ._options import Drafting as Drafting
 from ._saving import (
     origin_of as origin_of,
     project_outputs as project_outputs,

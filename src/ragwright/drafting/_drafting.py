@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,31 +12,13 @@ from ..core import RagwrightError
 from ..project import Project, at_work, draft_declarations
 from ._draft import Underway, draft, no_model
 from ._draft_find import DraftPlan
+from ._options import Drafting
 from ._saving import origin_of, project_outputs, save_drafts
 from .outputs import Origin
 
 if TYPE_CHECKING:
-    from ..flow import Flow, Forecast, TraceEntry
+    from ..flow import Flow, Forecast
     from ._draft_records import DraftBatch, DraftRequest
-
-
-@dataclass(frozen=True, slots=True)
-class Drafting:
-    """How to draft, beyond what is configured.
-
-    Attributes:
-        models: Models that write, in place of the configured ones.
-        preview: Show the prompts and send none; nothing is stored.
-        save: Store prompts and texts in the table of outputs.
-        scope: Who may see replies and outputs (tenant, permissions).
-        trace: Gets an entry for each request.
-    """
-
-    models: tuple[str, ...] = ()
-    preview: bool = False
-    save: bool = True
-    scope: str = ""
-    trace: list[TraceEntry] | None = None
 
 
 @at_work("draft")

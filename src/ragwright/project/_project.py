@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from .. import answer, flow, index, ingest, models, retrieve
 from ..core import StoreDamagedError, WorkLock, discard
+from . import building
 from ._folder import ProjectFolder
 from ._served import served_project
 from ._session import Session
 from ._settings import Settings, load_settings
-from .building import known_embedders, nothing_indexed, project_glossary
 
 if TYPE_CHECKING:
     from ..answer import AskPlan
@@ -354,11 +354,11 @@ class Project:
         """
         pair = self.pair
         if not self.store.holds(pair):
-            raise nothing_indexed(
+            raise building.nothing_indexed(
                 pair,
                 self.store.pairs(),
                 self.settings.embed.model,
-                known_embedders(self.folder.data),
+                building.known_embedders(self.folder.data),
                 self.folder.file,
                 self.filled_by,
             )
@@ -381,7 +381,7 @@ class Project:
         if "glossary" not in options.query.methods:
             return None
         root, cache = self.folder.parts, self.folder.cache
-        return project_glossary(options.glossary, root, cache, self.store, self.pair)
+        return building.project_glossary(options.glossary, root, cache, self.store, self.pair)
 
     def persona(self, name: str = "") -> Persona:
         """The persona of a name, ``answer.persona`` for the empty one.

@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ..core import Row, TestsetError, text_hash, value_hash
+from . import suites
 from ._openings import Openings, opening_note
 from ._questions import questions_of
 from ._splits import Split, assign_splits, known_split, names_splits, shared_gold
 from ._trec import Qrels, judgments, read_qrels
 from .rows import half_note, holds_half, objects_of, read_rows
-from .suites import rgb_rows
 
 _SHOWN = 5
 """Most ids that a note names."""
@@ -132,7 +132,7 @@ def load_testset(
     if address.startswith("beir:"):
         testset = _beir(address)
     elif address.startswith("rgb:"):
-        made = rgb_rows(address)
+        made = suites.rgb_rows(address)
         testset = Testset(address, made.rows, made.notes)
     else:
         rows = read_rows(address)

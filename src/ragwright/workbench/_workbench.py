@@ -21,7 +21,15 @@ from .. import (
 
 if TYPE_CHECKING:
     from ..core import Answer, Document
-    from ..drafting import DraftBatch, Drafting, DraftRequest, Outputs, ProjectRecords
+    from ..drafting import (
+        DraftBatch,
+        Drafting,
+        DraftRequest,
+        Outputs,
+        ProjectRecords,
+        SampledOutputs,
+        Sampling,
+    )
     from ..experiment import (
         Ablating,
         AblationResult,
@@ -246,6 +254,24 @@ class Workbench:
     def outputs(self) -> Outputs:
         """Every text that was drafted and every prompt for it."""
         return drafting.project_outputs(self.project)
+
+    def evaluate_outputs(
+        self,
+        measures: str | Sequence[Measure],
+        sampling: Sampling | None = None,
+        how: Evaluating | None = None,
+        *,
+        told: Told | None = None,
+        each: Each | None = None,
+    ) -> tuple[Evaluation, RunSummary, SampledOutputs]:
+        """Score a sample of the stored outputs into a run of its own; nothing is generated."""
+        return experiment.evaluate_outputs(
+            self.project, measures, sampling, how, told=told, each=each
+        )
+
+    def forecast_outputs(self, measures: str | Sequence[Measure], sampling: Sampling) -> Forecast:
+        """What :meth:`evaluate_outputs` would call and cost."""
+        return experiment.forecast_outputs(self.project, measures, sampling)
 
     # -- test sets -------------------------------------------------------------------------
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ... import index, records
+from ... import index, project, records
 from ...core import FileLock, SnapshotGoneError, replace_text
-from ...project import Feed, Ingest
 from ._refreshing import IndexCounts
 
 if TYPE_CHECKING:
@@ -64,10 +63,12 @@ def _synced(
     )
     model = opened.settings.embed.model
     embedding = (model, bool(model) and opened.models.is_local(model))
-    work = Ingest(store, pair, records.WholeChunker(), embedding, opened.runner, None)
+    work = project.Ingest(store, pair, records.WholeChunker(), embedding, opened.runner, None)
     if on_start is not None:
         on_start(work.progress)
-    feed = Feed(records.RecordsReader.address, (records.RecordsReader(rows),), changes=known)
+    feed = project.Feed(
+        records.RecordsReader.address, (records.RecordsReader(rows),), changes=known
+    )
     report = work.run([feed], _no_network)
     counts = report.counts
     lost = [records.record_document_id(key) for key in gone]

@@ -1,0 +1,28 @@
+"""How to draft."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..flow import TraceEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Drafting:
+    """How to draft, beyond what is configured.
+
+    Attributes:
+        models: Models that write, in place of the configured ones.
+        preview: Show the prompts and send none; nothing is stored.
+        save: Store prompts and texts in the table of outputs.
+        scope: Who may see replies and outputs (tenant, permissions).
+        trace: Gets an entry for each request.
+    """
+
+    models: tuple[str, ...] = ()
+    preview: bool = False
+    save: bool = True
+    scope: str = ""
+    trace: list[TraceEntry] | None = None
