@@ -34,8 +34,8 @@ from ragwright.drafting import DraftPlan, DraftRequest, draft, find_pool
 from ragwright.flow import Embed, Lookup, Runner, Search
 from ragwright.index import (
     IndexedDocument,
+    IndexSpec,
     LookupHandler,
-    Pair,
     SearchHandler,
     SqliteStore,
     View,
@@ -96,7 +96,7 @@ def document(records: Records, row: int, format_: TextFormat, words: Sequence[st
     return Document(f"record:{row}", f"records:{row}", format_.fill(full), metadata=metadata)
 
 
-def store_of(records: Records, folder: Path, pair: Pair, spec: RecordsSpec) -> SqliteStore:
+def store_of(records: Records, folder: Path, pair: IndexSpec, spec: RecordsSpec) -> SqliteStore:
     """All records in a store."""
     store = SqliteStore(folder / "store.sqlite")
     chance = np.random.default_rng(2)
@@ -151,7 +151,7 @@ def measure(records: Records, folder: Path, search: str, count: int) -> dict[str
     spec = load_spec(folder / "none")
     dimensions = DIMENSIONS if search != "keyword" else 0
     analyzer = Analyzer()
-    pair = Pair("whole", analyzer.spec, MODEL if dimensions else "", dimensions)
+    pair = IndexSpec("whole", analyzer.spec, MODEL if dimensions else "", dimensions)
     store = store_of(records, folder, pair, spec)
     views = Views(store)
     models = Models()

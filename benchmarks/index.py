@@ -38,8 +38,8 @@ from ragwright.flow import (
 )
 from ragwright.index import (
     IndexedDocument,
+    IndexSpec,
     LookupHandler,
-    Pair,
     SearchHandler,
     SqliteStore,
     View,
@@ -207,7 +207,7 @@ class Given(BatchHandler[Embed, EmbedReply]):
         return [EmbedReply(np.stack([self._known[t] for t in r.texts])) for r in requests]
 
 
-def through_the_runner(store: SqliteStore, pair: Pair, bare: Bare, corpus: Corpus) -> None:
+def through_the_runner(store: SqliteStore, pair: IndexSpec, bare: Bare, corpus: Corpus) -> None:
     """Print what whole hybrid queries cost, hits with their texts included; and 64 at once."""
     views = Views(store)
     target = Target(views.snapshot(pair), "given", DIMENSIONS, analyzer=bare.analyzer)
@@ -256,10 +256,10 @@ def through_the_runner(store: SqliteStore, pair: Pair, bare: Bare, corpus: Corpu
     )
 
 
-def store_of(corpus: Corpus, folder: Path, analyzer: Analyzer) -> tuple[SqliteStore, Pair]:
+def store_of(corpus: Corpus, folder: Path, analyzer: Analyzer) -> tuple[SqliteStore, IndexSpec]:
     """A store of the corpus; prints what ingesting and building cost."""
     store = SqliteStore(folder / "store.sqlite", analyzers=lambda spec: analyzer)
-    pair = Pair("whole", analyzer.spec, "bench", DIMENSIONS)
+    pair = IndexSpec("whole", analyzer.spec, "bench", DIMENSIONS)
     items = []
     for number, document in enumerate(corpus.documents):
         chunk = Chunk(
@@ -328,7 +328,7 @@ def tiny() -> None:
 
         def work() -> None:
             store = SqliteStore(Path(folder) / "store.sqlite")
-            pair = Pair("whole", Analyzer().spec)
+            pair = IndexSpec("whole", Analyzer().spec)
             document = Document("a", "a", "one two three")
             chunk = Chunk("a:0-13", "a", 0, Span(0, 13), document.text)
             store.upsert(pair, [IndexedDocument(document, (chunk,))])

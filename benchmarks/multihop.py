@@ -37,8 +37,8 @@ from ragwright.core import Chunk, Document, Span, text_hash
 from ragwright.flow import BatchHandler, Embed, EmbedReply, Flow, Lookup, Runner, Search
 from ragwright.index import (
     IndexedDocument,
+    IndexSpec,
     LookupHandler,
-    Pair,
     SearchHandler,
     StoreOptions,
     Views,
@@ -191,11 +191,11 @@ def opened(
         documents.append(
             IndexedDocument(Document(one.id, one.id, one.text, title=one.title), (chunk,))
         )
-    pair = Pair("whole passages", analyzer.spec)
+    pair = IndexSpec("whole passages", analyzer.spec)
     if embedder is not None:
         texts = [embedded_text(one.chunks[0], one.document.title) for one in documents]
         rows = vectors(collection.name, texts)
-        pair = Pair(pair.chunker, pair.analyzer, MODEL, rows.shape[1])
+        pair = IndexSpec(pair.chunker, pair.analyzer, MODEL, rows.shape[1])
         documents = [
             IndexedDocument(one.document, one.chunks, row[None])
             for one, row in zip(documents, rows, strict=True)

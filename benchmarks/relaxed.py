@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from benchmarks.publish import Section, Table, publish
 from ragwright.core import Chunk, Document, Filter, Relaxation, SoftFilter, Span
 from ragwright.flow import SearchReply
-from ragwright.index import IndexedDocument, Pair, SqliteStore, View
+from ragwright.index import IndexedDocument, IndexSpec, SqliteStore, View
 from ragwright.models import Analyzer
 
 Matrix = NDArray[np.float32]
@@ -50,7 +50,7 @@ FILTERS = range(1, 10)
 KINDS = ("mixed", "narrow", "wide")
 CHANNELS = ("keyword", "dense", "hybrid")
 TYPES = {"client": 8.0, "ask": 5.0, "topic": 3.0, "length": 2.0, "tone": 1.0}
-PAIR = Pair("whole", Analyzer().spec, "synthetic", DIMENSIONS)
+PAIR = IndexSpec("whole", Analyzer().spec, "synthetic", DIMENSIONS)
 WORDS, A_RECORD, A_QUERY = 2000, 12, 3
 ONE_VALUE = {
     "client": 200,

@@ -41,8 +41,8 @@ from ragwright.core import Chunk, Document, Hit, Span
 from ragwright.flow import BatchHandler, Embed, EmbedReply, Flow, Lookup, Runner, Search
 from ragwright.index import (
     IndexedDocument,
+    IndexSpec,
     LookupHandler,
-    Pair,
     SearchHandler,
     StoreOptions,
     Views,
@@ -79,7 +79,7 @@ class Remembered(BatchHandler[Embed, EmbedReply]):
 @contextmanager
 def indexed(documents: Sequence[IndexedDocument], language: str) -> Iterator[tuple[Routes, Target]]:
     """A keyword index of documents without vectors."""
-    pair = Pair("whole", make_analyzer(AnalyzerOptions(language=language)).spec)
+    pair = IndexSpec("whole", make_analyzer(AnalyzerOptions(language=language)).spec)
     plain = [IndexedDocument(d.document, d.chunks) for d in documents]
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(StoreOptions(), Path(folder))

@@ -38,8 +38,8 @@ from ragwright.experiment import evaluate_retrieval, ranking_search
 from ragwright.flow import BatchHandler, Embed, EmbedReply, Lookup, Runner, Search
 from ragwright.index import (
     IndexedDocument,
+    IndexSpec,
     LookupHandler,
-    Pair,
     SearchHandler,
     StoreOptions,
     Views,
@@ -164,9 +164,11 @@ def opened(
 ) -> Iterator[tuple[Routes, Target]]:
     """Handlers and target of a corpus, stored in a project of its own in ``folder``."""
     analyzer = make_analyzer(analysis)
-    pair = Pair("whole documents", analyzer.spec)
+    pair = IndexSpec("whole documents", analyzer.spec)
     if corpus.queries:
-        pair = Pair(pair.chunker, pair.analyzer, MODEL, next(iter(corpus.queries.values())).size)
+        pair = IndexSpec(
+            pair.chunker, pair.analyzer, MODEL, next(iter(corpus.queries.values())).size
+        )
     store = open_store(StoreOptions(), folder / "project")
     try:
         store.upsert(pair, corpus.documents)

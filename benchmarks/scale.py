@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragwright.core import Chunk, Document, Span
-from ragwright.index import IndexedDocument, Pair, SqliteStore, StoreOptions, View
+from ragwright.index import IndexedDocument, IndexSpec, SqliteStore, StoreOptions, View
 from ragwright.models import Analyzer
 
 Matrix = NDArray[np.float32]
@@ -80,7 +80,7 @@ def size_mb(folder: Path, pattern: str) -> float:
 
 def measure(folder: Path, rows: int, recall: float) -> None:
     """Write, build and ask; print."""
-    pair = Pair("whole", Analyzer().spec, "scale", DIMENSIONS)
+    pair = IndexSpec("whole", Analyzer().spec, "scale", DIMENSIONS)
     start = time.perf_counter()
     store = SqliteStore(folder / "store.sqlite", views=folder / "views")
     for batch in blocks(rows):

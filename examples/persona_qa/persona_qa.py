@@ -16,15 +16,15 @@ from ragwright import Session, Workbench
 from ragwright.experiment import (
     Ablating,
     Confirming,
-    Readership,
+    GridOptions,
     Study,
     read_study,
 )
 from ragwright.report import (
     Report,
     ablation_table,
+    generators_table,
     leaderboard_table,
-    readers_table,
     report_subject,
     verdict_table,
 )
@@ -172,9 +172,9 @@ def ablation(bench: Workbench, testset: Path, limit: int) -> None:
 def readers(bench: Workbench, cast: Cast, rows: Testset) -> None:
     """Which persona is served best by which generator."""
     print("\n# Who is served best by whom\n")
-    how = Readership(PERSONAS, cast.generators)
+    how = GridOptions(PERSONAS, cast.generators)
     found, run = bench.compare_generators(rows, "Comprehensive", how)
-    print(readers_table(found, run=run.run))
+    print(generators_table(found, run=run.run))
 
 
 def main() -> None:

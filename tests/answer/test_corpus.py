@@ -20,7 +20,7 @@ from ragwright.answer import (
     corpus_ids,
 )
 from ragwright.answer._corpus import PAGE
-from ragwright.answer._corpus_read import Reading, find_quote, merged, read_items
+from ragwright.answer._corpus_read import ChunkItems, find_quote, merged, read_items
 from ragwright.answer._units import Found, UnitCount, UnitQuestion, read_unit_question
 from ragwright.core import (
     Chunk,
@@ -44,7 +44,14 @@ from ragwright.flow import (
     SearchReply,
     Step,
 )
-from ragwright.index import IndexedDocument, LookupHandler, Pair, SearchHandler, SqliteStore, Views
+from ragwright.index import (
+    IndexedDocument,
+    IndexSpec,
+    LookupHandler,
+    SearchHandler,
+    SqliteStore,
+    Views,
+)
 from ragwright.models import Analyzer, Models, model_handlers
 from ragwright.retrieve import Target
 from ragwright.testing import Reply, ScriptedServer
@@ -477,7 +484,7 @@ class TestOffline:
 
 
 def test_what_a_filter_excludes_is_not_counted(tmp_path: Path) -> None:
-    pair = Pair("whole", Analyzer().spec)
+    pair = IndexSpec("whole", Analyzer().spec)
     store = SqliteStore(tmp_path / "store.sqlite")
     for number, kind in enumerate(("record", "record", "", "note")):
         text = "The pump broke."
@@ -546,8 +553,8 @@ def test_quotes_are_found_whatever_their_spacing_and_case() -> None:
 def test_equal_items_are_one_and_overlapping_chunks_count_once() -> None:
     one, two = part("a", 0, "x" * 50), part("a", 20, "x" * 50)
     readings = [
-        Reading(one, (("The Café", 25, 30), ("Bob", 1, 4))),
-        Reading(two, (("cafe", 25, 30), ("CAFÉ.", 60, 65))),
+        ChunkItems(one, (("The Café", 25, 30), ("Bob", 1, 4))),
+        ChunkItems(two, (("cafe", 25, 30), ("CAFÉ.", 60, 65))),
     ]
     first, second = merged(readings)
     assert (first.text, second.text) == ("The Café", "Bob")

@@ -13,7 +13,14 @@ from ragwright.answer import DraftOptions
 from ragwright.core import Chunk, Document, Span
 from ragwright.drafting import DraftBatch, DraftPlan, DraftRequest, draft
 from ragwright.flow import Forecast, Lookup, Replies, Runner, RunnerOptions, Search, TraceEntry
-from ragwright.index import IndexedDocument, LookupHandler, Pair, SearchHandler, SqliteStore, Views
+from ragwright.index import (
+    IndexedDocument,
+    IndexSpec,
+    LookupHandler,
+    SearchHandler,
+    SqliteStore,
+    Views,
+)
 from ragwright.models import Analyzer, AnalyzerOptions, Models, ModelSettings, model_handlers
 from ragwright.records import Rollups, TextFormat
 from ragwright.records.declared._text_format import Piece
@@ -97,7 +104,9 @@ class Desk:
         vectors: bool = False,
     ) -> None:
         self.analyzer = Analyzer(AnalyzerOptions())
-        self.pair = Pair("whole", self.analyzer.spec, "own" if vectors else "", 8 if vectors else 0)
+        self.pair = IndexSpec(
+            "whole", self.analyzer.spec, "own" if vectors else "", 8 if vectors else 0
+        )
         self.store = SqliteStore(folder / "store.sqlite")
         rows = np.random.default_rng(3).standard_normal((len(documents), 8), np.float32)
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)

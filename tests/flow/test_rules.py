@@ -34,9 +34,9 @@ from ragwright.flow import (
     Search,
     SendHandler,
     TraceEntry,
-    aside,
     chat,
     gather,
+    run_in_pool,
     search_keyword,
 )
 
@@ -503,7 +503,7 @@ def test_work_aside_leaves_the_loop_to_others() -> None:
         return 7
 
     def slow() -> Flow[int]:
-        return (yield from aside(work))
+        return (yield from run_in_pool(work))
 
     def quick() -> Flow[int]:
         yield from ask("a")
@@ -519,7 +519,7 @@ def test_work_aside_leaves_the_loop_to_others() -> None:
 def test_what_work_aside_raises_is_raised_at_its_yield() -> None:
     def fails() -> Flow[str]:
         try:
-            return (yield from aside(lambda: str(1 / 0)))
+            return (yield from run_in_pool(lambda: str(1 / 0)))
         except ZeroDivisionError as error:
             return f"caught {error}"
 
@@ -533,7 +533,7 @@ def test_work_aside_is_bound_by_the_flows_time_limit() -> None:
     release = threading.Event()
 
     def slow() -> Flow[bool]:
-        return (yield from aside(lambda: release.wait(10)))
+        return (yield from run_in_pool(lambda: release.wait(10)))
 
     with Runner({}) as runner:
         with pytest.raises(ModelTimeoutError, match="time limit"):

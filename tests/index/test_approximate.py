@@ -13,7 +13,7 @@ from ragwright.core import Chunk, Document, Filter, MissingExtraError, Span
 from ragwright.flow import Search, SearchReply
 from ragwright.index import (
     IndexedDocument,
-    Pair,
+    IndexSpec,
     SearchHandler,
     SqliteStore,
     StoreOptions,
@@ -26,7 +26,7 @@ from ragwright.models import Analyzer
 pytest.importorskip("faiss", reason="needs ragwright[ann]")
 
 ROWS, DIMENSIONS = 6000, 32
-PAIR = Pair("whole", Analyzer().spec, "clusters", DIMENSIONS)
+PAIR = IndexSpec("whole", Analyzer().spec, "clusters", DIMENSIONS)
 OPTIONS = StoreOptions(approximate=True, approximate_rows=1000, recall=0.95)
 
 

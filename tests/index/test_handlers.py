@@ -21,10 +21,17 @@ from ragwright.core import (
     Span,
 )
 from ragwright.flow import Lookup, LookupReply, Search, SearchReply
-from ragwright.index import IndexedDocument, LookupHandler, Pair, SearchHandler, SqliteStore, Views
+from ragwright.index import (
+    IndexedDocument,
+    IndexSpec,
+    LookupHandler,
+    SearchHandler,
+    SqliteStore,
+    Views,
+)
 from ragwright.models import Analyzer
 
-PAIR = Pair("whole", Analyzer().spec, "random", 8)
+PAIR = IndexSpec("whole", Analyzer().spec, "random", 8)
 
 
 def item(name: str, text: str) -> IndexedDocument:

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ragwright.core import Filter, FilterError, Relaxation, Rung, SoftFilter
+from ragwright.core import Filter, FilterError, Relaxation, RelaxationLevel, SoftFilter
 from ragwright.index import RungRate, rung_rates, rungs_of
 from ragwright.index._ladder import Ladder
 
@@ -24,13 +24,13 @@ def soft(*pairs: tuple[Filter, float]) -> tuple[SoftFilter, ...]:
 def test_rungs_say_what_is_met_and_missed() -> None:
     relax = Relaxation(soft((A, 3), (B, 0.1), (C, 0.2)))
     assert rungs_of(relax, (0b111, 0b110, 0, 0b110)) == (
-        Rung(3.3, (A, B, C), ()),
-        Rung(0.3, (B, C), (A,)),
-        Rung(0.0, (), (A, B, C)),
-        Rung(0.3, (B, C), (A,)),
+        RelaxationLevel(3.3, (A, B, C), ()),
+        RelaxationLevel(0.3, (B, C), (A,)),
+        RelaxationLevel(0.0, (), (A, B, C)),
+        RelaxationLevel(0.3, (B, C), (A,)),
     )
     assert rungs_of(relax, ()) == ()
-    assert rungs_of(Relaxation(()), (0,)) == (Rung(0.0),)
+    assert rungs_of(Relaxation(()), (0,)) == (RelaxationLevel(0.0),)
 
 
 def test_equal_conditions_are_one_with_the_largest_weight() -> None:
@@ -38,10 +38,10 @@ def test_equal_conditions_are_one_with_the_largest_weight() -> None:
     low, same = Filter("year", low=2020), Filter("year", low="2020")
     relax = Relaxation(soft((number, 1), (low, 2), (text, 4), (same, 1), (A, 0)))
     (rung,) = rungs_of(relax, (0b01111,))
-    assert rung == Rung(6.0, (number, low), (A,))
+    assert rung == RelaxationLevel(6.0, (number, low), (A,))
     assert rungs_of(relax, (0b00101, 0b11010)) == (
-        Rung(4.0, (number,), (low, A)),
-        Rung(2.0, (low, A), (number,)),
+        RelaxationLevel(4.0, (number,), (low, A)),
+        RelaxationLevel(2.0, (low, A), (number,)),
     )
 
 

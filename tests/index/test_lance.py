@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ragwright.core import Chunk, Document, Filter, Span
-from ragwright.index import IndexedDocument, LanceStore, Pair, SqliteStore
+from ragwright.index import IndexedDocument, IndexSpec, LanceStore, SqliteStore
 from ragwright.models import Analyzer
 from ragwright.testing import IndexSuite
 from ragwright.testing._index_corpus import PAIR, index, make_document, make_vector
@@ -30,7 +30,7 @@ def plain(name: str, text: str) -> IndexedDocument:
     return IndexedDocument(Document(name, f"mem:{name}", text), (chunk,))
 
 
-WORDS = Pair("whole", Analyzer().spec)
+WORDS = IndexSpec("whole", Analyzer().spec)
 NEW, ROUNDS, WRITERS = 60, 2, 4
 
 

@@ -12,7 +12,7 @@ ROWS = 10_000
 CHILD = """
 import json, sys, tracemalloc
 from ragwright.core import Chunk, Document, Span
-from ragwright.index import IndexedDocument, Pair, SqliteStore
+from ragwright.index import IndexedDocument, IndexSpec, SqliteStore
 from ragwright.models import TokenSource
 
 class Spaces(TokenSource):
@@ -20,7 +20,7 @@ class Spaces(TokenSource):
     def tokens(self, text):
         return text.split()
 
-pair = Pair("whole", Spaces.spec, "", 0)
+pair = IndexSpec("whole", Spaces.spec, "", 0)
 store = SqliteStore(sys.argv[1], analyzers=lambda spec: Spaces())
 rows = int(sys.argv[2])
 for first in range(0, rows, 1000):

@@ -16,9 +16,9 @@ from hypothesis import given, settings, strategies as st
 from ragwright.core import Filter, FilterError, Relaxation, RetrieveError, SoftFilter, StoreError
 from ragwright.flow import Lookup, LookupReply, Search, SearchReply
 from ragwright.index import (
+    IndexSpec,
     LanceStore,
     LookupHandler,
-    Pair,
     ScanView,
     SearchHandler,
     SqliteStore,
@@ -388,7 +388,7 @@ def test_building_anew_in_vain_is_tried_again_after_a_long_pause(
 ) -> None:
     tried: list[str] = []
 
-    def renewed(self: SqliteStore, pair: Pair, snapshot: str) -> View:
+    def renewed(self: SqliteStore, pair: IndexSpec, snapshot: str) -> View:
         tried.append(snapshot)
         raise OSError("the disk is full")
 

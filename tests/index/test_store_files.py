@@ -23,11 +23,11 @@ from ragwright.core import (
     StoreError,
     StoreFullError,
 )
-from ragwright.index import IndexedDocument, Pair, SqliteStore, StoreOptions, open_store
+from ragwright.index import IndexedDocument, IndexSpec, SqliteStore, StoreOptions, open_store
 from ragwright.index._schema import STEPS, prepare
 from ragwright.models import Analyzer
 
-PAIR = Pair("whole", Analyzer().spec)
+PAIR = IndexSpec("whole", Analyzer().spec)
 BATCH = 7
 
 

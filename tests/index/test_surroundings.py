@@ -9,11 +9,11 @@ import pytest
 
 from ragwright.core import Chunk, Document, Filter, Page, RetrieveError, Section, Span
 from ragwright.flow import Lookup, LookupReply
-from ragwright.index import IndexedDocument, LookupHandler, Pair, SqliteStore, Views
-from ragwright.index._view import State
+from ragwright.index import IndexedDocument, IndexSpec, LookupHandler, SqliteStore, Views
+from ragwright.index._view import ViewState
 from ragwright.models import Analyzer
 
-PAIR = Pair("whole", Analyzer().spec)
+PAIR = IndexSpec("whole", Analyzer().spec)
 TEXT = "# Pump\n\n## Seal\nGrease it.\n  \nTwice.\n\n## Wheel\nTurn it.\n"
 SEAL, WHEEL, TWICE = (TEXT.index(word) for word in ("## Seal", "## Wheel", "Twice"))
 DOCUMENT = Document(
@@ -114,13 +114,13 @@ def test_many_hits_ask_for_their_conditions_once(
 ) -> None:
     """One mask for all hits, and none but that of the search, which is remembered."""
     asked: list[object] = []
-    masks = State.masks
+    masks = ViewState.masks
 
-    def counted(self: State, filters: Sequence[Filter]) -> object:
+    def counted(self: ViewState, filters: Sequence[Filter]) -> object:
         asked.append(tuple(filters))
         return masks(self, filters)
 
-    monkeypatch.setattr(State, "masks", counted)
+    monkeypatch.setattr(ViewState, "masks", counted)
     look, snapshot = handler
     filters = (Filter("page", (1, 2)),)
     names = tuple(one.id for one in CHUNKS)

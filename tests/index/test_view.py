@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ragwright.core import Chunk, Document, Filter, SnapshotGoneError, Span, StoreBusyError
-from ragwright.index import IndexedDocument, Pair, SqliteStore, StoreOptions
+from ragwright.index import IndexedDocument, IndexSpec, SqliteStore, StoreOptions
 from ragwright.models import TokenSource
 
 DIMENSIONS = 16
@@ -26,7 +26,7 @@ class Spaces(TokenSource):
         return text.split()
 
 
-PAIR = Pair("whole", Spaces.spec, "random", DIMENSIONS)
+PAIR = IndexSpec("whole", Spaces.spec, "random", DIMENSIONS)
 Open = Callable[..., SqliteStore]
 
 

@@ -16,7 +16,7 @@ from job_project import FakeClock, jobs_of, project_with, runner_in
 
 from ragwright.jobs import JobRun
 from ragwright.jobs._history import RunStart
-from ragwright.jobs._runs import Hearing, Order
+from ragwright.jobs._runs import RunListener, RunRequest
 from ragwright.project import ProjectFolder
 
 HERE = Path(__file__).parent.parent
@@ -35,8 +35,8 @@ def ran(
     runner = runner_in(project, clock)
     lock = runner.take(job, "by hand")
     assert lock is not None
-    hearing = Hearing() if heard is None else Hearing(heard.append, heard.append)
-    order = Order("by hand", None, job.flags(flags))
+    hearing = RunListener() if heard is None else RunListener(heard.append, heard.append)
+    order = RunRequest("by hand", None, job.flags(flags))
     return runner.run(job, lock, order, hearing, threading.Event())
 
 
@@ -159,7 +159,9 @@ def test_a_stop_ends_the_running_step_at_once(tmp_path: Path) -> None:
     assert lock is not None
     found: list[JobRun] = []
     work = threading.Thread(
-        target=lambda: found.append(runner.run(job, lock, Order("schedule"), Hearing(), stop))
+        target=lambda: found.append(
+            runner.run(job, lock, RunRequest("schedule"), RunListener(), stop)
+        )
     )
     work.start()
     until((tmp_path / "child.txt").exists)
@@ -187,11 +189,12 @@ import sys, threading
 from pathlib import Path
 from job_project import jobs_of, runner_in
 from ragwright.workbench import ProjectFolder
-from ragwright.jobs._runs import Clock, Hearing, Order
+from ragwright.jobs._runs import Clock, RunListener, RunRequest
 project = ProjectFolder(Path.cwd())
 job = jobs_of(project)["a"]
 runner = runner_in(project, Clock())
-runner.run(job, runner.take(job, "schedule"), Order("schedule", 1.0), Hearing(), threading.Event())
+request = RunRequest("schedule", 1.0)
+runner.run(job, runner.take(job, "schedule"), request, RunListener(), threading.Event())
 """
 
 
@@ -228,7 +231,7 @@ def test_a_killed_process_leaves_a_run_that_was_cut_off(tmp_path: Path) -> None:
     lock = runner.take(job, "by hand")
     assert lock is not None
     heard: list[str] = []
-    runner.run(job, lock, Order(), Hearing(heard.append), threading.Event())
+    runner.run(job, lock, RunRequest(), RunListener(heard.append), threading.Event())
     assert [run.state for run in runner.runs()] == ["succeeded", "cut off"]
     assert heard[0] == "run 1 was cut off"
     assert runner.history.cut_off("a") == []
@@ -272,8 +275,8 @@ def test_who_hears_of_a_run_cannot_end_it(tmp_path: Path) -> None:
     runner = runner_in(ProjectFolder(tmp_path))
     lock = runner.take(job, "by hand")
     assert lock is not None
-    order = Order("by hand", None, job.flags(()))
-    run = runner.run(job, lock, order, Hearing(gone, gone), threading.Event())
+    order = RunRequest("by hand", None, job.flags(()))
+    run = runner.run(job, lock, order, RunListener(gone, gone), threading.Event())
     assert (run.state, run.attempts) == ("failed", 2)
     assert run.steps[0].output.endswith("line 9999")
     assert run.steps[-1].output == "this went wrong"

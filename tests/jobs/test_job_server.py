@@ -14,7 +14,7 @@ from job_project import FakeClock, jobs_of, project_with, runner_in
 from ragwright.core import ConfigError, FileLock
 from ragwright.jobs import JobRun
 from ragwright.jobs._history import RunStart
-from ragwright.jobs._runs import Hearing, Order
+from ragwright.jobs._runs import RunListener, RunRequest
 from ragwright.jobs._server import JobServer
 from ragwright.project import ProjectFolder, ProjectJob
 
@@ -51,7 +51,12 @@ class Served:
         return jobs
 
     def _run(
-        self, job: ProjectJob, lock: FileLock, order: Order, hearing: Hearing, stop: threading.Event
+        self,
+        job: ProjectJob,
+        lock: FileLock,
+        order: RunRequest,
+        hearing: RunListener,
+        stop: threading.Event,
     ) -> JobRun:
         with lock:
             now = self.clock.now()
@@ -329,7 +334,11 @@ def test_a_fault_within_a_run_is_said_and_ends_no_other(tmp_path: Path) -> None:
     run, faults = served._run, [RuntimeError("a fault of ours")]
 
     def faulty(
-        job: ProjectJob, lock: FileLock, order: Order, hearing: Hearing, stop: threading.Event
+        job: ProjectJob,
+        lock: FileLock,
+        order: RunRequest,
+        hearing: RunListener,
+        stop: threading.Event,
     ) -> JobRun:
         if faults:
             raise faults.pop()

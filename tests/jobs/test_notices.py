@@ -21,7 +21,7 @@ from ragwright.jobs import JobRun
 from ragwright.jobs._history import RunStart
 from ragwright.jobs._jobs import job_faults, job_findings
 from ragwright.jobs._notices import Notices, NoticeText, shown_address, without_secrets
-from ragwright.jobs._runs import Hearing, Order
+from ragwright.jobs._runs import RunListener, RunRequest
 from ragwright.jobs._server import JobServer
 
 pytest.importorskip("apprise")
@@ -105,8 +105,8 @@ def ran(folder: Path, jobs: str, notices: Notices, heard: list[str] | None = Non
     job, runner = jobs_of(project)["a"], runner_in(project, FakeClock(), notices)
     lock = runner.take(job, "schedule")
     assert lock is not None
-    hearing = Hearing() if heard is None else Hearing(heard.append)
-    return runner.run(job, lock, Order("schedule", 1.0), hearing, threading.Event())
+    hearing = RunListener() if heard is None else RunListener(heard.append)
+    return runner.run(job, lock, RunRequest("schedule", 1.0), hearing, threading.Event())
 
 
 def test_a_mail_arrives_as_it_was_written(mails: Mails) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragwright.core import Filter, Hit, Rung, Usage
+from ragwright.core import Filter, Hit, RelaxationLevel, Usage
 from ragwright.drafting import DraftBatch, DraftPrompt, DraftRequest, DraftText
 
 REQUEST = DraftRequest("Jane Doe", "donate", ("health care",), ("urgent",), "short", 2)
@@ -14,7 +14,7 @@ def hit(rank: int, document: str) -> Hit:
     """A found record, whose text says its id."""
     text = f"the text of {document}"
     place = (None, 0, len(text), text)
-    rung = Rung(8.0, (Filter("client", ("Jane Doe",)),), (Filter("tone", ("urgent",)),))
+    rung = RelaxationLevel(8.0, (Filter("client", ("Jane Doe",)),), (Filter("tone", ("urgent",)),))
     chunk = f"{document}:0-{len(text)}"
     return Hit(rank, 1.0 / rank, document, chunk, f"records:{document}", "", *place, rung=rung)
 

@@ -13,8 +13,8 @@ from ragwright.core import Chunk, ConfigError, Document, FilterError, RetrieveEr
 from ragwright.flow import BatchHandler, Embed, EmbedReply, Lookup, Route, Runner, Search
 from ragwright.index import (
     IndexedDocument,
+    IndexSpec,
     LookupHandler,
-    Pair,
     SearchHandler,
     StoreOptions,
     Views,
@@ -77,7 +77,7 @@ def counts() -> Counts:
 @pytest.fixture
 def opened(tmp_path: Path, counts: Counts) -> Iterator[tuple[Runner, Target]]:
     store = open_store(StoreOptions(), tmp_path)
-    pair = Pair("whole", ANALYZER.spec, "counts", 5)
+    pair = IndexSpec("whole", ANALYZER.spec, "counts", 5)
     items = []
     for name, (text, client, year) in TEXTS.items():
         document = Document(name, name, text, metadata={"client": client, "year": year})

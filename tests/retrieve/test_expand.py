@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from ragwright.core import ChannelScore, ConfigError, Hit, RetrieveError, Rung
+from ragwright.core import ChannelScore, ConfigError, Hit, RelaxationLevel, RetrieveError
 from ragwright.flow import BatchHandler, Lookup, LookupReply, Runner
 from ragwright.retrieve import (
     ExpandOptions,
@@ -45,7 +45,7 @@ def hit(rank: int, start: int, end: int, document: str = "d") -> Hit:
         TEXT[start:end],
         channels={"keyword": ChannelScore(rank, 2.0)},
         pages=turns,
-        rung=Rung(1.0),
+        rung=RelaxationLevel(1.0),
     )
 
 

@@ -16,8 +16,8 @@ from ragwright.core import (
     Hit,
     MissingKeyError,
     ModelRefusedError,
+    RelaxationLevel,
     RetrieveError,
-    Rung,
 )
 from ragwright.flow import ChatReply, RetryPolicy, Runner
 from ragwright.models import ExtractiveReranker, Models, ModelSettings, Reranker, model_handlers
@@ -117,7 +117,7 @@ def test_equal_scores_keep_the_order_of_the_search(reranked: Rerank) -> None:
 
 
 def test_a_higher_rung_stays_before_a_lower_one(reranked: Rerank) -> None:
-    rungs = [Rung(2.0), Rung(1.0), Rung(1.0)]
+    rungs = [RelaxationLevel(2.0), RelaxationLevel(1.0), RelaxationLevel(1.0)]
     hits = [
         hit(n, text, rung=rung) for n, (text, rung) in enumerate(zip(TEXTS, rungs, strict=True), 1)
     ]

@@ -28,8 +28,8 @@ from ragwright.flow import (
 )
 from ragwright.index import (
     IndexedDocument,
+    IndexSpec,
     LookupHandler,
-    Pair,
     SearchHandler,
     StoreOptions,
     Views,
@@ -90,7 +90,7 @@ Ask = Callable[..., Retrieved]
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Target, Views]]:
     folder: Path = tmp_path_factory.mktemp("project")
     store = open_store(StoreOptions(), folder)
-    pair = Pair("whole", ANALYZER.spec, "words", 5)
+    pair = IndexSpec("whole", ANALYZER.spec, "words", 5)
     items = []
     for name, (first, second, age) in TEXTS.items():
         text = f"{first} {second}"

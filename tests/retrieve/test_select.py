@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ragwright.core import ChannelScore, ConfigError, Hit, Rung
+from ragwright.core import ChannelScore, ConfigError, Hit, RelaxationLevel
 from ragwright.flow import BatchHandler, Lookup, LookupReply, Runner
 from ragwright.models import Analyzer
 from ragwright.retrieve import (
@@ -232,7 +232,7 @@ def test_mmr_respects_rungs_by_place() -> None:
     hits = [hit(1, "a b"), hit(2, "c d"), hit(3, "e f")]
     laddered = [
         Hit(h.rank, score, h.document_id, h.chunk_id, h.source, "", None, h.start, h.end, h.text,
-            rung=Rung(weight))
+            rung=RelaxationLevel(weight))
         for h, score, weight in zip(hits, (0.1, 0.9, 0.95), (3.0, 1.0, 1.0), strict=True)
     ]  # fmt: skip
     found, _ = select_hits(laddered, 3, SelectOptions("mmr"), None, Analyzer())

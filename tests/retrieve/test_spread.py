@@ -14,8 +14,8 @@ from ragwright.core import Filter, FilterError, Hit
 from ragwright.flow import Lookup, Route, Runner, Search
 from ragwright.index import (
     IndexedDocument,
+    IndexSpec,
     LookupHandler,
-    Pair,
     SearchHandler,
     StoreOptions,
     Views,
@@ -61,7 +61,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
         for chunk in chunker.chunks(document)
     )
     store = open_store(StoreOptions(), tmp_path_factory.mktemp("play"))
-    pair = Pair("headings", make_analyzer(AnalyzerOptions(language="fr")).spec)
+    pair = IndexSpec("headings", make_analyzer(AnalyzerOptions(language="fr")).spec)
     store.upsert(pair, [IndexedDocument(document, chunks)])
     views = Views(store)
     routes: dict[type, Route] = {Search: SearchHandler(views), Lookup: LookupHandler(views)}

@@ -13,8 +13,8 @@ from ragwright.core import Chunk, Document, Filter, FilterError, Span
 from ragwright.flow import BatchHandler, Embed, EmbedReply, Lookup, Route, Runner, Search
 from ragwright.index import (
     IndexedDocument,
+    IndexSpec,
     LookupHandler,
-    Pair,
     SearchHandler,
     StoreOptions,
     Views,
@@ -71,7 +71,7 @@ Ask = Callable[..., Retrieved]
 def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     folder: Path = tmp_path_factory.mktemp("project")
     store = open_store(StoreOptions(), folder)
-    pair = Pair("whole", make_analyzer(AnalyzerOptions()).spec, "directions", 3)
+    pair = IndexSpec("whole", make_analyzer(AnalyzerOptions()).spec, "directions", 3)
     store.upsert(pair, [indexed(name, text) for name, text in TEXTS.items()])
     views = Views(store)
     target = Target(store.snapshot(pair), "directions", 3)
@@ -173,7 +173,7 @@ def test_the_same_question_gets_the_same_answer(ask: Ask) -> None:
 
 def test_a_mined_meaning_never_crosses_a_hard_filter(tmp_path: Path) -> None:
     store = open_store(StoreOptions(), tmp_path)
-    pair = Pair("whole", make_analyzer(AnalyzerOptions()).spec, "directions", 3)
+    pair = IndexSpec("whole", make_analyzer(AnalyzerOptions()).spec, "directions", 3)
     said = {"a": "XK7: the pedal sensor is loose", "b": "XK9: the merger with Nord is planned"}
     documents = [Document(f"d{t}", f"{t}.txt", x, metadata={"tenant": t}) for t, x in said.items()]
     entries = [

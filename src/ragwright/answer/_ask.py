@@ -18,12 +18,12 @@ from ..core import (
 from ..flow import Flow, Message, branch, gather, settled
 from ..models import ExtractiveReranker
 from ..retrieve import (
-    Between,
     Database,
     Retrieved,
     RetrieveOptions,
     Route,
     RouteScene,
+    StageHooks,
     Target,
     retrieve,
     route,
@@ -53,7 +53,7 @@ class AskPlan:
     history: tuple[Message, ...] = ()
     notes: tuple[str, ...] = ()
     databases: tuple[Database, ...] = ()
-    between: Between | None = None
+    between: StageHooks | None = None
 
 
 def ask(

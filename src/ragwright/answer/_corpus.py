@@ -33,8 +33,8 @@ from ..retrieve import Target, idle_exclusions
 from ._citations import citation
 from ._corpus_offline import Quotable, quote_everything
 from ._corpus_read import (
+    ChunkItems,
     Item,
-    Reading,
     ReadOptions,
     asks_overview,
     merged,
@@ -269,7 +269,7 @@ def _cited(number: int, unit: Found) -> Citation:
     return citation(number, unit.hit, unit.start, unit.end)
 
 
-def _mapped(question: str, hits: Sequence[Hit], setup: AnswerSetup) -> Flow[list[Reading]]:
+def _mapped(question: str, hits: Sequence[Hit], setup: AnswerSetup) -> Flow[list[ChunkItems]]:
     """What each chunk holds of the answer: one call a chunk, side by side.
 
     Raises:
@@ -288,7 +288,7 @@ def _mapped(question: str, hits: Sequence[Hit], setup: AnswerSetup) -> Flow[list
         if isinstance(outcome, MissingKeyError | ModelRefusedError):
             raise outcome
         if isinstance(outcome, RagwrightError):
-            outcome = Reading(part, fault=f"{type(outcome).__name__}: {outcome.what}")
+            outcome = ChunkItems(part, fault=f"{type(outcome).__name__}: {outcome.what}")
         readings.append(settled(outcome))
     unread = [reading for reading in readings if reading.fault]
     if len(unread) == len(readings):
@@ -299,7 +299,7 @@ def _mapped(question: str, hits: Sequence[Hit], setup: AnswerSetup) -> Flow[list
     return readings
 
 
-def _read_notes(readings: Sequence[Reading]) -> tuple[str, ...]:
+def _read_notes(readings: Sequence[ChunkItems]) -> tuple[str, ...]:
     """How much was read, what could not be, and what was not believed."""
     chunks = len({reading.hit.chunk_id for reading in readings})
     unread = [reading for reading in readings if reading.fault]
@@ -316,7 +316,7 @@ def _read_notes(readings: Sequence[Reading]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _listed(question: str, readings: Sequence[Reading], setup: AnswerSetup) -> Answer:
+def _listed(question: str, readings: Sequence[ChunkItems], setup: AnswerSetup) -> Answer:
     """The merged list and its length, each item with where it stands."""
     items = ranked_items(question, merged(readings))
     shown = items[: setup.options.corpus.max_items]
@@ -355,7 +355,7 @@ _MOST_MARKS = 3
 def _written(
     question: str,
     personas: Sequence[Persona],
-    readings: Sequence[Reading],
+    readings: Sequence[ChunkItems],
     setup: AnswerSetup,
 ) -> Flow[list[Answer]]:
     """An answer that the model writes for each persona from what was copied out of all chunks."""
@@ -379,6 +379,6 @@ def _written(
     ]
 
 
-def _spent(readings: Sequence[Reading]) -> tuple[Usage, bool]:
+def _spent(readings: Sequence[ChunkItems]) -> tuple[Usage, bool]:
     usage = sum((reading.usage for reading in readings), Usage())
     return usage, all(reading.cached for reading in readings)

@@ -61,7 +61,7 @@ class ReadOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ChunkItems:
     """What one chunk holds of the answer.
 
     Attributes:
@@ -110,7 +110,7 @@ def readable_parts(question: str, hits: Sequence[Hit], how: ReadOptions) -> list
     return parts
 
 
-def read_chunk(question: str, hit: Hit, how: ReadOptions) -> Flow[Reading]:
+def read_chunk(question: str, hit: Hit, how: ReadOptions) -> Flow[ChunkItems]:
     """What a chunk holds of the answer, by exactly one call.
 
     The reply is read strictly and never asked for again, so that the price of reading a corpus
@@ -120,7 +120,7 @@ def read_chunk(question: str, hit: Hit, how: ReadOptions) -> Flow[Reading]:
     reply = yield from chat(
         how.model, _turns(question, hit), params, schema=_SCHEMA, sources=[hit.document_id]
     )
-    blank = Reading(hit, usage=reply.usage, cached=reply.cached)
+    blank = ChunkItems(hit, usage=reply.usage, cached=reply.cached)
     if reply.finish == "forecast":
         return replace(blank, planned=True)
     if reply.finish in {"length", "content_filter"}:
@@ -172,7 +172,7 @@ def find_quote(quote: str, hit: Hit) -> tuple[int, int] | None:
     return (hit.start, hit.end) if pattern.search(neutral(hit.text)) else None
 
 
-def merged(readings: Sequence[Reading]) -> list[Item]:
+def merged(readings: Sequence[ChunkItems]) -> list[Item]:
     """Items of all chunks, equal ones once, in the order of their first place.
 
     Items are equal where their words are, whatever the case, accents, marks and a leading

@@ -68,7 +68,7 @@ def run_full(bench: Workbench, console: Console, started: float) -> Path:
     hidden = len(swept.board) - _SHOWN
     console.result(leaderboard_table(swept.board[:_SHOWN]))
     console.result(f"and {hidden} more trials, in the report" if hidden > 0 else "")
-    said("Verdict")
+    said("StudyVerdict")
     with show_progress(console, bench, lambda: "confirming, "):
         found = bench.confirm(swept.run, Confirming(clusters="document"))
     console.result(_verdict(found))

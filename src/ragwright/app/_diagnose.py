@@ -9,13 +9,19 @@ import typer
 from ..core import ConfigError
 from ..experiment import (
     Diagnosing,
-    Readers,
-    Readership,
+    GridOptions,
+    PersonaModelGrid,
     Stage,
 )
 from ..flow import RunSummary
 from ..project import ProjectFolder, persona_change, write_persona
-from ..report import diagnosis_json, diagnosis_table, lost_rows_text, readers_json, readers_table
+from ..report import (
+    diagnosis_json,
+    diagnosis_table,
+    generators_json,
+    generators_table,
+    lost_rows_text,
+)
 from ..testsets import Testset, project_testset
 from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
@@ -81,7 +87,7 @@ def command(
     if models or personas or write:
         own = {"--stages": stages, "--closed-book": closed_book, "--rows": rows, "--by": flags.by}
         _refuse([flag for flag, said in own.items() if said], models, write)
-        who = Readership(
+        who = GridOptions(
             _names(personas), _names(models), resume, retry_errors, flags.seed, flags.name
         )
         return _read(flags, given, measures, who, write)
@@ -111,7 +117,7 @@ def command(
 
 
 def _read(
-    flags: MeasuringFlags, given: Testset, measures: str, who: Readership, write: bool
+    flags: MeasuringFlags, given: Testset, measures: str, who: GridOptions, write: bool
 ) -> int:
     """Personas by generators, and what is proven of them written where that is asked for."""
     console = flags.console
@@ -123,15 +129,15 @@ def _read(
         with show_progress(console, bench):
             found, run = bench.compare_generators(given, measures, who)
     if _as_json(flags):
-        console.json(readers_json(found, run=run.run))
+        console.json(generators_json(found, run=run.run))
     else:
-        console.result(readers_table(found, run=run.run))
+        console.result(generators_table(found, run=run.run))
     if write and run.complete:
         _write(console, ProjectFolder(flags.project), found)
     return _ended(console, run, True)
 
 
-def _write(console: Console, folder: ProjectFolder, found: Readers) -> None:
+def _write(console: Console, folder: ProjectFolder, found: PersonaModelGrid) -> None:
     """Put the generators that are proven best into the personas' files; say what changed."""
     for persona in found.personas:
         best = found.best.get(persona, "")

@@ -13,12 +13,12 @@ import typer
 
 from ..core import ConfigError, current_user
 from ..drafting import (
+    FeedbackVerdict,
     Output,
     OutputBatch,
     OutputKind,
     OutputQuery,
     Sampling,
-    Verdict,
     export_outputs,
     moment,
     turns_of,
@@ -204,7 +204,7 @@ def outputs_feedback(
     """Say what a text is worth; the latest counts, all of it is kept."""
     if accept and reject:
         raise typer.BadParameter("a text is accepted or rejected: not both", param_hint="--reject")
-    said: Verdict = "accepted" if accept else "rejected" if reject else ""
+    said: FeedbackVerdict = "accepted" if accept else "rejected" if reject else ""
     if history and (said or note or score is not None):
         raise ConfigError("--history goes with no feedback", where="ragwright outputs feedback")
     with Workbench.open(project) as bench:
@@ -309,7 +309,7 @@ def _kind(text: str) -> OutputKind | None:
     return None
 
 
-def _verdict(text: str) -> Verdict:
+def _verdict(text: str) -> FeedbackVerdict:
     if text == "accepted":
         return "accepted"
     if text == "rejected":

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from ..experiment import (
+    StudyVerdict,
     Sweeping,
     SweepResult,
     TrialResult,
-    Verdict,
     read_study,
 )
 from ..project import Session
@@ -107,7 +107,7 @@ def _show(console: Console, result: SweepResult, as_json: bool) -> None:
     table = leaderboard_table(board, rest=rest, notes=result.notes, view=view)
     said = ""
     if result.selection is not None:
-        said = Verdict(result.selection).text
+        said = StudyVerdict(result.selection).text
         if result.selection.difference > 0:
             said += f"\nto hold it against rows that picked nothing: ragwright confirm {result.run}"
         said += "\n\n"

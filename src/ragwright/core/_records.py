@@ -227,7 +227,7 @@ class Relaxation:
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class RelaxationLevel:
     """Where on the ladder of relaxed filters a hit stands: its weight, what it meets and misses."""
 
     weight: float
@@ -280,7 +280,7 @@ class Hit:
     channels: Mapping[str, ChannelScore] = field(default_factory=dict)
     metadata: Metadata = field(default_factory=dict)
     pages: tuple[tuple[int, int], ...] = ()
-    rung: Rung | None = None
+    rung: RelaxationLevel | None = None
 
     def page_at(self, position: int) -> int | None:
         """Page of a character of its document; None without pages or outside of the hit."""

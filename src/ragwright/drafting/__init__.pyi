@@ -22,6 +22,7 @@ from ._saving import (
 )
 from .outputs import (
     Feedback as Feedback,
+    FeedbackVerdict as FeedbackVerdict,
     NewBatch as NewBatch,
     NewOutput as NewOutput,
     Origin as Origin,
@@ -33,7 +34,6 @@ from .outputs import (
     Outputs as Outputs,
     SampledOutputs as SampledOutputs,
     Sampling as Sampling,
-    Verdict as Verdict,
     export_outputs as export_outputs,
     moment as moment,
     output_row as output_row,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ..core import ConfigError, RagwrightError, Usage
-from ..flow import Flow, aside, gather
+from ..flow import Flow, gather, run_in_pool
 from ..retrieve import Target
 from ._draft_copies import copies_among
 from ._draft_find import DraftPlan, Pool, check_biography, find_pool, settled_request
@@ -67,13 +67,13 @@ def draft(
     if underway is not None:
         underway.job = job
     if plan.preview:
-        return (yield from aside(partial(_previewed, job)))
+        return (yield from run_in_pool(partial(_previewed, job)))
     outcomes = yield from gather([written_by(model, job) for model in plan.models], settle=True)
     made = [_settled(model, one) for model, one in zip(plan.models, outcomes, strict=True)]
     errors = [(one.model, one.error) for one in made if one.error is not None]
     if len(errors) == len(made):
         raise _all_failed(errors)
-    return (yield from aside(partial(_batch, job, made)))
+    return (yield from run_in_pool(partial(_batch, job, made)))
 
 
 def no_model() -> ConfigError:

@@ -32,7 +32,7 @@ LOOSE_END = "unsure: its end may be a remark"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ReplyText:
     """One text of a reply, and what is unsure of it (empty where nothing is)."""
 
     text: str
@@ -43,7 +43,7 @@ class Part:
 class Split:
     """The texts of a reply; ``refused`` holds its beginning where the model refused."""
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ReplyText, ...] = ()
     refused: str = ""
 
 
@@ -93,8 +93,8 @@ def split_reply(reply: str, wanted: int = 1) -> Split:
     return Split(_parts(found))
 
 
-def _parts(found: Iterable[tuple[str, str]]) -> tuple[Part, ...]:
-    made = (Part(bare_text(text), mark) for text, mark in found)
+def _parts(found: Iterable[tuple[str, str]]) -> tuple[ReplyText, ...]:
+    made = (ReplyText(bare_text(text), mark) for text, mark in found)
     return tuple(part for part in made if part.text)
 
 
@@ -188,7 +188,7 @@ def _listed(body: str, wanted: int) -> list[tuple[str, str]] | None:
     if best is None or (len(best[1].starts) < 2 <= wanted and _inline(body, wanted)):
         return _inline(body, wanted)
     chain = best[1]
-    found = _between(lines, chain.starts, chain.marks)
+    found = _stage_hooks(lines, chain.starts, chain.marks)
     before = "\n".join(line.whole for line in lines[: chain.starts[0]]).strip()
     if chain.first == 2 and before and not is_preamble(before):
         found.insert(0, (before, UNNUMBERED))
@@ -203,7 +203,7 @@ def _opens(lines: Sequence[Line], start: int) -> bool:
     return not before or is_preamble(before)
 
 
-def _between(
+def _stage_hooks(
     lines: Sequence[Line], starts: Sequence[int], marks: Sequence[str]
 ) -> list[tuple[str, str]]:
     """What stands from each start to the next."""

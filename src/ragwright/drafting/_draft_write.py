@@ -16,9 +16,9 @@ from ..flow import (
     Flow,
     Reply,
     Request,
-    aside,
     branch,
     gather,
+    run_in_pool,
     send,
     sorted_params,
 )
@@ -53,7 +53,7 @@ class Job:
     plan: DraftPlan
     pool: Pool
     snapshot: str = ""
-    desks: list[_Desk] = field(default_factory=list, repr=False, compare=False)
+    desks: list[_DraftWriter] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def single(self) -> bool:
@@ -136,9 +136,9 @@ def written_by(model: str, job: Job) -> Flow[Written]:
     Raises:
         PromptError: The prompt cannot be put together, or fits no window.
     """
-    desk = _Desk(model, job)
+    desk = _DraftWriter(model, job)
     job.desks.append(desk)
-    first = yield from desk.ask((yield from aside(desk.first_calls)))
+    first = yield from desk.ask((yield from run_in_pool(desk.first_calls)))
     wanted = job.request.count
     sorted_out = _sorted_out(first)
     lost = sum(told.prompt.wanted for told in first if told.error or told.refused)
@@ -150,8 +150,8 @@ def written_by(model: str, job: Job) -> Flow[Written]:
     second: Sequence[_Told] = ()
     if short:
         more = partial(desk.more_calls, short, sorted_out.faulty)
-        second = yield from desk.ask((yield from aside(more)))
-    texts = yield from aside(partial(_merged, first, second, job))
+        second = yield from desk.ask((yield from run_in_pool(more)))
+    texts = yield from run_in_pool(partial(_merged, first, second, job))
     notes = [*desk.notes, *_call_notes([*first, *second])]
     if planned is None:
         notes += _count_notes(first, sorted_out, short, len(texts), wanted)
@@ -169,7 +169,7 @@ def left_of(job: Job, known: Known) -> list[Written]:
     return [left for desk in job.desks if (left := _left_of(desk, known)).prompts]
 
 
-def _left_of(desk: _Desk, known: Known) -> Written:
+def _left_of(desk: _DraftWriter, known: Known) -> Written:
     told = []
     for begun in desk.begun:
         if begun.told is None and (reply := known(begun.call.request)) is not None:
@@ -193,12 +193,12 @@ def _named(model: str, notes: Sequence[str]) -> tuple[str, ...]:
 
 def previewed(model: str, job: Job) -> Written:
     """The calls that a model would be sent first, none of them made."""
-    desk = _Desk(model, job)
+    desk = _DraftWriter(model, job)
     prompts = tuple(call.prompt for call in desk.first_calls())
     return Written(model, prompts, notes=_named(model, desk.notes) if model else tuple(desk.notes))
 
 
-class _Desk:
+class _DraftWriter:
     """Puts the calls of one model together and makes them."""
 
     def __init__(self, model: str, job: Job) -> None:

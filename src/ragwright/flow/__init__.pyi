@@ -38,13 +38,12 @@ from ._requests import (
 from ._runner import Runner as Runner
 from ._runs import Run as Run, RunRow as RunRow, Runs as Runs
 from ._verbs import (
-    Aside as Aside,
     Branch as Branch,
     Flow as Flow,
     Gather as Gather,
+    PoolCall as PoolCall,
     Reading as Reading,
     Step as Step,
-    aside as aside,
     branch as branch,
     chat as chat,
     complete as complete,
@@ -54,6 +53,7 @@ from ._verbs import (
     lookup as lookup,
     reading as reading,
     rerank as rerank,
+    run_in_pool as run_in_pool,
     search_dense as search_dense,
     search_keyword as search_keyword,
     send as send,

@@ -24,7 +24,7 @@ from ._handlers import AnyHandler, BatchHandler, Handler, Route
 from ._lanes import RetryPolicy
 from ._replies import Replies
 from ._requests import ChatReply, Fetch, Reply, Request, Search
-from ._verbs import Aside, Branch, Flow, Gather, Reading, Step
+from ._verbs import Branch, Flow, Gather, PoolCall, Reading, Step
 
 T = TypeVar("T")
 
@@ -124,7 +124,7 @@ class Engine:
             loop = asyncio.get_running_loop()
             if loop.time() >= context.deadline:
                 raise _too_late()
-        if isinstance(step, Aside):
+        if isinstance(step, PoolCall):
             return await self._aside(step.work, context)
         if context.trace is None or (isinstance(step, Search) and step.untraced):
             return await self._request(step, context)

@@ -59,7 +59,7 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Aside:
+class PoolCall:
     """Do work on the pool (see :func:`aside`)."""
 
     work: Callable[[], Any]
@@ -73,7 +73,7 @@ class Reading:
     problem: str
 
 
-Step: TypeAlias = Request | Gather | Branch | Aside | Reading
+Step: TypeAlias = Request | Gather | Branch | PoolCall | Reading
 Flow: TypeAlias = Generator[Step, Any, T]
 
 
@@ -221,13 +221,13 @@ def gather(
     return cast("list[Any]", (yield Gather(flows, limit, settle)))
 
 
-def aside(work: Callable[[], T]) -> Flow[T]:
+def run_in_pool(work: Callable[[], T]) -> Flow[T]:
     """What a computation returns, done on the bounded pool and not on the runner's loop.
 
     For what may take more than 5 ms. It asks nobody for anything, so a dry run does it too; what it
     raises is raised here. Work that nobody waits for any more ends by itself.
     """
-    return cast("T", (yield Aside(work)))
+    return cast("T", (yield PoolCall(work)))
 
 
 def settled(outcome: T | Exception) -> T:

@@ -8,7 +8,7 @@ from ._scan_view import ScanView as ScanView
 from ._sqlite import SqliteStore as SqliteStore
 from ._store import (
     IndexedDocument as IndexedDocument,
-    Pair as Pair,
+    IndexSpec as IndexSpec,
     Store as Store,
     View as View,
     ViewStatistics as ViewStatistics,
@@ -17,9 +17,9 @@ from ._store import (
     embedded_text as embedded_text,
 )
 from ._stored import (
-    Reading as Reading,
     StoredChunk as StoredChunk,
     StoredDocument as StoredDocument,
+    StoredState as StoredState,
 )
 from ._tokens import AnalyzerFactory as AnalyzerFactory, default_analyzer as default_analyzer
 from ._views import Views as Views

@@ -25,9 +25,9 @@ from ._approximate import Approximate
 from ._arrays import Array, Arrays, open_arrays, write_arrays
 from ._options import StoreOptions
 from ._segment import FORMAT, MAX_ROWS, Segment, build_segments
-from ._store import Pair
+from ._store import IndexSpec
 from ._stored import StoredDocument
-from ._view import Part, State
+from ._view import ViewSegment, ViewState
 
 Stamps = NDArray[np.int64]
 Read = Callable[[Stamps], Iterator[StoredDocument]]
@@ -54,11 +54,11 @@ class Catalog:
     def __init__(self, folder: Path, store_id: str, options: StoreOptions) -> None:
         self._folder = folder / store_id
         self._options = options
-        self._open: weakref.WeakValueDictionary[str, State] = weakref.WeakValueDictionary()
+        self._open: weakref.WeakValueDictionary[str, ViewState] = weakref.WeakValueDictionary()
         self._distrusted: set[str] = set()
         self._lock = threading.RLock()
 
-    def snapshot(self, pair: Pair, digest: str) -> str:
+    def snapshot(self, pair: IndexSpec, digest: str) -> str:
         """Name of a state: equal content and equal BM25 settings give equal names."""
         options = self._options
         parts: list[object] = [digest, options.k1, options.b]
@@ -66,7 +66,7 @@ class Catalog:
             parts += ["approximate", options.recall, options.approximate_rows]
         return f"{pair.key}@{value_hash(parts)[:16]}"
 
-    def saved(self, pair: Pair, snapshot: str) -> State | None:
+    def saved(self, pair: IndexSpec, snapshot: str) -> ViewState | None:
         """A state that is open in this process, or saved; None where it is neither."""
         with self._lock:
             state = self._open.get(snapshot)
@@ -76,7 +76,7 @@ class Catalog:
                     self._open[snapshot] = state
             return state
 
-    def distrust(self, pair: Pair, snapshot: str) -> None:
+    def distrust(self, pair: IndexSpec, snapshot: str) -> None:
         """Forget a state, open or saved, and lend none of the pair's saved segments to another.
 
         A damaged segment of the right length looks like a sound one, so all are built anew.
@@ -86,13 +86,13 @@ class Catalog:
             _unlink(self._view_path(pair, snapshot))
             self._distrusted.update(path.name for path in self._home(pair).glob("*.seg"))
 
-    def outdate(self, pair: Pair) -> None:
+    def outdate(self, pair: IndexSpec) -> None:
         """Lend none of the pair's saved segments to a state that is built from now on."""
         with self._lock:
             for path in self._views(pair):
                 _unlink(path)
 
-    def build(self, pair: Pair, snapshot: str, live: Stamps, read: Read) -> State:
+    def build(self, pair: IndexSpec, snapshot: str, live: Stamps, read: Read) -> ViewState:
         """The state whose documents have the stamps ``live``, from old segments and new ones.
 
         Args:
@@ -143,13 +143,13 @@ class Catalog:
                     _unlink(view)
             return [path for path in gone if path.exists()]
 
-    def _home(self, pair: Pair) -> Path:
+    def _home(self, pair: IndexSpec) -> Path:
         return self._folder / pair.key
 
-    def _view_path(self, pair: Pair, snapshot: str) -> Path:
+    def _view_path(self, pair: IndexSpec, snapshot: str) -> Path:
         return self._home(pair) / f"{snapshot.partition('@')[2]}.view"
 
-    def _load(self, pair: Pair, snapshot: str) -> State | None:
+    def _load(self, pair: IndexSpec, snapshot: str) -> ViewState | None:
         try:
             view = open_arrays(self._view_path(pair, snapshot))
             if view.meta["format"] != FORMAT:
@@ -162,7 +162,7 @@ class Catalog:
             return None
         return _state(view, segments, self._near(pair, segments))
 
-    def _reusable(self, pair: Pair, live: Stamps) -> list[Segment]:
+    def _reusable(self, pair: IndexSpec, live: Stamps) -> list[Segment]:
         """Segments of the newest saved view that are worth keeping under a new state."""
         newest = max(self._views(pair), key=_age_key, default=None)
         names = _segment_names(newest) if newest else None
@@ -182,10 +182,10 @@ class Catalog:
             kept = [segment for segment in kept if id(segment) not in merged]
         return kept
 
-    def _views(self, pair: Pair) -> list[Path]:
+    def _views(self, pair: IndexSpec) -> list[Path]:
         return list(self._home(pair).glob("*.view"))
 
-    def _save_segment(self, pair: Pair, arrays: Arrays) -> Segment:
+    def _save_segment(self, pair: IndexSpec, arrays: Arrays) -> Segment:
         name = f"{uuid.uuid4().hex}.seg"
         path = self._home(pair) / name
         try:
@@ -196,8 +196,8 @@ class Catalog:
             return Segment(arrays)
 
     def _save_view(
-        self, pair: Pair, snapshot: str, segments: Sequence[Segment], live: Stamps
-    ) -> State:
+        self, pair: IndexSpec, snapshot: str, segments: Sequence[Segment], live: Stamps
+    ) -> ViewState:
         view = _describe(segments, live, self._options)
         if all(segment.name for segment in segments):
             path = self._view_path(pair, snapshot)
@@ -208,7 +208,7 @@ class Catalog:
                 pass
         return _state(view, segments, self._near(pair, segments))
 
-    def _near(self, pair: Pair, segments: Sequence[Segment]) -> list[Approximate | None]:
+    def _near(self, pair: IndexSpec, segments: Sequence[Segment]) -> list[Approximate | None]:
         """Approximate indexes of the segments, opened or built; None for what stays exact.
 
         Raises:
@@ -224,7 +224,7 @@ class Catalog:
             for segment in segments
         ]
 
-    def _approximate(self, pair: Pair, segment: Segment) -> Approximate:
+    def _approximate(self, pair: IndexSpec, segment: Segment) -> Approximate:
         recall = self._options.recall
         path = self._home(pair) / f"{Path(segment.name).stem}.ann" if segment.name else None
         try:
@@ -245,7 +245,7 @@ class Catalog:
             pass
         return found
 
-    def _tidy(self, pair: Pair) -> None:
+    def _tidy(self, pair: IndexSpec) -> None:
         """Drop old views and the segments that only they used."""
         views = sorted(self._views(pair), key=_age_key, reverse=True)
         for view in views[_KEPT:]:
@@ -288,13 +288,17 @@ def _describe(segments: Sequence[Segment], live: Stamps, options: StoreOptions) 
     return Arrays(meta, arrays)
 
 
-def _state(view: Arrays, segments: Sequence[Segment], near: Sequence[Approximate | None]) -> State:
+def _state(
+    view: Arrays, segments: Sequence[Segment], near: Sequence[Approximate | None]
+) -> ViewState:
     parts = [
-        Part(segment, view[f"impacts/{index}"], view.arrays.get(f"dead/{index}"), near[index])
+        ViewSegment(
+            segment, view[f"impacts/{index}"], view.arrays.get(f"dead/{index}"), near[index]
+        )
         for index, segment in enumerate(segments)
     ]
     meta = view.meta
-    return State(
+    return ViewState(
         parts, rows=meta["rows"], documents=meta["documents"], tokens=meta["tokens"], file=view
     )
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Filter, FilterError, Relaxation, Rung
+from ..core import Filter, FilterError, Relaxation, RelaxationLevel
 from ._fields import spelling
 
 MOST_FILTERS = 62
@@ -127,7 +127,7 @@ def condition_key(condition: Filter) -> object:
     return name, tuple(None if b is None else spelling(b) for b in bounds)
 
 
-def rungs_of(relax: Relaxation, rungs: Sequence[int]) -> tuple[Rung, ...]:
+def rungs_of(relax: Relaxation, rungs: Sequence[int]) -> tuple[RelaxationLevel, ...]:
     """What the rungs of a search reply mean: weight, conditions met and missed.
 
     A weight is the float nearest to the exact sum of the weights as they are written.
@@ -147,7 +147,7 @@ def rungs_of(relax: Relaxation, rungs: Sequence[int]) -> tuple[Rung, ...]:
         parts: tuple[list[Filter], list[Filter]] = ([], [])
         for place, condition in enumerate(ladder.conditions):
             parts[not step >> place & 1].append(condition)
-        known[rung] = Rung(float(weight * ladder.unit), tuple(parts[0]), tuple(parts[1]))
+        known[rung] = RelaxationLevel(float(weight * ladder.unit), tuple(parts[0]), tuple(parts[1]))
     return tuple(known[rung] for rung in rungs)
 
 

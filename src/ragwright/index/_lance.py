@@ -33,8 +33,8 @@ from ._prepare import (
     structure_of,
     total_digest,
 )
-from ._store import IndexedDocument, Matrix, Pair, Store, View, WriteCounts
-from ._stored import Reading, StoredChunk, StoredDocument, as_metadata, pages_from
+from ._store import IndexedDocument, IndexSpec, Matrix, Store, View, WriteCounts
+from ._stored import StoredChunk, StoredDocument, StoredState, as_metadata, pages_from
 from ._tokens import AnalyzerFactory, Analyzers
 from ._view import SegmentView
 
@@ -146,13 +146,13 @@ class LanceStore(Store):
                 return None
             return self._made(name, lambda: None)
 
-    def _documents(self, pair: Pair) -> Any | None:
+    def _documents(self, pair: IndexSpec) -> Any | None:
         return self._opened(f"documents_{pair.key}")
 
-    def _chunks(self, pair: Pair) -> Any | None:
+    def _chunks(self, pair: IndexSpec) -> Any | None:
         return self._opened(f"chunks_{pair.key}")
 
-    def _make_tables(self, pair: Pair) -> tuple[Any, Any]:
+    def _make_tables(self, pair: IndexSpec) -> tuple[Any, Any]:
         chunks = self._made(
             f"chunks_{pair.key}",
             lambda: self._db.create_table(
@@ -171,11 +171,11 @@ class LanceStore(Store):
 
         return self._made(f"documents_{pair.key}", documents), chunks
 
-    def content_hashes(self, pair: Pair) -> Mapping[str, str]:
+    def content_hashes(self, pair: IndexSpec) -> Mapping[str, str]:
         """Document id -> content hash of what is stored under the pair."""
         return {lance.from_string(row["name"]): row["hash"] for row in self._all(pair, "hash")}
 
-    def known_documents(self, pair: Pair, document_ids: Collection[str]) -> frozenset[str]:
+    def known_documents(self, pair: IndexSpec, document_ids: Collection[str]) -> frozenset[str]:
         """Those of some ids that are stored under the pair; reads no others."""
         keys = {text_hash(name): name for name in document_ids}
         with lance.explained(self._where):
@@ -185,20 +185,20 @@ class LanceStore(Store):
             found = [_rows(table, ["key"], one) for one in lance.one_of("key", keys)]
         return frozenset(keys[row["key"]] for rows in found for row in rows)
 
-    def holds(self, pair: Pair) -> bool:
+    def holds(self, pair: IndexSpec) -> bool:
         """True where the pair holds at least one document."""
         with lance.explained(self._where):
             table = self._documents(pair)
             return table is not None and table.count_rows() > 0
 
-    def sources(self, pair: Pair) -> Mapping[str, str]:
+    def sources(self, pair: IndexSpec) -> Mapping[str, str]:
         """Document id -> root it was ingested from, for pruning."""
         return {
             lance.from_string(row["name"]): lance.from_string(row["root"])
             for row in self._all(pair, "root")
         }
 
-    def _all(self, pair: Pair, column: str) -> list[dict[str, Any]]:
+    def _all(self, pair: IndexSpec, column: str) -> list[dict[str, Any]]:
         with lance.explained(self._where):
             table = self._documents(pair)
             if table is None:
@@ -220,7 +220,9 @@ class LanceStore(Store):
                     found |= dict(zip(rows["vector_key"].to_pylist(), vectors, strict=True))
         return found
 
-    def upsert(self, pair: Pair, batch: Sequence[IndexedDocument], root: str = "") -> WriteCounts:
+    def upsert(
+        self, pair: IndexSpec, batch: Sequence[IndexedDocument], root: str = ""
+    ) -> WriteCounts:
         """Add new documents, replace changed ones with all their chunks, skip equal ones.
 
         The merge into the table of documents is the one commit: before it nothing of the batch
@@ -303,7 +305,7 @@ class LanceStore(Store):
         return removed
 
     def remove(
-        self, document_ids: Sequence[str], pair: Pair | None = None, *, purge: bool = False
+        self, document_ids: Sequence[str], pair: IndexSpec | None = None, *, purge: bool = False
     ) -> WriteCounts:
         """Remove documents with chunks, from one pair or (None) from all, vectors included.
 
@@ -352,12 +354,12 @@ class LanceStore(Store):
         live = lance.select(documents, ["stamp"])["stamp"].to_numpy()
         self._delete(chunks, "stamp", np.setdiff1d(old, live).tolist())
 
-    def snapshot(self, pair: Pair) -> str:
+    def snapshot(self, pair: IndexSpec) -> str:
         """Name of the pair's present state; equal content has the name it has in any store."""
         with lance.explained(self._where):
             return self._catalog.snapshot(pair, self._state(pair).digest)
 
-    def _state(self, pair: Pair) -> _State:
+    def _state(self, pair: IndexSpec) -> _State:
         table = self._documents(pair)
         if table is None:
             return _State(total_digest(()), np.empty(0, np.int64))
@@ -372,7 +374,7 @@ class LanceStore(Store):
             self._states[pair.key] = (version, state)
         return state
 
-    def view(self, pair: Pair, snapshot: str | None = None) -> View:
+    def view(self, pair: IndexSpec, snapshot: str | None = None) -> View:
         """A view of the present state, or of the named one while it is still open or saved."""
         with lance.explained(self._where):
             for _ in range(_READS):
@@ -399,17 +401,17 @@ class LanceStore(Store):
             hint="try again when less is being written",
         )
 
-    def renewed(self, pair: Pair, snapshot: str) -> View:
+    def renewed(self, pair: IndexSpec, snapshot: str) -> View:
         """The named state's view, built from the rows though one be open or saved."""
         self._catalog.distrust(pair, snapshot)
         return self.view(pair, snapshot)
 
     @contextmanager
-    def reading(self, pair: Pair) -> Iterator[Reading]:
+    def reading(self, pair: IndexSpec) -> Iterator[StoredState]:
         """The stored rows of the present state; their stamps are all that is kept in memory."""
         with lance.explained(self._where):
             state = self._state(pair)
-            yield Reading(
+            yield StoredState(
                 self._catalog.snapshot(pair, state.digest),
                 lambda: self._unmoved(pair, state.stamps),
                 self._analyzers.of(pair),
@@ -418,7 +420,7 @@ class LanceStore(Store):
                 pair.dimensions,
             )
 
-    def _unmoved(self, pair: Pair, stamps: NDArray[np.int64]) -> Iterator[StoredDocument]:
+    def _unmoved(self, pair: IndexSpec, stamps: NDArray[np.int64]) -> Iterator[StoredDocument]:
         try:
             yield from self._read(pair, stamps)
         except _MovedError as error:
@@ -428,7 +430,7 @@ class LanceStore(Store):
                 hint="try again when less is being written",
             ) from error
 
-    def _read(self, pair: Pair, wanted: NDArray[np.int64]) -> Iterator[StoredDocument]:
+    def _read(self, pair: IndexSpec, wanted: NDArray[np.int64]) -> Iterator[StoredDocument]:
         """Documents with these stamps and their chunks; :class:`_MovedError` where some went."""
         documents, chunks = self._documents(pair), self._chunks(pair)
         columns = ["stamp", "chunks", *COLUMNS]
@@ -448,7 +450,7 @@ class LanceStore(Store):
                     raise _MovedError
                 yield _stored(heads[stamp], [chunk for _, chunk in found])
 
-    def documents(self, pair: Pair) -> Iterator[Document]:
+    def documents(self, pair: IndexSpec) -> Iterator[Document]:
         """Stored documents by id, a block of them in memory at a time."""
         names = sorted(self.content_hashes(pair))
         for start in range(0, len(names), 20):
@@ -467,17 +469,17 @@ class LanceStore(Store):
         newest = max(found, key=lambda row: int(row["written"]), default=None)
         return _document(newest) if newest else None
 
-    def pairs(self) -> Sequence[Pair]:
+    def pairs(self) -> Sequence[IndexSpec]:
         """Every pair that holds at least one document."""
         with lance.explained(self._where):
             pairs = self._known_pairs()
             return [p for p in pairs if (t := self._documents(p)) is not None and t.count_rows()]
 
-    def _known_pairs(self) -> list[Pair]:
+    def _known_pairs(self) -> list[IndexSpec]:
         """Every pair that has tables."""
         rows = lance.select(self._tables["facts"], ["name", "value"]).to_pylist()
         settings = {row["name"]: row["value"] for row in rows if row["name"][:5] == "pair "}
-        return [Pair(**json.loads(value)) for value in settings.values()]
+        return [IndexSpec(**json.loads(value)) for value in settings.values()]
 
     def close(self) -> None:
         """Let the tables go; safe to call twice. Open views stay usable."""
@@ -563,7 +565,7 @@ def _document_rows(prepared: Sequence[ReadyDocument], stamps: Sequence[int], roo
 
 
 def _chunk_columns(
-    pair: Pair, prepared: Sequence[ReadyDocument], stamps: Sequence[int]
+    pair: IndexSpec, prepared: Sequence[ReadyDocument], stamps: Sequence[int]
 ) -> dict[str, list[Any]]:
     """Chunks as columns of their table, their texts among them for other engines."""
     written = time.time_ns()

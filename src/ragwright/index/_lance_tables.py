@@ -20,7 +20,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from ..core import RagwrightError, StoreBusyError, StoreError, StoreFullError, require
-from ._store import Pair
+from ._store import IndexSpec
 
 SCHEMA_VERSION = 1
 
@@ -66,7 +66,7 @@ def documents_schema() -> Any:
     )
 
 
-def chunks_schema(pair: Pair) -> Any:
+def chunks_schema(pair: IndexSpec) -> Any:
     """Chunks of one pair; terms as :func:`ragwright.index._tokens.pack_terms` packs them."""
     pa = _arrow()
     fields = [

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core import Document, DuplicateIdError, Page, Section, Span, StoreError
 from ..models import TokenSource
-from ._store import IndexedDocument, Matrix, Pair, chunk_key
+from ._store import IndexedDocument, IndexSpec, Matrix, chunk_key
 from ._stored import as_metadata
 from ._tokens import ChunkTokens, pack_terms
 
@@ -65,7 +65,7 @@ def check_batch(batch: Sequence[IndexedDocument]) -> None:
 
 
 def ready(
-    pair: Pair, items: Sequence[tuple[IndexedDocument, str]], analyzer: TokenSource
+    pair: IndexSpec, items: Sequence[tuple[IndexedDocument, str]], analyzer: TokenSource
 ) -> list[ReadyDocument]:
     """Documents, each with its content hash, ready to be written.
 
@@ -82,7 +82,7 @@ def ready(
 
 
 def _ready(
-    pair: Pair,
+    pair: IndexSpec,
     item: IndexedDocument,
     hash_: str,
     tokens: ChunkTokens,
@@ -120,7 +120,7 @@ def _ready(
     return ReadyDocument(document, hash_, tuple(chunks))
 
 
-def _checked_vectors(pair: Pair, item: IndexedDocument) -> Matrix | None:
+def _checked_vectors(pair: IndexSpec, item: IndexedDocument) -> Matrix | None:
     where = item.document.source
     if not pair.dimensions or not item.chunks:
         return None
@@ -143,7 +143,7 @@ def _checked_vectors(pair: Pair, item: IndexedDocument) -> Matrix | None:
     return vectors
 
 
-def as_bytes(pair: Pair, vector: Matrix) -> bytes:
+def as_bytes(pair: IndexSpec, vector: Matrix) -> bytes:
     """A vector as it is stored.
 
     Raises:

@@ -24,7 +24,7 @@ from ._fields import ALWAYS, in_range, spelling
 from ._filters import must_be_held
 from ._ladder import Ladder
 from ._postings import bonus, gains, length_norms, weighed
-from ._stored import Reading, Scalar, StoredChunk, StoredDocument, fields_of
+from ._stored import Scalar, StoredChunk, StoredDocument, StoredState, fields_of
 from ._tokens import token_numbers, unpack_terms
 
 _BLOCK = 512
@@ -37,7 +37,7 @@ Row = tuple[StoredDocument, int, StoredChunk]
 Floats = NDArray[np.float64]
 
 
-def scan(reading: Reading, requests: Sequence[Search]) -> list[SearchReply | RagwrightError]:
+def scan(reading: StoredState, requests: Sequence[Search]) -> list[SearchReply | RagwrightError]:
     """Replies to searches of one pair, in their order, each equal to what its view would say.
 
     A request that is wrong in itself (an unknown field, a vector that does not fit) gets its
@@ -108,7 +108,7 @@ def _query_vector(request: Search, dimensions: int) -> Floats:
 class _Asked:
     """One search under way: what it looks for, and the best it has met so far."""
 
-    def __init__(self, request: Search, reading: Reading) -> None:
+    def __init__(self, request: Search, reading: StoredState) -> None:
         self.request = request
         self.error: RagwrightError | None = None
         self.ladder = None if request.relax is None else Ladder.of(request.relax)
@@ -317,7 +317,7 @@ class _Census:
 class _Block:
     """Some hundred rows, with what several searches ask of them worked out once."""
 
-    def __init__(self, rows: Sequence[Row], reading: Reading, census: _Census) -> None:
+    def __init__(self, rows: Sequence[Row], reading: StoredState, census: _Census) -> None:
         self._rows = rows
         self._numbers = census.numbers
         self._met: dict[str, NDArray[np.bool_]] = {}

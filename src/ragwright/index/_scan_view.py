@@ -10,8 +10,8 @@ import numpy as np
 from ..core import Filter, Hit, RagwrightError, Relaxation, RetrieveError
 from ..flow import Search, SearchReply
 from ._scan import blocks, meets, scan
-from ._store import Matrix, Pair, View, ViewStatistics
-from ._stored import Reading, StoredDocument, fields_of, hit_of
+from ._store import IndexSpec, Matrix, View, ViewStatistics
+from ._stored import StoredDocument, StoredState, fields_of, hit_of
 from ._tokens import unpack_terms
 
 
@@ -26,7 +26,7 @@ class ScanView(View):
         reading: Its stored rows; the view lives as long as they may be read.
     """
 
-    def __init__(self, pair: Pair, reading: Reading) -> None:
+    def __init__(self, pair: IndexSpec, reading: StoredState) -> None:
         self.snapshot = reading.snapshot
         self.pair = pair
         self._reading = reading

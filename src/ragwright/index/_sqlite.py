@@ -16,8 +16,8 @@ from ._catalog import Catalog
 from ._connections import Connections
 from ._options import StoreOptions
 from ._prepare import COLUMNS, as_bytes, as_text, as_value, check_batch, document_from, ready
-from ._store import IndexedDocument, Matrix, Pair, Store, View, WriteCounts
-from ._stored import Reading
+from ._store import IndexedDocument, IndexSpec, Matrix, Store, View, WriteCounts
+from ._stored import StoredState
 from ._tokens import AnalyzerFactory, Analyzers
 from ._view import SegmentView
 
@@ -55,7 +55,7 @@ class SqliteStore(Store):
             store_id = db.execute("SELECT value FROM facts WHERE name = 'store'").fetchone()[0]
         self._catalog = Catalog(folder, store_id, self._options)
 
-    def content_hashes(self, pair: Pair) -> Mapping[str, str]:
+    def content_hashes(self, pair: IndexSpec) -> Mapping[str, str]:
         """Document id -> content hash of what is stored under the pair."""
         with self._connections.reading() as db:
             found = db.execute(
@@ -65,12 +65,12 @@ class SqliteStore(Store):
             )
             return {as_text(name): hash_ for name, hash_ in found}
 
-    def known_documents(self, pair: Pair, document_ids: Collection[str]) -> frozenset[str]:
+    def known_documents(self, pair: IndexSpec, document_ids: Collection[str]) -> frozenset[str]:
         """Those of some ids that are stored under the pair; reads no others."""
         with self._connections.reading() as db:
             return frozenset(rows.entries(db, pair, list(document_ids)))
 
-    def holds(self, pair: Pair) -> bool:
+    def holds(self, pair: IndexSpec) -> bool:
         """True where the pair holds at least one document."""
         with self._connections.reading() as db:
             found = db.execute(
@@ -80,7 +80,7 @@ class SqliteStore(Store):
             )
             return bool(found.fetchone()[0])
 
-    def sources(self, pair: Pair) -> Mapping[str, str]:
+    def sources(self, pair: IndexSpec) -> Mapping[str, str]:
         """Document id -> root it was ingested from, for pruning."""
         with self._connections.reading() as db:
             found = db.execute(
@@ -98,7 +98,9 @@ class SqliteStore(Store):
                 for key, data in rows.vectors(db, embedder, wanted)
             }
 
-    def upsert(self, pair: Pair, batch: Sequence[IndexedDocument], root: str = "") -> WriteCounts:
+    def upsert(
+        self, pair: IndexSpec, batch: Sequence[IndexedDocument], root: str = ""
+    ) -> WriteCounts:
         """Add new documents, replace changed ones with all their chunks, skip equal ones.
 
         A document is unchanged where its content hash and its source are those stored. All
@@ -132,7 +134,7 @@ class SqliteStore(Store):
                 writer.put(prepared[name], entry, root)
             return writer.finish()
 
-    def doubtful_documents(self, pair: Pair) -> frozenset[str]:
+    def doubtful_documents(self, pair: IndexSpec) -> frozenset[str]:
         """Documents of the pair with a stored vector that cannot be searched with.
 
         Each vector is looked at once: up to which all are sound is kept in the file.
@@ -146,7 +148,7 @@ class SqliteStore(Store):
                 rows.set_checked(db, pair.embedder, last)
         return found
 
-    def replace_vectors(self, pair: Pair, vectors: Mapping[str, Matrix]) -> None:
+    def replace_vectors(self, pair: IndexSpec, vectors: Mapping[str, Matrix]) -> None:
         """Put other vectors in the place of stored ones; documents and texts stay."""
         data = {bytes.fromhex(key): as_bytes(pair, row) for key, row in vectors.items()}
         with self._connections.writing() as db:
@@ -158,7 +160,7 @@ class SqliteStore(Store):
             self._catalog.outdate(one)
 
     def remove(
-        self, document_ids: Sequence[str], pair: Pair | None = None, *, purge: bool = False
+        self, document_ids: Sequence[str], pair: IndexSpec | None = None, *, purge: bool = False
     ) -> WriteCounts:
         """Remove documents with chunks, from one pair or (None) from all, vectors included.
 
@@ -192,7 +194,7 @@ class SqliteStore(Store):
                 hint="end other work on this project, then forget again",
             )
 
-    def snapshot(self, pair: Pair) -> str:
+    def snapshot(self, pair: IndexSpec) -> str:
         """Name of the pair's present state: ``<pair key>@<16 digits>``.
 
         The digits are a hash of the documents and of k1 and b, so that equal names mean equal
@@ -201,7 +203,7 @@ class SqliteStore(Store):
         with self._connections.reading() as db:
             return self._catalog.snapshot(pair, rows.digest(db, pair))
 
-    def view(self, pair: Pair, snapshot: str | None = None) -> View:
+    def view(self, pair: IndexSpec, snapshot: str | None = None) -> View:
         """A view of the present state, or of the named one while it is still open or saved."""
         with self._connections.reading() as db:
             current = self._catalog.snapshot(pair, rows.digest(db, pair))
@@ -220,16 +222,16 @@ class SqliteStore(Store):
                 )
         return SegmentView(name, pair, state, self._analyzers.of(pair))
 
-    def renewed(self, pair: Pair, snapshot: str) -> View:
+    def renewed(self, pair: IndexSpec, snapshot: str) -> View:
         """The named state's view, built from the rows though one be open or saved."""
         self._catalog.distrust(pair, snapshot)
         return self.view(pair, snapshot)
 
     @contextmanager
-    def reading(self, pair: Pair) -> Iterator[Reading]:
+    def reading(self, pair: IndexSpec) -> Iterator[StoredState]:
         """The stored rows of the present state, within one read transaction."""
         with self._connections.reading() as db:
-            yield Reading(
+            yield StoredState(
                 self._catalog.snapshot(pair, rows.digest(db, pair)),
                 lambda: rows.documents_with_chunks(db, pair, rows.stamps(db, pair)),
                 self._analyzers.of(pair),
@@ -238,7 +240,7 @@ class SqliteStore(Store):
                 pair.dimensions,
             )
 
-    def documents(self, pair: Pair) -> Iterator[Document]:
+    def documents(self, pair: IndexSpec) -> Iterator[Document]:
         """Stored documents by id, one in memory at a time, all of one state."""
         with self._connections.reading() as db:
             columns = ", ".join(f"d.{column}" for column in COLUMNS)
@@ -260,18 +262,18 @@ class SqliteStore(Store):
             ).fetchone()
             return document_from(row) if row else None
 
-    def pairs(self) -> Sequence[Pair]:
+    def pairs(self) -> Sequence[IndexSpec]:
         """Every pair that holds at least one document."""
         with self._connections.reading() as db:
             return list(self._stored_pairs(db))
 
     @staticmethod
-    def _stored_pairs(db: sqlite3.Connection) -> Iterable[Pair]:
+    def _stored_pairs(db: sqlite3.Connection) -> Iterable[IndexSpec]:
         found = db.execute(
             "SELECT settings FROM pairs p WHERE EXISTS "
             "(SELECT 1 FROM entries WHERE pair = p.id) ORDER BY p.id"
         ).fetchall()
-        return [Pair(**json.loads(settings)) for (settings,) in found]
+        return [IndexSpec(**json.loads(settings)) for (settings,) in found]
 
     def close(self) -> None:
         """Close files; safe to call twice. Open views stay usable."""

@@ -25,7 +25,7 @@ from ._prepare import (
     structure_of,
     total_digest,
 )
-from ._store import Pair, WriteCounts
+from ._store import IndexSpec, WriteCounts
 from ._stored import StoredChunk, StoredDocument, as_metadata, pages_from
 
 Value: TypeAlias = str | bytes
@@ -60,13 +60,13 @@ def _marks(values: Sequence[Any]) -> str:
     return ",".join("?" * len(values))
 
 
-def digest(db: sqlite3.Connection, pair: Pair) -> str:
+def digest(db: sqlite3.Connection, pair: IndexSpec) -> str:
     """Digest of the pair's documents."""
     row = db.execute("SELECT digest FROM pairs WHERE key = ?", (pair.key,)).fetchone()
     return str(row[0]) if row else total_digest(())
 
 
-def stamps(db: sqlite3.Connection, pair: Pair) -> NDArray[np.int64]:
+def stamps(db: sqlite3.Connection, pair: IndexSpec) -> NDArray[np.int64]:
     """Stamps of the pair's documents, ascending."""
     found = db.execute(
         "SELECT id FROM entries WHERE pair = (SELECT id FROM pairs WHERE key = ?)", (pair.key,)
@@ -79,7 +79,7 @@ def all_stamps(db: sqlite3.Connection) -> NDArray[np.int64]:
     return np.fromiter((row[0] for row in db.execute("SELECT id FROM entries")), np.int64)
 
 
-def entries(db: sqlite3.Connection, pair: Pair, names: Sequence[str]) -> Mapping[str, Entry]:
+def entries(db: sqlite3.Connection, pair: IndexSpec, names: Sequence[str]) -> Mapping[str, Entry]:
     """The entries of those documents that the pair holds, by document id."""
     found: dict[str, Entry] = {}
     for block in _blocks(map(as_value, names)):
@@ -125,7 +125,7 @@ def set_checked(db: sqlite3.Connection, embedder: str, last: int) -> None:
     db.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, str(last)))
 
 
-def unusable(db: sqlite3.Connection, pair: Pair, above: int) -> Iterator[int]:
+def unusable(db: sqlite3.Connection, pair: IndexSpec, above: int) -> Iterator[int]:
     """Numbers of vectors of the pair's embedder that cannot be searched with."""
     found = db.execute(
         "SELECT id, data FROM vectors "
@@ -142,7 +142,7 @@ def unusable(db: sqlite3.Connection, pair: Pair, above: int) -> Iterator[int]:
             yield from (whole[i][0] for i in np.flatnonzero(~good))
 
 
-def with_vectors(db: sqlite3.Connection, pair: Pair, numbers: Sequence[int]) -> frozenset[str]:
+def with_vectors(db: sqlite3.Connection, pair: IndexSpec, numbers: Sequence[int]) -> frozenset[str]:
     """Documents of the pair with a chunk that has one of these vectors."""
     found: set[str] = set()
     for block in _blocks(numbers):
@@ -187,7 +187,7 @@ def replace_vectors(
 
 
 def documents_with_chunks(
-    db: sqlite3.Connection, pair: Pair, wanted: NDArray[np.int64]
+    db: sqlite3.Connection, pair: IndexSpec, wanted: NDArray[np.int64]
 ) -> Iterator[StoredDocument]:
     """The documents with these stamps and their chunks, in the order of the stamps."""
     for block in _blocks(wanted.tolist()):
@@ -246,7 +246,7 @@ def embedder_id(db: sqlite3.Connection, identity: str) -> int:
 class Writer:
     """Writes one batch under one pair, within a transaction that its caller opened."""
 
-    def __init__(self, db: sqlite3.Connection, pair: Pair) -> None:
+    def __init__(self, db: sqlite3.Connection, pair: IndexSpec) -> None:
         self._db = db
         row = db.execute("SELECT id, digest FROM pairs WHERE key = ?", (pair.key,)).fetchone()
         if row is None:

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from ..core import Chunk, Document, Filter, Hit, Relaxation, StoreError, text_hash, value_hash
 from ..flow import SearchReply
-from ._stored import Reading
+from ._stored import StoredState
 
 Matrix = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class IndexSpec:
     """One way to index a corpus: how it is cut and which model embeds it.
 
     Several pairs live side by side in one store; each is complete in itself.
@@ -104,7 +104,7 @@ class View(ABC):
     """Answers from one consistent snapshot; never changes while a writer works."""
 
     snapshot: str
-    pair: Pair
+    pair: IndexSpec
 
     @abstractmethod
     def keyword(
@@ -252,19 +252,19 @@ class Store(ABC):
     """
 
     @abstractmethod
-    def content_hashes(self, pair: Pair) -> Mapping[str, str]:
+    def content_hashes(self, pair: IndexSpec) -> Mapping[str, str]:
         """Document id -> content hash of what is stored under the pair."""
 
     @abstractmethod
-    def known_documents(self, pair: Pair, document_ids: Collection[str]) -> frozenset[str]:
+    def known_documents(self, pair: IndexSpec, document_ids: Collection[str]) -> frozenset[str]:
         """Those of some ids that are stored under the pair; reads no others."""
 
     @abstractmethod
-    def holds(self, pair: Pair) -> bool:
+    def holds(self, pair: IndexSpec) -> bool:
         """True where the pair holds at least one document; cheap at any size."""
 
     @abstractmethod
-    def sources(self, pair: Pair) -> Mapping[str, str]:
+    def sources(self, pair: IndexSpec) -> Mapping[str, str]:
         """Document id -> root it was ingested from (see :meth:`upsert`), for pruning."""
 
     @abstractmethod
@@ -274,7 +274,7 @@ class Store(ABC):
         Corpus vectors live once: two pairs that share an embedder share equal texts' vectors.
         """
 
-    def doubtful_documents(self, pair: Pair) -> frozenset[str]:
+    def doubtful_documents(self, pair: IndexSpec) -> frozenset[str]:
         """Documents of the pair with a stored vector that cannot be searched with.
 
         Such vectors (of zeros, of another length than the pair's, beyond what float32 can
@@ -282,7 +282,7 @@ class Store(ABC):
         """
         return frozenset()
 
-    def replace_vectors(self, pair: Pair, vectors: Mapping[str, Matrix]) -> None:
+    def replace_vectors(self, pair: IndexSpec, vectors: Mapping[str, Matrix]) -> None:
         """Put other vectors in the place of stored ones; documents and texts stay.
 
         Args:
@@ -298,7 +298,9 @@ class Store(ABC):
         )
 
     @abstractmethod
-    def upsert(self, pair: Pair, batch: Sequence[IndexedDocument], root: str = "") -> WriteCounts:
+    def upsert(
+        self, pair: IndexSpec, batch: Sequence[IndexedDocument], root: str = ""
+    ) -> WriteCounts:
         """Add new documents, replace changed ones with all their chunks, skip equal ones.
 
         Args:
@@ -314,7 +316,7 @@ class Store(ABC):
 
     @abstractmethod
     def remove(
-        self, document_ids: Sequence[str], pair: Pair | None = None, *, purge: bool = False
+        self, document_ids: Sequence[str], pair: IndexSpec | None = None, *, purge: bool = False
     ) -> WriteCounts:
         """Remove documents with chunks, from one pair or (None) from all, vectors included.
 
@@ -329,18 +331,18 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def snapshot(self, pair: Pair) -> str:
+    def snapshot(self, pair: IndexSpec) -> str:
         """Name of the pair's present state; equal names mean equal content."""
 
     @abstractmethod
-    def view(self, pair: Pair, snapshot: str | None = None) -> View:
+    def view(self, pair: IndexSpec, snapshot: str | None = None) -> View:
         """A view of the present state, or of the named one.
 
         Raises:
             SnapshotGoneError: The named state is no longer the stored one.
         """
 
-    def renewed(self, pair: Pair, snapshot: str) -> View:
+    def renewed(self, pair: IndexSpec, snapshot: str) -> View:
         """The named state's view, made from what is stored and from nothing that was saved.
 
         Asked for where a view failed. A store that saves nothing need not override it.
@@ -351,7 +353,7 @@ class Store(ABC):
         return self.view(pair, snapshot)
 
     @abstractmethod
-    def reading(self, pair: Pair) -> AbstractContextManager[Reading]:
+    def reading(self, pair: IndexSpec) -> AbstractContextManager[StoredState]:
         """The stored rows of the present state, for an answer that needs no view.
 
         Nothing may be asked of views, segments or anything else that was derived from the rows.
@@ -362,7 +364,7 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def documents(self, pair: Pair) -> Iterator[Document]:
+    def documents(self, pair: IndexSpec) -> Iterator[Document]:
         """Stored documents by id, one in memory at a time."""
 
     @abstractmethod
@@ -370,7 +372,7 @@ class Store(ABC):
         """One stored document, None where there is none."""
 
     @abstractmethod
-    def pairs(self) -> Sequence[Pair]:
+    def pairs(self) -> Sequence[IndexSpec]:
         """Every pair that holds at least one document."""
 
     @abstractmethod

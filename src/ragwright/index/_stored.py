@@ -57,7 +57,7 @@ class StoredDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class StoredState:
     """One state of a pair, to be gone through document by document as often as is needed.
 
     Attributes:

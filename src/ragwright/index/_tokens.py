@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from ..core import Chunk, StoreError
 from ..models import Analyzer, AnalyzerOptions, TokenSource
-from ._store import Pair
+from ._store import IndexSpec
 
 AnalyzerFactory: TypeAlias = Callable[[str], TokenSource]
-"""Makes the analyzer whose ``spec`` is the given text (:attr:`Pair.analyzer`)."""
+"""Makes the analyzer whose ``spec`` is the given text (:attr:`IndexSpec.analyzer`)."""
 
 Terms: TypeAlias = tuple[NDArray[np.uint64], NDArray[np.uint32]]
 
@@ -126,7 +126,7 @@ class Analyzers:
         self._factory = factory or default_analyzer
         self._made: dict[str, TokenSource] = {}
 
-    def of(self, pair: Pair) -> TokenSource:
+    def of(self, pair: IndexSpec) -> TokenSource:
         """The analyzer of a pair."""
         if pair.analyzer not in self._made:
             self._made[pair.analyzer] = self._factory(pair.analyzer)

@@ -30,7 +30,7 @@ from ._postings import Impacts, Ranked, bm25
 from ._rank import ROUNDING, Rows, Scores, best, highest, products
 from ._relaxed import Channel, climb
 from ._segment import Segment, id_number
-from ._store import Matrix, Pair, View, ViewStatistics
+from ._store import IndexSpec, Matrix, View, ViewStatistics
 
 _CELLS = 16_000_000
 """Most similarities worked out at once: 64 MB."""
@@ -46,7 +46,7 @@ _POSITIONS = 256
 
 
 @dataclass(slots=True)
-class Part:
+class ViewSegment:
     """A segment within a view: impacts of its postings, dead rows, its approximate index."""
 
     segment: Segment
@@ -55,7 +55,7 @@ class Part:
     near: Approximate | None = None
 
 
-class State:
+class ViewState:
     """One state of a pair: segments with what makes their scores those of one index.
 
     Shared by the views opened on it; nothing in it changes but remembered masks.
@@ -63,7 +63,7 @@ class State:
 
     def __init__(
         self,
-        parts: Sequence[Part],
+        parts: Sequence[ViewSegment],
         *,
         rows: int,
         documents: int,
@@ -161,13 +161,15 @@ class State:
 class SegmentView(View):
     """A handle on one state; safe to use from several threads."""
 
-    def __init__(self, snapshot: str, pair: Pair, state: State, analyzer: TokenSource) -> None:
+    def __init__(
+        self, snapshot: str, pair: IndexSpec, state: ViewState, analyzer: TokenSource
+    ) -> None:
         self.snapshot = snapshot
         self.pair = pair
-        self._state: State | None = state
+        self._state: ViewState | None = state
         self._analyzer = analyzer
 
-    def _open(self) -> State:
+    def _open(self) -> ViewState:
         if self._state is None:
             raise RetrieveError("the view is closed", where=self.snapshot)
         self._state.check()
@@ -197,7 +199,9 @@ class SegmentView(View):
             found.append((part.segment, rows, scores[rows]))
         return SearchReply(best(found, k, above=0.0), terms=asked.terms)
 
-    def _bm25(self, state: State, text: str, masks: Sequence[Mask | None] | None) -> Ranked | None:
+    def _bm25(
+        self, state: ViewState, text: str, masks: Sequence[Mask | None] | None
+    ) -> Ranked | None:
         """Scores of all rows and what was looked for; None for a text without a word.
 
         Masks of hard filters decide what is told of the terms, not what rows score.
@@ -267,7 +271,7 @@ class SegmentView(View):
         return reply if asked is None else replace(reply, terms=asked.terms)
 
     def _channels(
-        self, state: State, query: str | Matrix, asked: Ranked | None
+        self, state: ViewState, query: str | Matrix, asked: Ranked | None
     ) -> list[Channel] | None:
         """How each segment scores; None for a text without a word."""
         if isinstance(query, str):
@@ -320,7 +324,7 @@ class SegmentView(View):
         places = [self._at(state, chunk_id) for chunk_id in chunk_ids]
         return tuple(state.parts[at].segment.hit(row) for at, row in places)
 
-    def _at(self, state: State, chunk_id: str) -> tuple[int, int]:
+    def _at(self, state: ViewState, chunk_id: str) -> tuple[int, int]:
         """Number of the segment that holds a chunk, and its row."""
         number = id_number(chunk_id)
         for at, part in enumerate(state.parts):
@@ -353,7 +357,7 @@ class SegmentView(View):
         self._state = None
 
 
-def checked_queries(vectors: Matrix, pair: Pair, snapshot: str) -> Matrix:
+def checked_queries(vectors: Matrix, pair: IndexSpec, snapshot: str) -> Matrix:
     """Query vectors as float32 of shape (queries, dimensions).
 
     Raises:
@@ -382,7 +386,7 @@ def checked_queries(vectors: Matrix, pair: Pair, snapshot: str) -> Matrix:
 
 
 def _similar(
-    part: Part, queries: Matrix, k: int, mask: Mask | None
+    part: ViewSegment, queries: Matrix, k: int, mask: Mask | None
 ) -> Iterator[tuple[int, Rows, Scores]]:
     """Per query: its number, candidate rows of the segment and their exact similarities."""
     left = np.arange(len(queries))
@@ -420,7 +424,7 @@ def _nearest(
             yield start + at, rows, _exact(segment.vectors, rows, query)
 
 
-def _concerned(part: Part, k: int, mask: Mask | None) -> bool:
+def _concerned(part: ViewSegment, k: int, mask: Mask | None) -> bool:
     """False where a segment is searched exactly because few of its rows are asked for."""
     return part.near is not None and (not part.near.narrow(mask) or bool(part.near.fault))
 

@@ -19,7 +19,7 @@ from ..core import (
     StoreError,
 )
 from ._scan_view import ScanView
-from ._store import Pair, Store, View
+from ._store import IndexSpec, Store, View
 
 T = TypeVar("T")
 
@@ -54,14 +54,14 @@ class Views:
         self._renewed: dict[str, float] = {}
         self._lock = threading.Lock()
 
-    def current(self, pair: Pair) -> View:
+    def current(self, pair: IndexSpec) -> View:
         """The view of the pair's present state."""
         name = self._store.snapshot(pair)
         with self._lock:
             found = self._held(name)
         return found or self._add(self._store.view(pair))
 
-    def snapshot(self, pair: Pair) -> str:
+    def snapshot(self, pair: IndexSpec) -> str:
         """Name of the pair's present state, whose view is open now wherever it can be.
 
         Where it cannot, searches of that snapshot are answered by a scan (:meth:`answer`).
@@ -143,7 +143,7 @@ class Views:
                 self._renewed.pop(snapshot, None)
                 self._failed.pop(snapshot, None)
 
-    def _rebuilt(self, pair: Pair, snapshot: str, error: Exception) -> View | None:
+    def _rebuilt(self, pair: IndexSpec, snapshot: str, error: Exception) -> View | None:
         """A view that trusts nothing saved; None where that was of no use, or would be of none."""
         now = time.monotonic()
         with self._lock:
@@ -194,7 +194,7 @@ class Views:
             )
         return found, tuple(notes)
 
-    def _pair(self, snapshot: str) -> Pair:
+    def _pair(self, snapshot: str) -> IndexSpec:
         key = snapshot.partition("@")[0]
         for pair in self._store.pairs():
             if pair.key == key:

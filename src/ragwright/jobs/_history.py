@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 from ..flow import Database
 
 Trigger: TypeAlias = Literal["by hand", "schedule", "catch-up"]
-State: TypeAlias = Literal[
+JobState: TypeAlias = Literal[
     "succeeded",
     "failed",
     "gate failed",
@@ -68,7 +68,7 @@ class StepRun:
     started: float
     seconds: float = 0.0
     code: int | None = None
-    state: State = "succeeded"
+    state: JobState = "succeeded"
     output: str = ""
 
 
@@ -111,7 +111,7 @@ class JobRun:
     id: int
     start: RunStart
     ended: float | None = None
-    state: State = "running"
+    state: JobState = "running"
     reason: str = ""
     steps: tuple[StepRun, ...] = ()
     notices: tuple[NoticeSent, ...] = ()
@@ -157,7 +157,7 @@ class JobHistory:
                 (run, *row, step.state, step.output),
             )
 
-    def end(self, run: int, ended: float | None, state: State, reason: str = "") -> None:
+    def end(self, run: int, ended: float | None, state: JobState, reason: str = "") -> None:
         """Write how a run ended."""
         with self._database.transaction() as connection:
             _end(connection, run, ended, state, reason)
@@ -170,7 +170,7 @@ class JobHistory:
                 (run, at, notice.address, notice.sent, notice.reason),
             )
 
-    def not_run(self, start: RunStart, state: State, reason: str) -> int:
+    def not_run(self, start: RunStart, state: JobState, reason: str) -> int:
         """Write that a moment of the schedule went by without a run."""
         with self._database.transaction() as connection:
             run = _begin(connection, start)
@@ -260,7 +260,7 @@ def _begin(connection: sqlite3.Connection, start: RunStart) -> int:
 
 
 def _end(
-    connection: sqlite3.Connection, run: int, ended: float | None, state: State, reason: str
+    connection: sqlite3.Connection, run: int, ended: float | None, state: JobState, reason: str
 ) -> None:
     connection.execute("INSERT INTO ends VALUES (?, ?, ?, ?)", (run, ended, state, reason))
 

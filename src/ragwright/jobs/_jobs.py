@@ -12,7 +12,7 @@ from ..core import ConfigError, FileLock, JobError, LockHolder, MissingExtraErro
 from ..project import ProjectFolder, ProjectJob, load_settings
 from ._history import JobRun, NoticeSent
 from ._notices import Notices, NoticeText, shown_address
-from ._runs import Clock, Hearing, JobRunner, Order, next_run, told_time
+from ._runs import Clock, JobRunner, RunListener, RunRequest, next_run, told_time
 from ._schedule import Schedule
 from ._server import JobServer
 
@@ -120,9 +120,9 @@ class Jobs:
         job = self.job(name)
         flags = job.flags(how.flags)
         runner = self._runner()
-        hearing = Hearing(how.event, how.line)
+        hearing = RunListener(how.event, how.line)
         lock = self._taken(runner, job, how.wait, hearing)
-        return runner.run(job, lock, Order("by hand", None, flags), hearing, threading.Event())
+        return runner.run(job, lock, RunRequest("by hand", None, flags), hearing, threading.Event())
 
     def history(self, name: str = "", limit: int = -1) -> list[JobRun]:
         """Runs, the newest first; of every job where none is named.
@@ -231,7 +231,9 @@ class Jobs:
     def _runner(self) -> JobRunner:
         return JobRunner(self._project, self._notices, self._clock)
 
-    def _taken(self, runner: JobRunner, job: ProjectJob, wait: bool, hearing: Hearing) -> FileLock:
+    def _taken(
+        self, runner: JobRunner, job: ProjectJob, wait: bool, hearing: RunListener
+    ) -> FileLock:
         told = False
         while (lock := runner.take(job, "by hand")) is None:
             said = runner.taken_by(job)

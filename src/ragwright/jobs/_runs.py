@@ -14,12 +14,12 @@ from zoneinfo import ZoneInfo
 
 from ..core import FileLock, JobError, StoreError
 from ..project import JobStep, ProjectFolder, ProjectJob
-from ._history import JobHistory, JobRun, RunStart, State, StepRun, Trigger
+from ._history import JobHistory, JobRun, JobState, RunStart, StepRun, Trigger
 from ._notices import Notices, NoticeText
 from ._schedule import Schedule
 from ._steps import PROGRAM, StepEnd, StepPlan, run_step
 
-FINAL: Mapping[int, State] = {100: "gate failed", 101: "not trusted"}
+FINAL: Mapping[int, JobState] = {100: "gate failed", 101: "not trusted"}
 """Exit codes that are results: kept as the job's own, and not tried again."""
 
 _USAGE = 2
@@ -43,7 +43,7 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RunRequest:
     """What started a run: by hand, by the schedule (``due`` says which moment), flags."""
 
     trigger: Trigger = "by hand"
@@ -52,7 +52,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Hearing:
+class RunListener:
     """Who hears of a run while it goes on; a fault of theirs is not the run's.
 
     Attributes:
@@ -130,7 +130,12 @@ class JobRunner:
         return [self.history.run(number) for number in self.history.cut_off(job.name)]
 
     def run(
-        self, job: ProjectJob, lock: FileLock, order: Order, hearing: Hearing, stop: threading.Event
+        self,
+        job: ProjectJob,
+        lock: FileLock,
+        order: RunRequest,
+        hearing: RunListener,
+        stop: threading.Event,
     ) -> JobRun:
         """Run a job whose lock is held; the lock is free afterwards.
 
@@ -179,8 +184,8 @@ class JobRunner:
         number: int,
         lock: FileLock,
         start: RunStart,
-        around: tuple[Hearing, threading.Event],
-    ) -> tuple[State, str]:
+        around: tuple[RunListener, threading.Event],
+    ) -> tuple[JobState, str]:
         """Every step that its flag lets run, from the one that failed again on a new try."""
         options = job.options
         hearing, stop = around
@@ -223,7 +228,7 @@ class JobRunner:
         step: JobStep,
         lock: FileLock,
         deadline: float | None,
-        hearing: Hearing,
+        hearing: RunListener,
     ) -> StepPlan:
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
         limits = [limit for limit in (left, step.timeout) if limit is not None]
@@ -237,7 +242,7 @@ class JobRunner:
             lambda text: self.notices.clean(text, addresses),
         )
 
-    def tell(self, job: ProjectJob, run: JobRun, hearing: Hearing) -> None:
+    def tell(self, job: ProjectJob, run: JobRun, hearing: RunListener) -> None:
         """Send the notices of a run; what cannot be sent is written down like what was."""
         notify = job.options.notify
         addresses = notify.success if run.state == "succeeded" else notify.failure
@@ -314,7 +319,7 @@ def run_lines(run: JobRun) -> list[str]:
     return lines
 
 
-def _failure(number: int, step: JobStep, end: StepEnd) -> tuple[State, str]:
+def _failure(number: int, step: JobStep, end: StepEnd) -> tuple[JobState, str]:
     """The state of a run after a step that did not succeed, and why."""
     name = f"step {number} ({step.run})"
     if end.state == "stopped":

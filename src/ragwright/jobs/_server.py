@@ -17,8 +17,8 @@ from zoneinfo import ZoneInfo
 
 from ..core import FileLock, RagwrightError, StoreError
 from ..project import ProjectJob
-from ._history import JobRun, RunStart, State, Trigger
-from ._runs import Hearing, JobRunner, Order, told_time
+from ._history import JobRun, JobState, RunStart, Trigger
+from ._runs import JobRunner, RunListener, RunRequest, told_time
 from ._schedule import Schedule
 
 IN_TIME = 60.0
@@ -41,7 +41,12 @@ class RunJob(Protocol):
     """Runs a job whose lock is held: :meth:`JobRunner.run`."""
 
     def __call__(
-        self, job: ProjectJob, lock: FileLock, order: Order, hearing: Hearing, stop: threading.Event
+        self,
+        job: ProjectJob,
+        lock: FileLock,
+        order: RunRequest,
+        hearing: RunListener,
+        stop: threading.Event,
     ) -> JobRun:
         """Run it to its end, and give the lock back."""
         ...
@@ -191,17 +196,17 @@ class JobServer:
         elif trigger == "catch-up" and not job.options.catch_up:
             self._not_run(job, trigger, due, ("missed", "nothing was serving then"))
         elif trigger == "catch-up" and within is not None and late > within:
-            why: tuple[State, str] = ("missed", f"{late / 3600:.1f} hours are too late")
+            why: tuple[JobState, str] = ("missed", f"{late / 3600:.1f} hours are too late")
             self._tell(job, self._not_run(job, trigger, due, why))
         else:
             lock = self._runner.take(job, trigger)
             if lock is None:
                 self._not_run(job, trigger, due, ("skipped", self._runner.taken_by(job)))
             else:
-                self._start(job, lock, Order(trigger, due, job.flags()))
+                self._start(job, lock, RunRequest(trigger, due, job.flags()))
 
     def _not_run(
-        self, job: ProjectJob, trigger: Trigger, due: float, why: tuple[State, str]
+        self, job: ProjectJob, trigger: Trigger, due: float, why: tuple[JobState, str]
     ) -> JobRun:
         state, reason = why
         start = RunStart(job.name, trigger, self._runner.clock.now(), due)
@@ -218,7 +223,7 @@ class JobServer:
         self._running[f"notices of {job.name}, run {run.id}"] = thread
         thread.start()
 
-    def _start(self, job: ProjectJob, lock: FileLock, order: Order) -> None:
+    def _start(self, job: ProjectJob, lock: FileLock, order: RunRequest) -> None:
         def work() -> None:
             try:
                 self._run(job, lock, order, self._hearing(job), self._stop)
@@ -232,8 +237,8 @@ class JobServer:
         self._running[job.name] = thread
         thread.start()
 
-    def _hearing(self, job: ProjectJob) -> Hearing:
-        return Hearing(lambda text: self._event(job, text))
+    def _hearing(self, job: ProjectJob) -> RunListener:
+        return RunListener(lambda text: self._event(job, text))
 
     def _event(self, job: ProjectJob, text: str) -> None:
         self._said(f"{job.name}: {text}", job.options.timezone)

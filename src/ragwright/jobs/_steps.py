@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from ._history import State
+from ._history import JobState
 
 PROGRAM = (sys.executable, "-P", "-m", "ragwright")
 """This program; -P: a file of the project must not take the place of an installed module."""
@@ -30,7 +30,7 @@ class StepEnd:
     """How a process ended: exit code (None where it was killed), state, seconds, last lines."""
 
     code: int | None
-    state: State
+    state: JobState
     seconds: float
     output: str
 
@@ -97,7 +97,7 @@ def run_step(plan: StepPlan, stop: threading.Event) -> StepEnd:
 
 def _wait(
     process: subprocess.Popen[bytes], limit: float | None, started: float, stop: threading.Event
-) -> State | None:
+) -> JobState | None:
     """Why the process must be killed; None where it ended by itself."""
     while True:
         left = _LOOK if limit is None else started + limit - time.monotonic()

@@ -23,7 +23,7 @@ from ._judge_call import (
     system_turn,
     texts_of,
 )
-from ._reply import CUE, Declined, ReplyForm, Verdict, read_verdict
+from ._reply import CUE, Declined, JudgeReply, ReplyForm, read_verdict
 from ._rubric import Example, Rubric, shipped_rubrics
 from ._setup import MeasureSetup
 from ._silence import NOTHING, withheld
@@ -101,7 +101,7 @@ def _by_passages(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -> 
     return _score(rubric, [found[order::orders] for order in range(orders)])
 
 
-def _score(rubric: Rubric, orders: Sequence[Sequence[Judged[Verdict]]]) -> Score:
+def _score(rubric: Rubric, orders: Sequence[Sequence[Judged[JudgeReply]]]) -> Score:
     """The score of one judgment: per order, one verdict for the whole or one a passage."""
     for at, order in enumerate(orders):
         for number, judged in enumerate(order, 1):
@@ -127,7 +127,7 @@ def _score(rubric: Rubric, orders: Sequence[Sequence[Judged[Verdict]]]) -> Score
     )
 
 
-def _told(verdicts: Sequence[Verdict], rubric: Rubric) -> tuple[float, str, dict[str, float]]:
+def _told(verdicts: Sequence[JudgeReply], rubric: Rubric) -> tuple[float, str, dict[str, float]]:
     """Value, words and parts of the verdicts of one order."""
     scores = [float(verdict.score or 0) for verdict in verdicts]
     if len(verdicts) == 1:
@@ -143,13 +143,13 @@ def _told(verdicts: Sequence[Verdict], rubric: Rubric) -> tuple[float, str, dict
 
 
 def _answers(
-    calls: Sequence[JudgeCall[Verdict]], setup: MeasureSetup
-) -> Flow[list[Judged[Verdict]]]:
+    calls: Sequence[JudgeCall[JudgeReply]], setup: MeasureSetup
+) -> Flow[list[Judged[JudgeReply]]]:
     outcomes = yield from gather([asked(call, setup) for call in calls], settle=True)
     return [settled(outcome) for outcome in outcomes]
 
 
-def _calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[Verdict]]:
+def _calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[JudgeReply]]:
     """One call, or one for each order of what is compared."""
     orders = [rubric.needs]
     if rubric.both_orders:
@@ -159,7 +159,7 @@ def _calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[Verdict]]:
     low, high = rubric.scale
     copies = {" ".join(e.reasoning.split()) for e in (rubric.high_example, rubric.low_example)}
 
-    def read(text: str, form: ReplyForm, finish: str) -> Verdict:
+    def read(text: str, form: ReplyForm, finish: str) -> JudgeReply:
         found = read_verdict(text, rubric.scale, form, finish)
         if found.score is None:
             raise (Declined if found.declined else ValueError)(found.fault)
@@ -173,7 +173,7 @@ def _calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[Verdict]]:
             texts=texts_of(row, needs),
             read=read,
             schema=_score_schema(low, high),
-            stand_in=Verdict(low, "forecast"),
+            stand_in=JudgeReply(low, "forecast"),
             values={"low": low, "high": high},
             system=lambda form: _system(rubric, form),
             text_form=True,

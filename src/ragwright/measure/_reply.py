@@ -42,7 +42,7 @@ class Declined(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JudgeReply:
     """What a reply says: a score with its reasoning, or None with what is wrong with the reply.
 
     ``declined`` is True where the judge says itself that it gives no score.
@@ -54,7 +54,9 @@ class Verdict:
     declined: bool = False
 
 
-def read_verdict(text: str, scale: tuple[int, int], form: ReplyForm, finish: str = "") -> Verdict:
+def read_verdict(
+    text: str, scale: tuple[int, int], form: ReplyForm, finish: str = ""
+) -> JudgeReply:
     """The score of a judge's reply.
 
     Args:
@@ -75,7 +77,7 @@ def read_verdict(text: str, scale: tuple[int, int], form: ReplyForm, finish: str
             return _from_text(spoken(text, finish), scale)
         return _from_json(text, scale, finish)
     except ValueError as error:
-        return Verdict(None, fault=str(error), declined=isinstance(error, Declined))
+        return JudgeReply(None, fault=str(error), declined=isinstance(error, Declined))
 
 
 def read_object(text: str, keys: Sequence[str], finish: str = "") -> dict[str, Any]:
@@ -166,7 +168,7 @@ def spoken(text: str, finish: str = "") -> str:
     return text
 
 
-def _from_text(text: str, scale: tuple[int, int]) -> Verdict:
+def _from_text(text: str, scale: tuple[int, int]) -> JudgeReply:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     starts = {match.end() for match in _AT_START.finditer(text)}
     # A score given in passing counts too: with two of them nobody can say which one is meant.
@@ -193,7 +195,7 @@ def _from_text(text: str, scale: tuple[int, int]) -> Verdict:
     return _on_scale(int(found["score"]), scale, reasoning)
 
 
-def _from_json(text: str, scale: tuple[int, int], finish: str) -> Verdict:
+def _from_json(text: str, scale: tuple[int, int], finish: str) -> JudgeReply:
     value = read_object(text, ("reasoning", "score"), finish)
     score = answered(value["score"])
     reasoning = text_of(value["reasoning"], "reasoning")
@@ -209,8 +211,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _on_scale(score: int, scale: tuple[int, int], reasoning: str) -> Verdict:
+def _on_scale(score: int, scale: tuple[int, int], reasoning: str) -> JudgeReply:
     low, high = scale
     if not low <= score <= high:
         raise ValueError(f"the score {score} is not on the scale from {low} to {high}")
-    return Verdict(score, reasoning)
+    return JudgeReply(score, reasoning)

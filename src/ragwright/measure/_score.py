@@ -15,7 +15,7 @@ from functools import partial
 from typing import TypeAlias
 
 from ..core import MeasureError, RagwrightError, Row, Score, StoppedError, require
-from ..flow import Flow, aside, gather
+from ..flow import Flow, gather, run_in_pool
 from ._capability import capability_value
 from ._definition import Definition
 from ._embedded import chunk_score, kept_chunk_score, qa_distance, token_similarity
@@ -30,7 +30,7 @@ from ._silence import empty_answer, withheld
 from ._spans import span_value
 from ._text import text_value
 
-Asking: TypeAlias = Callable[[Row, Measure, MeasureSetup], Flow[Score]]
+JudgedScorer: TypeAlias = Callable[[Row, Measure, MeasureSetup], Flow[Score]]
 """How a measure that asks a model is scored."""
 
 _MODEL_FIELDS = {
@@ -63,7 +63,7 @@ def score_row(
     chosen = setup or MeasureSetup()
     unasked = partial(_unasked, row, measures, chosen)
     slow = any(measure.definition.kind in _SLOW for measure in measures)
-    scores = (yield from aside(unasked)) if slow else unasked()
+    scores = (yield from run_in_pool(unasked)) if slow else unasked()
     open_ = [at for at, score in enumerate(scores) if score is None]
     if open_:
         outcomes = yield from gather(
@@ -202,7 +202,7 @@ def _present(row: Row, name: str) -> bool:
     return bool(value.strip() if isinstance(value, str) else value)
 
 
-def _asking(measure: Measure) -> Asking:
+def _asking(measure: Measure) -> JudgedScorer:
     return ASKED.get(measure.name) or ASKED[measure.definition.kind]
 
 
@@ -238,7 +238,7 @@ COMPUTED: Mapping[str, Callable[[Row, Measure, MeasureSetup], Found]] = {
 }
 """Kind -> function of measures that ask no model; a string is the reason for no value."""
 
-ASKED: Mapping[str, Asking] = {
+ASKED: Mapping[str, JudgedScorer] = {
     "judged": judged,
     "BERTScore": token_similarity,
     "ChunkScore": chunk_score,

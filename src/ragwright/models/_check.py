@@ -11,7 +11,7 @@ from ._registry import Models
 from ._seams import Embedder
 from ._transport import Connections, OpenAIServer
 
-State: TypeAlias = Literal["ok", "warning", "error"]
+CheckState: TypeAlias = Literal["ok", "warning", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Finding:
     """What a look at one model found: state, and one sentence (with what to do)."""
 
     model: str
-    state: State
+    state: CheckState
     text: str
 
 

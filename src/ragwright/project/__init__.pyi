@@ -33,7 +33,7 @@ from ._served import (
 from ._session import Session as Session
 from ._settings import (
     BudgetOptions as BudgetOptions,
-    Laid as Laid,
+    Overrides as Overrides,
     Settings as Settings,
     SourceEntry as SourceEntry,
     load_settings as load_settings,

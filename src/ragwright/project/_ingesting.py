@@ -56,7 +56,7 @@ def ingest_sources(
         ModelError: The embedding model fails; what was written before stays.
     """
     feeds, how = _feeds(project, sources)
-    if project.settled_pair().embedder:
+    if project.settled_spec().embedder:
         remember_embedder(project.folder.data, project.pair.embedder, project.settings.embed.model)
     again, notes = vectors_again(project, everything=embed_again)
     marker = project.folder.ingest_marker

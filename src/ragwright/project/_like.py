@@ -11,7 +11,7 @@ from .building import Feed, Ingest
 
 if TYPE_CHECKING:
     from ..core import Document
-    from ..index import Pair, Store
+    from ..index import IndexSpec, Store
     from ..ingest import Failure, FetchBytes, Fetched
     from ._project import Project
     from .building import IngestReport
@@ -22,7 +22,7 @@ class StoredDocuments(Reader):
 
     name = "store"
 
-    def __init__(self, store: Store, pair: Pair) -> None:
+    def __init__(self, store: Store, pair: IndexSpec) -> None:
         self._store = store
         self._pair = pair
         self._hashes = store.content_hashes(pair)
@@ -58,7 +58,7 @@ def build_like(project: Project, other: Project) -> IngestReport | None:
     Raises:
         ModelError: The embedding model fails; what was written before stays.
     """
-    store, pair = project.store, project.settled_pair()
+    store, pair = project.store, project.settled_spec()
     if pair == other.pair:
         return None
     if other.store.content_hashes(other.pair) == store.content_hashes(pair):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..answer import AskPlan
     from ..core import Document, Persona
     from ..flow import Message, Replies, Route, Runner, Runs
-    from ..index import Pair, Store, Views
+    from ..index import IndexSpec, Store, Views
     from ..ingest import Chunker
     from ..models import Analyzer, Models, Tokenizer
     from ..retrieve import Databases, Glossary, Target
@@ -273,7 +273,7 @@ class Project:
         return models.make_analyzer(self.settings.keyword)
 
     @cached_property
-    def pair(self) -> Pair:
+    def pair(self) -> IndexSpec:
         """Under which settings documents are indexed and searched.
 
         Its ``dimensions`` are 0 where a server embeds that was never asked for a vector.
@@ -281,9 +281,9 @@ class Project:
         analyzer = self.analyzer.spec
         model = self.settings.embed.model
         if not model:
-            return index.Pair(self.chunker.spec, analyzer)
+            return index.IndexSpec(self.chunker.spec, analyzer)
         identity = self.models.embedder_identity(model)
-        return index.Pair(
+        return index.IndexSpec(
             self.chunker.spec,
             analyzer,
             identity,
@@ -302,14 +302,14 @@ class Project:
             self.models.known_dimensions[model] = length
         return length
 
-    def settled_pair(self) -> Pair:
+    def settled_spec(self) -> IndexSpec:
         """The pair; a server is asked for the length of its vectors where nothing else says it."""
         pair = self.pair
         if pair.embedder and not pair.dimensions:
             return self.measured_pair()
         return pair
 
-    def measured_pair(self) -> Pair:
+    def measured_pair(self) -> IndexSpec:
         """The pair with the length that the server's vectors have now, whatever is stored."""
         model = self.settings.embed.model
         self.models.known_dimensions.pop(model, None)

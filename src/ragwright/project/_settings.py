@@ -114,7 +114,7 @@ SERVED_SECTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class Overrides:
     """Values laid over a project file, and where each was written.
 
     Attributes:
@@ -129,7 +129,7 @@ class Laid:
 def load_settings(
     file: Path,
     overrides: Sequence[str] = (),
-    laid: Laid | None = None,
+    laid: Overrides | None = None,
     *,
     served: Mapping[str, Any] | None = None,
 ) -> Settings:

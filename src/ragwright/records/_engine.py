@@ -9,10 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from ..core import require
 from . import tables
-from ._seams import HASH, KEY, REASON, ArrowTable, Engine, Outcome, Step, Task
+from ._seams import HASH, KEY, REASON, ArrowTable, Engine, Step, Task, TaskResult
 
 
-def run_task(step: Step, task: Task) -> Outcome:
+def run_task(step: Step, task: Task) -> TaskResult:
     """Read the rows of a task, call the step, write the rows that differ from what is known."""
     pa = require("pyarrow", "records", "reading records")
     compute = require("pyarrow.compute", "records", "reading records")
@@ -30,9 +30,9 @@ def run_task(step: Step, task: Task) -> Outcome:
     rows = made.filter(wanted).drop_columns([REASON])
     facts = made.select([KEY, HASH, REASON, *step.facts]).append_column("written", wanted)
     if not rows.num_rows:
-        return Outcome(task, facts, None)
+        return TaskResult(task, facts, None)
     tables.write_part(rows, task.target)
-    return Outcome(task, facts, task.target)
+    return TaskResult(task, facts, task.target)
 
 
 def _held(made: ArrowTable, known: ArrowTable) -> ArrowTable:
@@ -55,9 +55,9 @@ class LocalEngine(Engine):
         self._workers = workers or len(os.sched_getaffinity(0))
         self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="ragwright-records")
 
-    def run(self, step: Step, tasks: Iterable[Task]) -> Iterator[Outcome]:
+    def run(self, step: Step, tasks: Iterable[Task]) -> Iterator[TaskResult]:
         """Outcomes in order, at most one task more under way than there are workers."""
-        under_way: deque[Future[Outcome]] = deque()
+        under_way: deque[Future[TaskResult]] = deque()
         try:
             with step.opened():
                 for task in tasks:

@@ -30,7 +30,7 @@ from typing import Any
 from ..core import ConfigError, RagwrightError, RecordsError, require
 from ._daft import daft_module, quiet
 from ._engine import run_task
-from ._seams import ArrowTable, Engine, Outcome, Step, Task
+from ._seams import ArrowTable, Engine, Step, Task, TaskResult
 
 OWN = "local"
 """Address that stands for a cluster of this machine alone, started and ended by the engine."""
@@ -118,7 +118,7 @@ class RayEngine(Engine):
         except Exception as error:
             raise _unreachable(where, error) from error
 
-    def run(self, step: Step, tasks: Iterable[Task]) -> Iterator[Outcome]:
+    def run(self, step: Step, tasks: Iterable[Task]) -> Iterator[TaskResult]:
         """Outcomes in order; tasks are given out in waves, each some for every processor."""
         if not self._open:
             raise RecordsError("the engine is closed", hint="open another one")
@@ -138,7 +138,7 @@ class RayEngine(Engine):
             if wave:
                 self._abandon(wave)
 
-    def _outcomes(self, wave: list[Task], packed: bytes) -> Iterator[Outcome]:
+    def _outcomes(self, wave: list[Task], packed: bytes) -> Iterator[TaskResult]:
         """What came of a wave, in the order of its tasks whatever order it came in."""
         early: dict[int, _Reply] = {}
         at = 0
@@ -150,7 +150,7 @@ class RayEngine(Engine):
         if at < len(wave):
             raise _gave_up("fewer results came back than tasks were given")
 
-    def _outcome(self, task: Task, reply: _Reply) -> Outcome:
+    def _outcome(self, task: Task, reply: _Reply) -> TaskResult:
         if reply.error is not None:
             error: Exception = pickle.loads(reply.error)  # noqa: S301 - made by our own worker
             raise error
@@ -158,9 +158,9 @@ class RayEngine(Engine):
         facts = ipc.open_stream(reply.facts).read_all()
         self.rows_by_node[reply.node] += facts.num_rows
         if not reply.wrote:
-            return Outcome(task, facts, None)
+            return TaskResult(task, facts, None)
         _wait_for(task.target, reply.node)
-        return Outcome(task, facts, task.target)
+        return TaskResult(task, facts, task.target)
 
     def _abandon(self, wave: Iterable[Task]) -> None:
         """End what still runs of a step, so that no worker writes after its refresh gave up."""

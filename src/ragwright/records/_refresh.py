@@ -25,11 +25,11 @@ from ._seams import (
     TEXT_HASH,
     ArrowTable,
     Engine,
-    Outcome,
     RowSource,
     Step,
     TableName,
     Task,
+    TaskResult,
     UpsertCounts,
 )
 from ._spec import RecordsSpec
@@ -290,7 +290,7 @@ class _Refresh:
             self._take(table, outcome)
             self._progress.done += outcome.facts.num_rows
 
-    def _take(self, table: TableName, outcome: Outcome) -> None:
+    def _take(self, table: TableName, outcome: TaskResult) -> None:
         compute = require("pyarrow.compute", "records", "reading records")
         if outcome.target is not None:
             self._count(table, self._writing.adopt(table, outcome.target))

@@ -123,7 +123,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TaskResult:
     """What a task came to.
 
     Attributes:
@@ -141,7 +141,7 @@ class Engine(ABC):
     """Runs one step over many files; a context manager."""
 
     @abstractmethod
-    def run(self, step: Step, tasks: Iterable[Task]) -> Iterator[Outcome]:
+    def run(self, step: Step, tasks: Iterable[Task]) -> Iterator[TaskResult]:
         """Outcomes in the order of the tasks; tasks are read as fast as they are carried out.
 
         Raises:

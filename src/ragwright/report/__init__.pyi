@@ -24,8 +24,8 @@ from ._document import embedded_blocks as embedded_blocks, embedded_data as embe
 from ._junit import gate_junit as gate_junit, rows_junit as rows_junit
 from ._pack import unpacked as unpacked
 from ._readers import (
-    readers_json as readers_json,
-    readers_table as readers_table,
+    generators_json as generators_json,
+    generators_table as generators_table,
 )
 from ._report import Report as Report
 from ._reporting import Reporting as Reporting, report_subject as report_subject

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..core import MeasureError
-from ..experiment import Verdict
+from ..experiment import StudyVerdict
 from ..measure import Comparison, Comparisons, compare_rows
 from ._relations import value_text
 from ._subject import FACT_NAMES, Entry, Subject
@@ -109,7 +109,7 @@ def _study(subject: Subject) -> Headline:
     return Headline(text, "open", tuple(said), found, names)
 
 
-def _sentence(verdict: Verdict) -> str:
+def _sentence(verdict: StudyVerdict) -> str:
     """What the confirm split says, in a sentence."""
     first = verdict.confirmations[0]
     found = first.confirmed
@@ -121,7 +121,7 @@ def _sentence(verdict: Verdict) -> str:
     return f"No change proven: {first.trial} differs by {seen}."
 
 
-def _selection(verdict: Verdict) -> Iterable[str]:
+def _selection(verdict: StudyVerdict) -> Iterable[str]:
     """What the choice itself is worth, and what the split says of it."""
     chosen = verdict.selection
     many = "the only candidate" if chosen.candidates == 1 else f"{chosen.candidates} candidates"

@@ -7,14 +7,14 @@ from dataclasses import asdict
 from textwrap import fill
 from typing import Any
 
-from ..experiment import PairOf, Readers
+from ..experiment import GridComparison, PersonaModelGrid
 from ..measure import Summary
 from ._text import WIDTH, interval, number, text_table
 
 _OWN = "(as configured)"
 
 
-def readers_table(found: Readers, *, run: str = "") -> str:
+def generators_table(found: PersonaModelGrid, *, run: str = "") -> str:
     """Verdicts first, then persona by generator for each measure, pairs, and facts kept."""
     blocks = ["\n".join(fill(line, WIDTH) for line in reader_verdicts(found))]
     blocks += [_grid(found, measure) for measure in found.measures]
@@ -29,7 +29,7 @@ def readers_table(found: Readers, *, run: str = "") -> str:
     return "\n\n".join([*blocks, *(["\n".join(tail)] if tail else [])])
 
 
-def reader_verdicts(found: Readers) -> list[str]:
+def reader_verdicts(found: PersonaModelGrid) -> list[str]:
     """In plain words: who is best served by whom, and whether facts drop."""
     said = []
     if len(found.generators) > 1:
@@ -58,7 +58,7 @@ def reader_verdicts(found: Readers) -> list[str]:
     return said
 
 
-def readers_json(found: Readers, *, run: str = "") -> dict[str, Any]:
+def generators_json(found: PersonaModelGrid, *, run: str = "") -> dict[str, Any]:
     """The document of ``diagnose --compare-models`` and ``--personas`` with ``--json``."""
 
     def table(cells: Mapping[tuple[str, str, str], Summary]) -> list[dict[str, Any]]:
@@ -67,7 +67,7 @@ def readers_json(found: Readers, *, run: str = "") -> dict[str, Any]:
             for (who, model, _), summary in cells.items()
         ]
 
-    def pairs(of: Sequence[PairOf]) -> list[dict[str, Any]]:
+    def pairs(of: Sequence[GridComparison]) -> list[dict[str, Any]]:
         return [{"within": p.within, "a": p.a, "b": p.b, **asdict(p.comparison)} for p in of]
 
     return {
@@ -82,15 +82,17 @@ def readers_json(found: Readers, *, run: str = "") -> dict[str, Any]:
     }
 
 
-def _grid(found: Readers, measure: str) -> str:
+def _grid(found: PersonaModelGrid, measure: str) -> str:
     return _table(found, measure, found.cells)
 
 
-def _kept(found: Readers, name: str) -> str:
+def _kept(found: PersonaModelGrid, name: str) -> str:
     return _table(found, name, found.kept)
 
 
-def _table(found: Readers, name: str, cells: Mapping[tuple[str, str, str], Summary]) -> str:
+def _table(
+    found: PersonaModelGrid, name: str, cells: Mapping[tuple[str, str, str], Summary]
+) -> str:
     rows = [[name, *(model or _OWN for model in found.generators)]]
     for persona in found.personas:
         cells_of = [cells.get((persona, model, name)) for model in found.generators]
@@ -104,7 +106,7 @@ def _cell(summary: Summary | None) -> str:
     return f"{number(summary.mean)} ({interval(summary.low, summary.high)}), n {summary.n}"
 
 
-def _pairs(within: str, pairs: Sequence[PairOf]) -> str:
+def _pairs(within: str, pairs: Sequence[GridComparison]) -> str:
     rows = [[within, "a", "b", "b - a", "95 % interval", "p", "n", ""]]
     for pair in pairs:
         c = pair.comparison

@@ -18,8 +18,8 @@ from ..experiment import (
     Made,
     Objective,
     RowResult,
+    StudyVerdict,
     TrialResult,
-    Verdict,
     capability_curves,
     clusters_of_results,
     diagnosed_of,
@@ -254,7 +254,7 @@ class _Reader:
 
     def _verdict(
         self, run: Run, trials: Sequence[TrialResult], objective: Objective
-    ) -> Verdict | None:
+    ) -> StudyVerdict | None:
         """What the rows that picked say of the best trial, and the confirm split if it did."""
         candidates = [t for t in trials if t.number and t.value(objective.name) is not None]
         incumbent = next((trial for trial in trials if not trial.number and trial.run), None)
@@ -275,7 +275,7 @@ class _Reader:
             told = stored_verdict(self.runs, confirm.id, selection)
             if told.confirmations:
                 return told
-        return Verdict(selection)
+        return StudyVerdict(selection)
 
     def _clusters(self, run: str) -> Mapping[str, Hashable]:
         """Which rows of a run belong together; empty where each stands for itself."""

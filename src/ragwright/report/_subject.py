@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from ..experiment import Ablation, Curve, Diagnosis, RowResult, Verdict
+from ..experiment import Ablation, Curve, Diagnosis, RowResult, StudyVerdict
 from ..measure import MeasureScale, Summary
 
 SubjectKind: TypeAlias = Literal["run", "pair", "study"]
@@ -120,7 +120,7 @@ class Subject:
     measures: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     incumbent: str = ""
-    verdict: Verdict | None = None
+    verdict: StudyVerdict | None = None
     openings: int | None = None
     stopped: str = ""
     ablation: Ablation | None = None

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from ..experiment import Verdict
+from ..experiment import StudyVerdict
 from ..measure import Comparison
 from ._text import interval, number, text_table
 
 
-def verdict_table(verdict: Verdict, run: str = "") -> str:
+def verdict_table(verdict: StudyVerdict, run: str = "") -> str:
     """The verdict in words; below it, what the two splits say side by side."""
     lines = [verdict.text]
     rows = [["", "rows", "as it stands", "trial", "difference", "95 % interval", "p"]]
@@ -34,7 +34,7 @@ def verdict_table(verdict: Verdict, run: str = "") -> str:
     return "\n".join(lines)
 
 
-def verdict_json(verdict: Verdict, run: str = "") -> dict[str, Any]:
+def verdict_json(verdict: StudyVerdict, run: str = "") -> dict[str, Any]:
     """The document of ``confirm --json``."""
     return {
         "text": verdict.text,

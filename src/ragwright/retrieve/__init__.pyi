@@ -5,7 +5,6 @@ from ._adaptive import (
     unknown_share as unknown_share,
 )
 from ._asking import json_object as json_object
-from ._between import Between as Between
 from ._channels import candidates as candidates
 from ._conditions import parse_filter as parse_filter, parse_soft_filter as parse_soft_filter
 from ._databases import Databases as Databases, SqlHandler as SqlHandler
@@ -57,6 +56,7 @@ from ._select import (
 )
 from ._spread import Spread as Spread, one_sided as one_sided, spread as spread
 from ._sql import sql_context as sql_context
+from ._stage_hooks import StageHooks as StageHooks
 from ._tables import (
     Column as Column,
     Database as Database,

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Asking(Generic[T]):
+class StructuredQuestion(Generic[T]):
     """What is asked, and what a reply must look like.
 
     Attributes:
@@ -57,14 +57,14 @@ class Asking(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Told(Generic[T]):
+class StructuredReply(Generic[T]):
     """What came of it: a value, or None and why."""
 
     value: T | None
     why: str = ""
 
 
-def asked(asking: Asking[T]) -> Flow[Told[T]]:
+def asked(asking: StructuredQuestion[T]) -> Flow[StructuredReply[T]]:
     """The value of a model's reply; one re-ask shows the model its own reply and the fault.
 
     Raises:
@@ -87,10 +87,10 @@ def asked(asking: Asking[T]) -> Flow[Told[T]]:
     except (MissingKeyError, ModelRefusedError):
         raise
     except ModelError as error:
-        return Told(None, f"{type(error).__name__}: {error.what}")
+        return StructuredReply(None, f"{type(error).__name__}: {error.what}")
     if reply.finish == "forecast":
-        return Told(asking.stand_in)
-    return Told(None, fault) if fault else Told(asking.parse(reply.text))
+        return StructuredReply(asking.stand_in)
+    return StructuredReply(None, fault) if fault else StructuredReply(asking.parse(reply.text))
 
 
 _THOUGHT = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
@@ -167,7 +167,7 @@ def one_line(text: str, most: int) -> str:
 _JSON_NAMES = {str: "string", bool: "boolean", list: "array"}
 
 
-def _sent(asking: Asking[T], turns: Sequence[Message]) -> Flow[ChatReply]:
+def _sent(asking: StructuredQuestion[T], turns: Sequence[Message]) -> Flow[ChatReply]:
     temperature = 0.7 if asking.sample else 0.0
     return (
         yield from chat(
@@ -181,7 +181,7 @@ def _sent(asking: Asking[T], turns: Sequence[Message]) -> Flow[ChatReply]:
     )
 
 
-def _fault(asking: Asking[T], reply: ChatReply) -> str:
+def _fault(asking: StructuredQuestion[T], reply: ChatReply) -> str:
     """What is wrong with a reply, empty where nothing is."""
     if reply.finish == "forecast":
         return ""

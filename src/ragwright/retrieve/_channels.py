@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias, cast
 
 import numpy as np
 
-from ..core import Relaxation, RetrieveError, Rung, Term, well_formed
+from ..core import Relaxation, RelaxationLevel, RetrieveError, Term, well_formed
 from ..flow import Flow, Lookup, LookupReply, Search, SearchReply, Vector, embed, gather, send
 from ..index import rungs_of
 from ..models import is_code
@@ -69,7 +69,7 @@ def candidates(query: Asked, target: Target, options: RetrieveOptions) -> Flow[C
         notes.append(_no_dense(options))
     notes += [note for one in found for reply in one.replies.values() for note in reply.notes]
     ranking = found[0].ranking if len(found) == 1 else _over_wordings(found, wordings, options)
-    rungs: dict[str, Rung] = {}
+    rungs: dict[str, RelaxationLevel] = {}
     if relax is not None and relax.soft:
         rungs = _rungs(found, relax)
         ranking = tuple(sorted(ranking, key=lambda p: (-rungs[p[0]].weight, -p[1], p[0])))
@@ -283,7 +283,7 @@ def _kept(reply: SearchReply, ids: set[str]) -> SearchReply:
     return replace(reply, candidates=tuple(reply.candidates[n] for n in at), rungs=rungs)
 
 
-def _rungs(found: Sequence[_Found], relax: Relaxation) -> dict[str, Rung]:
+def _rungs(found: Sequence[_Found], relax: Relaxation) -> dict[str, RelaxationLevel]:
     """The rung of every candidate: the same in each channel and wording."""
     bits: dict[str, int] = {}
     for one in found:

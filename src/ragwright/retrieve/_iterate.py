@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from ..core import Hit, ModelError, passage_values
 from ..flow import Flow, Search, SearchReply, branch, gather, send, settled
 from ..models import Analyzer, TokenSource
-from ._asking import Asking, asked, json_object, object_schema
+from ._asking import StructuredQuestion, asked, json_object, object_schema
 from ._entities import Lead, leads, uncovered
 from ._options import IterateOptions
 from ._target import Retrieved, Target
@@ -280,7 +280,7 @@ def _read(state: _State, once: Once) -> Flow[None]:
         state.told(number, found)
 
 
-def _question(state: _State, searched: Sequence[str]) -> Asking[_Verdict]:
+def _question(state: _State, searched: Sequence[str]) -> StructuredQuestion[_Verdict]:
     options = state.options
     hits = [state.hits[key] for key in state.order()[: options.passages]]
     passages: list[dict[str, Any]] = []
@@ -295,7 +295,7 @@ def _question(state: _State, searched: Sequence[str]) -> Asking[_Verdict]:
             raise ValueError(f"'next_query' has more than {options.max_query_chars} characters")
         return _Verdict(found["satisfied"], answer[: options.max_query_chars], query)
 
-    return Asking(
+    return StructuredQuestion(
         options.model,
         "iterate",
         {

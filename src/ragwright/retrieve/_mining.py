@@ -185,14 +185,14 @@ def _under_heading(lines: list[_Line], number: int) -> Iterator[_Definition]:
     if not codes:
         return
     below = next((one for one in lines[number + 1 : number + 3] if not one.heading), None)
-    if below is not None and any(_named(one.text) for one in _between(lines, number, below)):
+    if below is not None and any(_named(one.text) for one in _stage_hooks(lines, number, below)):
         below = None
     for code in codes:
         text = _worded(line.text, code, below.text if below else "")
         yield code, text, "heading", line.start, below.end if below else line.end
 
 
-def _between(lines: list[_Line], number: int, below: _Line) -> list[_Line]:
+def _stage_hooks(lines: list[_Line], number: int, below: _Line) -> list[_Line]:
     """Headings that stand between a heading and a line below it."""
     return [
         one for one in lines[number + 1 : number + 3] if one.heading and one.start < below.start

@@ -25,7 +25,14 @@ from typing import TypeAlias
 
 from ..flow import Flow, gather, settled
 from ..models import is_code, words
-from ._asking import Asking, Told, asked, json_object, object_schema, one_line
+from ._asking import (
+    StructuredQuestion,
+    StructuredReply,
+    asked,
+    json_object,
+    object_schema,
+    one_line,
+)
 from ._glossary import Glossary
 from ._options import QueryOptions
 from ._target import Target, Variant
@@ -107,7 +114,7 @@ def _with_original(
 
 def _rewritten(query: str, options: QueryOptions, notes: list[str]) -> Flow[str]:
     told = yield from asked(
-        Asking(
+        StructuredQuestion(
             options.model,
             "rewrite",
             {"question": query, "most": options.max_chars},
@@ -126,7 +133,7 @@ def _rewritten(query: str, options: QueryOptions, notes: list[str]) -> Flow[str]
 
 def _split(query: str, options: QueryOptions, notes: list[str]) -> Flow[tuple[str, ...]]:
     told = yield from asked(
-        Asking(
+        StructuredQuestion(
             options.model,
             "subqueries",
             {"question": query, "most": options.subqueries, "length": options.max_chars},
@@ -142,10 +149,10 @@ def _split(query: str, options: QueryOptions, notes: list[str]) -> Flow[tuple[st
     return told.value
 
 
-def _passage(query: str, options: QueryOptions, sample: int) -> Flow[Told[str]]:
+def _passage(query: str, options: QueryOptions, sample: int) -> Flow[StructuredReply[str]]:
     return (
         yield from asked(
-            Asking(
+            StructuredQuestion(
                 options.model,
                 "passage",
                 {"question": query, "words": options.words},

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from ..flow import Flow, branch
 from ..models import Analyzer, AnalyzerOptions, ExtractiveReranker, detect_language, words
 from . import _route_rules as rules
-from ._asking import Asking, asked, json_object, object_schema, one_line
+from ._asking import StructuredQuestion, asked, json_object, object_schema, one_line
 from ._options import RouteOptions
 from ._tables import Database
 
@@ -172,7 +172,9 @@ def _holds(analyzer: Analyzer, tokens: set[str], name: str) -> bool:
     return bool(wanted) and max(map(len, wanted)) > 1 and wanted <= tokens
 
 
-def _question_for(model: str, question: str, scene: RouteScene, ruled: Route) -> Asking[Route]:
+def _question_for(
+    model: str, question: str, scene: RouteScene, ruled: Route
+) -> StructuredQuestion[Route]:
     """What the router is asked, and what its reply must look like."""
     usable = [d for d in scene.databases if not d.problem and scene.chats]
     names = [database.options.name for database in usable]
@@ -206,7 +208,7 @@ def _question_for(model: str, question: str, scene: RouteScene, ruled: Route) ->
         }
     )
     values = {"question": question, "databases": shown}
-    return Asking(model, "route", values, parse, ruled, schema=schema)
+    return StructuredQuestion(model, "route", values, parse, ruled, schema=schema)
 
 
 _KEYS: dict[str, type] = {

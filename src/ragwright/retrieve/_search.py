@@ -8,7 +8,6 @@ from dataclasses import replace
 from ..core import ChannelScore, Hit, PluginError, RagwrightError, RetrieveError, load_object
 from ..flow import Flow, lookup
 from ..models import WordTokenizer
-from ._between import Between
 from ._channels import candidates, prepared
 from ._expand import expand_hits
 from ._idle import idle_exclusions
@@ -18,11 +17,12 @@ from ._options import RerankOptions, RetrieveOptions
 from ._query import query_variants
 from ._rerank import rerank_depth, rerank_hits
 from ._select import diversify, select_depth
+from ._stage_hooks import StageHooks
 from ._target import Candidates, Ranking, Retrieved, Target, Variant
 
 
 def retrieve(
-    query: str, target: Target, options: RetrieveOptions, between: Between | None = None
+    query: str, target: Target, options: RetrieveOptions, between: StageHooks | None = None
 ) -> Flow[Retrieved]:
     """The ``top_k`` chunks that answer a query best, ranks from 1.
 
@@ -40,7 +40,7 @@ def retrieve(
             missing, or a request that is refused. What else these two do wrong ends in a note.
         PluginError: The own retriever fails, or is not a flow that returns ``Retrieved``.
     """
-    through = between or Between()
+    through = between or StageHooks()
     if options.context_tokens is not None:  # as many as fit: nobody knows yet how many those are
         options = replace(options, top_k=options.pool)
     if options.retriever:
@@ -68,7 +68,7 @@ def retrieve(
 
 
 def _round(
-    query: str, target: Target, options: RetrieveOptions, through: Between
+    query: str, target: Target, options: RetrieveOptions, through: StageHooks
 ) -> Flow[Retrieved]:
     """One search: other wordings, channels, reranking; as many hits as selection reads."""
     asked: str | tuple[Variant, ...] = query
@@ -100,7 +100,7 @@ def _round(
 
 
 def _finished(
-    found: Retrieved, target: Target, options: RetrieveOptions, through: Between
+    found: Retrieved, target: Target, options: RetrieveOptions, through: StageHooks
 ) -> Flow[Retrieved]:
     """The hits to return of those that were found, and what is shown around them."""
     hits, notes = found.hits, found.notes

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from ..core import Hit, Rung, Term
+from ..core import Hit, RelaxationLevel, Term
 from ..models import Tokenizer, TokenSource
 from ._glossary import Glossary
 
@@ -96,7 +96,7 @@ class Candidates:
     channels: Mapping[str, Ranking]
     notes: tuple[str, ...] = ()
     explanation: Explanation = Explanation()
-    rungs: Mapping[str, Rung] = field(default_factory=dict)
+    rungs: Mapping[str, RelaxationLevel] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import Chunk, Document, Page, Section, Span
-from ..index import IndexedDocument, Pair, chunk_key
+from ..index import IndexedDocument, IndexSpec, chunk_key
 from ..models import Analyzer
 
 _DIMENSIONS = 24
@@ -21,7 +21,7 @@ _VOCABULARY = (
 WORDS = _VOCABULARY.split()
 """Words that documents are made of."""
 
-PAIR = Pair("windows/1 {}", Analyzer().spec, "suite-embedder", _DIMENSIONS)
+PAIR = IndexSpec("windows/1 {}", Analyzer().spec, "suite-embedder", _DIMENSIONS)
 """The pair that most tests write under."""
 
 PLAIN = replace(PAIR, chunker="windows/2 {}", embedder="", dimensions=0)
@@ -52,7 +52,7 @@ def make_document(number: int, *, words: int = 60, seed: int = 7, **changes: Any
     return replace(document, **changes)
 
 
-def index(document: Document, pair: Pair = PAIR, size: int = 120) -> IndexedDocument:
+def index(document: Document, pair: IndexSpec = PAIR, size: int = 120) -> IndexedDocument:
     """The document cut into pieces of ``size`` characters, with a vector for each."""
     chunks = []
     for ordinal, start in enumerate(range(0, len(document.text), size)):

@@ -37,17 +37,17 @@ if TYPE_CHECKING:
         Confirming,
         Diagnosing,
         Diagnosis,
-        Each,
         Evaluating,
         Evaluation,
+        GridOptions,
         KnownRun,
-        Readers,
-        Readership,
+        OnForecast,
+        OnResult,
+        PersonaModelGrid,
         Study,
         SweepForecast,
         Sweeping,
         SweepResult,
-        Told,
     )
     from ..flow import Flow, Forecast, Message, Progress, RunSummary, TraceEntry
     from ..jobs import CheckLine, Gating, Jobs, Promoted, Promoting
@@ -261,8 +261,8 @@ class Workbench:
         sampling: Sampling | None = None,
         how: Evaluating | None = None,
         *,
-        told: Told | None = None,
-        each: Each | None = None,
+        told: OnForecast | None = None,
+        each: OnResult | None = None,
     ) -> tuple[Evaluation, RunSummary, SampledOutputs]:
         """Score a sample of the stored outputs into a run of its own; nothing is generated."""
         return experiment.evaluate_outputs(
@@ -323,8 +323,8 @@ class Workbench:
         measures: str | Sequence[Measure],
         how: Evaluating | None = None,
         *,
-        told: Told | None = None,
-        each: Each | None = None,
+        told: OnForecast | None = None,
+        each: OnResult | None = None,
     ) -> tuple[Evaluation, RunSummary]:
         """Score rows as they are: those of a file, or the answers of a stored run.
 
@@ -418,16 +418,16 @@ class Workbench:
         return experiment.forecast_diagnosis(self.project, testset, measures, chosen)
 
     def compare_generators(
-        self, testset: Testset, measures: str | Sequence[Measure], how: Readership
-    ) -> tuple[Readers, RunSummary]:
+        self, testset: Testset, measures: str | Sequence[Measure], how: GridOptions
+    ) -> tuple[PersonaModelGrid, RunSummary]:
         """Answer every question for every persona by every generator, and compare them in pairs."""
-        return experiment.run_readers(self.project, testset, measures, how)
+        return experiment.compare_generators(self.project, testset, measures, how)
 
     def forecast_generators(
-        self, testset: Testset, measures: str | Sequence[Measure], how: Readership
+        self, testset: Testset, measures: str | Sequence[Measure], how: GridOptions
     ) -> Forecast:
         """What comparing generators would call and cost."""
-        return experiment.forecast_readers(self.project, testset, measures, how)
+        return experiment.forecast_generators(self.project, testset, measures, how)
 
     # -- showing and serving ---------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from ragwright.experiment import (
     Made,
     Objective,
     RowResult,
-    Verdict,
+    StudyVerdict,
     compared,
     confirmation_body,
     confirmation_of,
@@ -59,11 +59,13 @@ def study(
     return sides[0], sides[1]
 
 
-def concluded(tune: list[list[RowResult]], confirm: list[list[RowResult]], seed: int) -> Verdict:
+def concluded(
+    tune: list[list[RowResult]], confirm: list[list[RowResult]], seed: int
+) -> StudyVerdict:
     named = {f"T{n}": results for n, results in enumerate(tune) if n}
     selection = chosen(tune[0], named, M, seed=seed)
     if selection.difference <= 0:
-        return Verdict(selection)
+        return StudyVerdict(selection)
     at = int(selection.best[1:])
     one = Confirmation(
         selection.best,
@@ -72,7 +74,7 @@ def concluded(tune: list[list[RowResult]], confirm: list[list[RowResult]], seed:
         compared(tune[0], tune[at], M, seed=seed),
         compared(confirm[0], confirm[at], M, seed=seed),
     )
-    return Verdict(selection, settled([one], M, 1), 1)
+    return StudyVerdict(selection, settled([one], M, 1), 1)
 
 
 def test_false_winners_stay_under_the_nominal_rate_where_the_best_mean_wins_too_often() -> None:
@@ -121,7 +123,7 @@ def test_every_further_opening_makes_the_proof_dearer() -> None:
     assert p[2] == pytest.approx(min(1.0, 8 * p[0]))
     both = settled([one, one], M, 1)
     assert both[0].p == pytest.approx(2 * p[0])
-    outcome = Verdict(chosen(tune[0], {"T1": tune[1]}, M), settled([one], M, 8), 8)
+    outcome = StudyVerdict(chosen(tune[0], {"T1": tune[1]}, M), settled([one], M, 8), 8)
     assert "opened 8 times" in outcome.text
 
 
@@ -131,7 +133,7 @@ def test_no_change_proven_says_how_many_more_questions_would_settle_it() -> None
     one = Confirmation(
         "T1", {}, "M", compared(tune[0], tune[1], M), compared(confirm[0], confirm[1], M)
     )
-    found = Verdict(chosen(tune[0], {"T1": tune[1]}, M), settled([one], M, 1), 1)
+    found = StudyVerdict(chosen(tune[0], {"T1": tune[1]}, M), settled([one], M, 1), 1)
     assert found.confirmations[0].outcome == "no change proven"
     assert "more questions would settle" in found.text
 
@@ -181,7 +183,7 @@ def test_rows_that_could_turn_it_leave_nothing_proven() -> None:
     assert one.p is not None
     assert one.p < 0.05
     assert one.outcome == "no change proven"
-    found = Verdict(chosen(incumbent, {"T001": shy}, objective), (one,), 1)
+    found = StudyVerdict(chosen(incumbent, {"T001": shy}, objective), (one,), 1)
     assert found.selection.difference == pytest.approx(-0.5)
     assert "T001 on the confirm split: 30 rows lack a score in one of the two" in found.text
     assert "-0.5000 to +0.2500 whatever they hold" in found.text
@@ -196,7 +198,7 @@ def test_few_lost_rows_that_turn_nothing_are_said_and_proven_over() -> None:
     assert one.outcome == "better"
     assert (
         "1 rows lack a score in one of the two and are not compared"
-        in Verdict(chosen(incumbent, {"T001": better}, objective), (one,), 1).text
+        in StudyVerdict(chosen(incumbent, {"T001": better}, objective), (one,), 1).text
     )
 
 
@@ -209,7 +211,7 @@ def test_a_measure_without_a_worst_value_is_chosen_over_the_rows_it_has_and_says
     ]
     found = chosen(sides[0], {"T001": sides[1]}, objective)
     assert (found.n, found.lost, found.left_out, found.difference) == (11, 0, 1, 1.0)
-    assert "1 lack a score of T001" in Verdict(found).text
+    assert "1 lack a score of T001" in StudyVerdict(found).text
 
 
 def test_one_that_was_dropped_counts_and_is_not_chosen() -> None:

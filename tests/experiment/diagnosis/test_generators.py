@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ragwright.core import Row, Score
-from ragwright.experiment import Readers, ReadRow, RowResult, readers_of
+from ragwright.experiment import GridRow, PersonaModelGrid, RowResult, grid_of
 from ragwright.measure import parse_measures
 
 MEASURES = parse_measures("Contains")
 
 
-def read(at: int, persona: str, generator: str, document: str, mark: object = False) -> ReadRow:
+def read(at: int, persona: str, generator: str, document: str, mark: object = False) -> GridRow:
     value = float(generator == "good")
     kept = Row(
         f"q{at}",
@@ -24,17 +24,17 @@ def read(at: int, persona: str, generator: str, document: str, mark: object = Fa
     key = f"q{at} | {persona} | {generator}"
     result = RowResult(key, (), (Score("Contains", "scored", value),), kept)
     share = Score("FactsKept", "scored", value if persona == "engineer" else 0.0)
-    return ReadRow(f"q{at}", persona, generator, result, (share,))
+    return GridRow(f"q{at}", persona, generator, result, (share,))
 
 
-def came_to(documents: int, mark: object = False) -> Readers:
+def came_to(documents: int, mark: object = False) -> PersonaModelGrid:
     rows = [
         read(at, persona, generator, f"d{at % documents}", mark)
         for at in range(16)
         for persona in ("engineer", "marketing")
         for generator in ("good", "bad")
     ]
-    return readers_of(rows, MEASURES)
+    return grid_of(rows, MEASURES)
 
 
 def test_questions_on_one_document_are_one_observation() -> None:

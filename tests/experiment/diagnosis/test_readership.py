@@ -11,9 +11,9 @@ import pytest
 
 from ragwright import Workbench
 from ragwright.core import ConfigError, PromptError
-from ragwright.experiment import Readers, Readership
+from ragwright.experiment import GridOptions, PersonaModelGrid
 from ragwright.project import ProjectFolder, Session, persona_change, write_persona
-from ragwright.report import readers_json, readers_table
+from ragwright.report import generators_json, generators_table
 from ragwright.testing import ScriptedServer, ServerRequest
 from ragwright.testsets import load_testset
 
@@ -71,7 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, server: ScriptedServer) -> 
     return made
 
 
-def compared(folder: Path, who: Readership, measures: str = "TokenF1") -> Readers:
+def compared(folder: Path, who: GridOptions, measures: str = "TokenF1") -> PersonaModelGrid:
     with Workbench.open(folder) as bench:
         given = load_testset(str(folder / "set.jsonl"))
         found, run = bench.compare_generators(given, measures, who)
@@ -81,28 +81,28 @@ def compared(folder: Path, who: Readership, measures: str = "TokenF1") -> Reader
 
 def test_the_generator_that_serves_a_persona_is_named(folder: Path, server: ScriptedServer) -> None:
     models = (f"{server.url}#exact", f"{server.url}#plain")
-    found = compared(folder, Readership(("fitter", "buyer"), models))
+    found = compared(folder, GridOptions(("fitter", "buyer"), models))
     assert found.best == {"fitter": models[0], "buyer": models[1]}
     assert found.cells["fitter", models[0], "TokenF1"].mean == 1.0
     assert len(found.pairs) == 2
     assert all(pair.comparison.p_holm is not None for pair in found.pairs)
-    text = readers_table(found)
+    text = generators_table(found)
     assert f"fitter: {models[0]} is proven best by TokenF1." in text.replace("\n", " ")
-    told = json.loads(json.dumps(readers_json(found), default=list))
+    told = json.loads(json.dumps(generators_json(found), default=list))
     assert told["best"] == dict(found.best)
     assert len(told["cells"]) == 4
 
 
 def test_generators_that_answer_alike_are_not_ranked(folder: Path, server: ScriptedServer) -> None:
     models = (f"{server.url}#plain", f"{server.url}#twin")
-    found = compared(folder, Readership(("fitter", "buyer"), models))
+    found = compared(folder, GridOptions(("fitter", "buyer"), models))
     assert found.best == {}
-    assert "no generator is proven better" in readers_table(found)
+    assert "no generator is proven better" in generators_table(found)
 
 
 def test_facts_that_drop_in_a_register_are_counted(folder: Path, server: ScriptedServer) -> None:
     # A persona's own model would answer for it; here both are answered by one.
-    found = compared(folder, Readership(("fitter", "buyer"), (f"{server.url}#exact",)))
+    found = compared(folder, GridOptions(("fitter", "buyer"), (f"{server.url}#exact",)))
     [pair] = found.facts
     assert (pair.a, pair.b) == ("fitter", "buyer")
     assert pair.comparison.verdict == "worse"
@@ -110,7 +110,7 @@ def test_facts_that_drop_in_a_register_are_counted(folder: Path, server: Scripte
     kept = found.kept["buyer", f"{server.url}#exact", "FactsKept"].mean
     assert kept is not None
     assert kept < 0.8
-    assert "Facts drop for buyer" in readers_table(found)
+    assert "Facts drop for buyer" in generators_table(found)
 
 
 def test_the_judge_counts_the_facts_where_claims_are_judged(
@@ -120,7 +120,7 @@ def test_the_judge_counts_the_facts_where_claims_are_judged(
         setting = f"judge.model={strict.url}#judge"
         with Workbench.open(folder, Session((setting,))) as bench:
             given = load_testset(str(folder / "set.jsonl")).subset(2)
-            who = Readership(("fitter", "buyer"), (f"{server.url}#exact",))
+            who = GridOptions(("fitter", "buyer"), (f"{server.url}#exact",))
             found, _ = bench.compare_generators(given, "Claims", who)
     assert ("fitter", f"{server.url}#exact", "FactsKept(judged)") in found.kept
     states = found.kept["fitter", f"{server.url}#exact", "FactsKept(judged)"].states
@@ -130,7 +130,7 @@ def test_the_judge_counts_the_facts_where_claims_are_judged(
 def test_the_forecast_is_exact_and_nothing_is_paid_twice(
     folder: Path, server: ScriptedServer
 ) -> None:
-    who = Readership(("fitter", "buyer"), (f"{server.url}#new", f"{server.url}#plain"))
+    who = GridOptions(("fitter", "buyer"), (f"{server.url}#new", f"{server.url}#plain"))
     with Workbench.open(folder) as bench:
         given = load_testset(str(folder / "set.jsonl"))
         forecast = bench.forecast_generators(given, "TokenF1", who)
@@ -147,9 +147,9 @@ def test_one_of_each_is_no_comparison(folder: Path) -> None:
     given = load_testset(str(folder / "set.jsonl"))
     with Workbench.open(folder) as bench:
         with pytest.raises(ConfigError, match="nothing to compare"):
-            bench.compare_generators(given, "TokenF1", Readership(("fitter",)))
+            bench.compare_generators(given, "TokenF1", GridOptions(("fitter",)))
         with pytest.raises(PromptError, match="unknown persona"):
-            bench.compare_generators(given, "TokenF1", Readership(("fitter", "nobody")))
+            bench.compare_generators(given, "TokenF1", GridOptions(("fitter", "nobody")))
 
 
 def test_a_model_is_written_into_a_file_and_nothing_else_changes(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from ._export import export_outputs as export_outputs
 from ._records import (
     Feedback as Feedback,
+    FeedbackVerdict as FeedbackVerdict,
     NewBatch as NewBatch,
     NewOutput as NewOutput,
     Origin as Origin,
@@ -9,7 +10,6 @@ from ._records import (
     OutputHit as OutputHit,
     OutputKind as OutputKind,
     OutputQuery as OutputQuery,
-    Verdict as Verdict,
     turns_of as turns_of,
 )
 from ._sampling import (

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .._draft_records import DraftBatch
 
 OutputKind: TypeAlias = Literal["text", "prompt"]
-Verdict: TypeAlias = Literal["", "accepted", "rejected"]
+FeedbackVerdict: TypeAlias = Literal["", "accepted", "rejected"]
 
 _LEFT_OUT = frozenset({"count", "bio"})
 """Of a request: what says how it was carried out, and nothing of what a text should be."""
@@ -127,7 +127,7 @@ class Output:
     configuration: str = ""
     served: int | None = None
     scope: str = ""
-    verdict: Verdict = ""
+    verdict: FeedbackVerdict = ""
     score: float | None = None
     note: str = ""
     share: Usage | None = None
@@ -154,7 +154,7 @@ class Feedback:
     output: str
     at: str
     by: str
-    verdict: Verdict = ""
+    verdict: FeedbackVerdict = ""
     score: float | None = None
     note: str = ""
 
@@ -201,7 +201,7 @@ class OutputQuery:
     client: str = ""
     model: str = ""
     kind: OutputKind | None = None
-    verdict: Verdict = ""
+    verdict: FeedbackVerdict = ""
     scope: str | None = ""
     configuration: str = ""
 

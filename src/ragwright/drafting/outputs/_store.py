@@ -32,7 +32,7 @@ from ._times import now_utc, timestamp
 
 if TYPE_CHECKING:
     from .._draft_records import DraftBatch
-    from ._records import NewBatch, NewOutput, OutputKind, Verdict
+    from ._records import FeedbackVerdict, NewBatch, NewOutput, OutputKind
 
 SCORES = (-1.0, 100.0)
 """Least and highest score of feedback: the scales of measures, and percent."""
@@ -217,7 +217,7 @@ class Outputs:
         output: str,
         *,
         by: str,
-        verdict: Verdict = "",
+        verdict: FeedbackVerdict = "",
         score: float | None = None,
         note: str = "",
     ) -> Feedback:

@@ -13,7 +13,7 @@ from ...core import FileLock, SnapshotGoneError, replace_text
 from ._refreshing import IndexCounts
 
 if TYPE_CHECKING:
-    from ...index import Pair, Store
+    from ...index import IndexSpec, Store
     from ...ingest import Fetched
     from ...project import IngestProgress, Project
     from ...records import Changes, Tables
@@ -38,7 +38,7 @@ def sync_index(
         ModelError: The embedding model fails; what was written before stays.
         StoreBusyError: Another process is at it for longer than ``records.wait`` seconds.
     """
-    pair = opened.settled_pair()
+    pair = opened.settled_spec()
     lock = tables.folder / f"index-{pair.key}.lock"
     tables.folder.mkdir(parents=True, exist_ok=True)
     with FileLock(lock, "index sync of records", wait=opened.settings.records.wait):
@@ -48,7 +48,7 @@ def sync_index(
 def _synced(
     opened: Project,
     tables: Tables,
-    pair: Pair,
+    pair: IndexSpec,
     on_start: Callable[[IngestProgress], None] | None,
 ) -> IndexCounts:
     store, version = opened.store, tables.version
@@ -96,7 +96,7 @@ def _no_network(url: str) -> Fetched:
 
 
 def _changes(
-    tables: Tables, version: int, marker: _Marker, store: Store, pair: Pair
+    tables: Tables, version: int, marker: _Marker, store: Store, pair: IndexSpec
 ) -> Changes | None:
     """How gold differs from what the index holds, None where nobody knows what that is."""
     if not marker.version or marker.snapshot != store.snapshot(pair):
@@ -108,7 +108,7 @@ def _changes(
 
 
 def _everything(
-    tables: Tables, version: int, store: Store, pair: Pair
+    tables: Tables, version: int, store: Store, pair: IndexSpec
 ) -> tuple[Iterator[Any], Sequence[str]]:
     """All rows of gold, and the keys in the index whose row is in gold no more."""
     held = {
@@ -130,24 +130,24 @@ class _Marker:
     snapshot: str = ""
 
     @classmethod
-    def load(cls, folder: Path, pair: Pair) -> _Marker:
+    def load(cls, folder: Path, pair: IndexSpec) -> _Marker:
         try:
             found = json.loads(_marker_file(folder, pair).read_text("utf-8"))
             return cls(int(found["version"]), str(found["snapshot"]))
         except (OSError, ValueError, KeyError, TypeError):
             return cls()
 
-    def holds(self, version: int, store: Store, pair: Pair) -> bool:
+    def holds(self, version: int, store: Store, pair: IndexSpec) -> bool:
         """True where the index is as it was left, and that was for this version."""
         if not version or self.version != version:
             return False
         return store.holds(pair) and store.snapshot(pair) == self.snapshot
 
-    def save(self, folder: Path, pair: Pair) -> None:
+    def save(self, folder: Path, pair: IndexSpec) -> None:
         file = _marker_file(folder, pair)
         marker = {"version": self.version, "snapshot": self.snapshot}
         replace_text(file, json.dumps(marker), private=True)
 
 
-def _marker_file(folder: Path, pair: Pair) -> Path:
+def _marker_file(folder: Path, pair: IndexSpec) -> Path:
     return folder / f"index-{pair.key}.json"

@@ -7,7 +7,7 @@ from ._confirming import (
 )
 from ._verdict import (
     Confirmation as Confirmation,
-    Verdict as Verdict,
+    StudyVerdict as StudyVerdict,
     compared as compared,
     confirmation_body as confirmation_body,
     confirmation_of as confirmation_of,

@@ -33,7 +33,7 @@ from ..studies import (
 )
 from ._verdict import (
     Confirmation,
-    Verdict,
+    StudyVerdict,
     compared,
     confirmation_body,
     confirmation_of,
@@ -71,7 +71,7 @@ class Confirmed:
 
     run: str
     study: Study
-    verdict: Verdict
+    verdict: StudyVerdict
     again: bool = False
 
 
@@ -127,7 +127,7 @@ def confirm(project: Project, name: str, how: Confirming | None = None) -> Confi
     clusters = _clusters(incumbent, options.clusters)
     selection = _selection(project, swept, incumbent, clusters)
     if selection.difference <= 0:
-        return Confirmed("", swept.study, Verdict(selection))
+        return Confirmed("", swept.study, StudyVerdict(selection))
     chosen = _chosen(swept, selection.best, options.top)
     work = _Opening(project, swept, chosen, options.clusters)
     done = project.runs.complete(CONFIRM, work.manifest)
@@ -139,7 +139,7 @@ def confirm(project: Project, name: str, how: Confirming | None = None) -> Confi
         swept, chosen, [incumbent, *(_results(project, trial) for trial in chosen)], clusters
     )
     run, found, testset, openings = work.open(picked, rows)
-    return Confirmed(run, swept.study, Verdict(selection, found, openings, testset.notes))
+    return Confirmed(run, swept.study, StudyVerdict(selection, found, openings, testset.notes))
 
 
 def _selection(
@@ -361,9 +361,9 @@ def run_trials(
     return found
 
 
-def stored_verdict(runs: Runs, run: str, selection: Selection) -> Verdict:
+def stored_verdict(runs: Runs, run: str, selection: Selection) -> StudyVerdict:
     """What a stored run of the kind ``confirm`` says, beside the choice that it was made for."""
     bodies = [dict(row.body) for row in runs.rows(run)]
     openings = max((body.pop("openings") for body in bodies), default=0)
     notes = tuple(dict.fromkeys(note for body in bodies for note in body.pop("notes")))
-    return Verdict(selection, tuple(map(confirmation_of, bodies)), openings, notes)
+    return StudyVerdict(selection, tuple(map(confirmation_of, bodies)), openings, notes)

@@ -10,7 +10,7 @@ from ...measure import Comparison, MeasureScale, Selection, compare_rows, holm
 from ..evaluations import RowResult
 from ..studies import Objective, objective_scores, scale_of
 
-Outcome: TypeAlias = Literal["better", "worse", "no change proven", "not confirmed"]
+ConfirmationOutcome: TypeAlias = Literal["better", "worse", "no change proven", "not confirmed"]
 
 LEVEL = 0.05
 
@@ -37,11 +37,11 @@ class Confirmation:
     tune: Comparison
     confirmed: Comparison | None = None
     p: float | None = None
-    outcome: Outcome = "not confirmed"
+    outcome: ConfirmationOutcome = "not confirmed"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class StudyVerdict:
     """What a study came to, in the end.
 
     Attributes:
@@ -100,7 +100,7 @@ def settled(
     )
 
 
-def _outcome(one: Confirmation, p: float, objective: Objective) -> Outcome:
+def _outcome(one: Confirmation, p: float, objective: Objective) -> ConfirmationOutcome:
     """What the comparison itself says, where it stands the correction of its p."""
     found = one.confirmed
     if found is None:
@@ -111,7 +111,7 @@ def _outcome(one: Confirmation, p: float, objective: Objective) -> Outcome:
     return "better" if ahead == objective.higher_is_better else "worse"
 
 
-def _sentence(verdict: Verdict) -> str:
+def _sentence(verdict: StudyVerdict) -> str:
     chosen = verdict.selection
     if chosen.difference == 0:
         return (
@@ -148,7 +148,7 @@ def _signed(value: float | None) -> str:
     return "unknown" if value is None else f"{value:+.4f}"
 
 
-def _doubts(verdict: Verdict) -> list[str]:
+def _doubts(verdict: StudyVerdict) -> list[str]:
     found = []
     for one in verdict.confirmations:
         held = one.confirmed

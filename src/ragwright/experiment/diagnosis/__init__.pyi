@@ -3,6 +3,11 @@ from ._capabilities import (
     CurvePoint as CurvePoint,
     capability_curves as capability_curves,
 )
+from ._comparing_generators import (
+    GridOptions as GridOptions,
+    compare_generators as compare_generators,
+    forecast_generators as forecast_generators,
+)
 from ._diagnosing import (
     Diagnosing as Diagnosing,
     forecast_diagnosis as forecast_diagnosis,
@@ -18,14 +23,14 @@ from ._diagnosis import (
 )
 from ._facts import facts_kept as facts_kept, is_right as is_right
 from ._generators import (
-    PairOf as PairOf,
-    Readers as Readers,
-    Reading as Reading,
-    ReadRow as ReadRow,
+    GridComparison as GridComparison,
+    GridQuestion as GridQuestion,
+    GridRow as GridRow,
+    PersonaModelGrid as PersonaModelGrid,
+    grid_of as grid_of,
     read_body as read_body,
     read_of as read_of,
     read_row as read_row,
-    readers_of as readers_of,
     readings_of as readings_of,
 )
 from ._gold_places import GoldPlace as GoldPlace, has_gold as has_gold
@@ -36,9 +41,4 @@ from ._oracles import (
     diagnosed_row as diagnosed_row,
     pool_depth as pool_depth,
     stage_names as stage_names,
-)
-from ._readership import (
-    Readership as Readership,
-    forecast_readers as forecast_readers,
-    run_readers as run_readers,
 )

@@ -84,7 +84,7 @@ class Curve:
 
 
 _Pair: TypeAlias = tuple[RowResult, Row]
-Reading: TypeAlias = Callable[[RowResult, Row], Score]
+CurveScore: TypeAlias = Callable[[RowResult, Row], Score]
 """One quantity of one row."""
 
 
@@ -142,7 +142,7 @@ class _Quantity:
 
     name: str
     measure: str
-    reading: Reading
+    reading: CurveScore
     controlled: bool = False
     among: str = "all"
 

@@ -40,7 +40,7 @@ JUDGED_FACTS = "FactsKept(judged)"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class GridQuestion:
     """One question for one persona by one generator.
 
     Attributes:
@@ -62,7 +62,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadRow:
+class GridRow:
     """What came of a reading: the answer and its scores, and the shares of facts it keeps."""
 
     question: str
@@ -73,7 +73,7 @@ class ReadRow:
 
 
 @dataclass(frozen=True, slots=True)
-class PairOf:
+class GridComparison:
     """Two generators for one persona, or two personas by one generator; differences are b - a.
 
     In improvements: positive is better, whatever the measure's direction.
@@ -86,7 +86,7 @@ class PairOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Readers:
+class PersonaModelGrid:
     """Personas by generators.
 
     Attributes:
@@ -103,16 +103,16 @@ class Readers:
     generators: tuple[str, ...]
     measures: tuple[str, ...]
     cells: Mapping[tuple[str, str, str], Summary]
-    pairs: tuple[PairOf, ...]
+    pairs: tuple[GridComparison, ...]
     best: Mapping[str, str]
-    facts: tuple[PairOf, ...]
+    facts: tuple[GridComparison, ...]
     kept: Mapping[tuple[str, str, str], Summary]
     notes: tuple[str, ...] = ()
 
 
 def readings_of(
     rows: Iterable[Row], personas: Sequence[str] = (), generators: Sequence[str] = ()
-) -> list[Reading]:
+) -> list[GridQuestion]:
     """Every question for every persona by every generator, in the order of the rows.
 
     A question that has a row for a persona is scored against that row's gold; for other personas
@@ -127,17 +127,17 @@ def readings_of(
             row = question.row_for(persona)
             if row is not None:
                 name = question.first.id
-                found += [Reading(row, name, model, gold) for model in generators or ("",)]
+                found += [GridQuestion(row, name, model, gold) for model in generators or ("",)]
     return found
 
 
 def read_row(
-    reading: Reading,
+    reading: GridQuestion,
     persona: Persona,
     asked: tuple[Target, AskPlan],
     measures: Sequence[Measure],
     setup: MeasureSetup,
-) -> Flow[ReadRow]:
+) -> Flow[GridRow]:
     """Ask, score, and count the facts that are kept; raises what asking raises."""
     target, plan = asked
     reader = replace(persona, model=reading.generator) if reading.generator else persona
@@ -161,10 +161,12 @@ def read_row(
         Made(made.prompt, made.usage, notes=made.notes),
     )
     name = reading.row.persona_name
-    return ReadRow(reading.question, name, reading.generator, result, tuple(facts))
+    return GridRow(reading.question, name, reading.generator, result, tuple(facts))
 
 
-def _judged_facts(reading: Reading, row: Row, response: str, setup: MeasureSetup) -> Flow[Score]:
+def _judged_facts(
+    reading: GridQuestion, row: Row, response: str, setup: MeasureSetup
+) -> Flow[Score]:
     """Claims of the gold answer, held against the answer in the place of passages."""
     if not response.strip():
         return Score(JUDGED_FACTS, "scored", 0.0)
@@ -178,7 +180,9 @@ def _judged_facts(reading: Reading, row: Row, response: str, setup: MeasureSetup
     return replace(score, measure=JUDGED_FACTS)
 
 
-def readers_of(rows: Sequence[ReadRow], measures: Sequence[Measure], *, seed: int = 0) -> Readers:
+def grid_of(
+    rows: Sequence[GridRow], measures: Sequence[Measure], *, seed: int = 0
+) -> PersonaModelGrid:
     """What readings come to.
 
     An abstention has no score and is left out of the means; in comparisons it is the worst value.
@@ -222,7 +226,7 @@ def readers_of(rows: Sequence[ReadRow], measures: Sequence[Measure], *, seed: in
     )
     silent = sum(r.result.row is not None and _abstained(r.result.row) for r in rows)
     note = f"{silent} answers abstain: left out of means, the worst in comparisons, no fact kept"
-    return Readers(
+    return PersonaModelGrid(
         personas,
         generators,
         tuple(map(str, measures)),
@@ -235,7 +239,7 @@ def readers_of(rows: Sequence[ReadRow], measures: Sequence[Measure], *, seed: in
     )
 
 
-def read_body(row: ReadRow) -> dict[str, Any]:
+def read_body(row: GridRow) -> dict[str, Any]:
     """A reading as JSON-able values, for the run store."""
     return {
         "question": row.question,
@@ -246,18 +250,18 @@ def read_body(row: ReadRow) -> dict[str, Any]:
     }
 
 
-def read_of(body: Mapping[str, Any]) -> ReadRow:
+def read_of(body: Mapping[str, Any]) -> GridRow:
     """The reading that :func:`read_body` made the values of."""
     facts = tuple(Score(**score) for score in body["facts"])
     result = result_of(body["result"])
-    return ReadRow(body["question"], body["persona"], body["generator"], result, facts)
+    return GridRow(body["question"], body["persona"], body["generator"], result, facts)
 
 
 def _abstained(row: Row) -> bool:
     return bool(marked(row, "abstained"))
 
 
-def _clusters(rows: Sequence[ReadRow]) -> Mapping[str, Hashable] | None:
+def _clusters(rows: Sequence[GridRow]) -> Mapping[str, Hashable] | None:
     """Question -> what it belongs to, None where each stands for itself."""
     return clusters_of_results([replace(row.result, row_id=row.question) for row in rows]) or None
 
@@ -266,7 +270,7 @@ _Side = Mapping[str, Score]
 
 
 def _side(
-    at: Mapping[tuple[str, str, str], ReadRow], persona: str, generator: str, measure: Measure
+    at: Mapping[tuple[str, str, str], GridRow], persona: str, generator: str, measure: Measure
 ) -> _Side:
     """Question -> score that grows where things get better; an abstention is the worst."""
     definition = measure.definition
@@ -283,7 +287,7 @@ def _side(
     return found
 
 
-def _facts(at: Mapping[tuple[str, str, str], ReadRow], persona: str, generator: str) -> _Side:
+def _facts(at: Mapping[tuple[str, str, str], GridRow], persona: str, generator: str) -> _Side:
     """Question -> share of facts kept, judged where it was."""
     return {
         question: row.facts[-1]
@@ -296,7 +300,7 @@ def _pairs(
     sides: Sequence[tuple[str, str, str, _Side, _Side]],
     scale: MeasureScale | None,
     how: tuple[int, Mapping[str, Hashable] | None],
-) -> tuple[PairOf, ...]:
+) -> tuple[GridComparison, ...]:
     """Compare every pair; all pairs are one family of tests. ``how`` is seed and clusters."""
     seed, clusters = how
     tables: tuple[dict[str, list[Score]], dict[str, list[Score]]] = ({}, {})
@@ -315,12 +319,13 @@ def _pairs(
     scales = {key: scale for *_, key, _ in made}
     found = compare_rows(*tables, seed=seed, clusters=clusters, scales=scales)
     return tuple(
-        PairOf(within, a, b, named(found[key], measure)) for within, a, b, key, measure in made
+        GridComparison(within, a, b, named(found[key], measure))
+        for within, a, b, key, measure in made
     )
 
 
 def _best(
-    personas: Sequence[str], generators: Sequence[str], pairs: Sequence[PairOf]
+    personas: Sequence[str], generators: Sequence[str], pairs: Sequence[GridComparison]
 ) -> dict[str, str]:
     """The generator of each persona that beats every other one, where there is one."""
     beaten: dict[str, dict[str, set[str]]] = {}

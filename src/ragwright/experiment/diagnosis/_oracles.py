@@ -14,7 +14,7 @@ from ...answer import AskPlan, ask
 from ...core import Answer, Hit, Persona, Row, Score
 from ...flow import Flow, branch, gather, settled
 from ...measure import Measure, MeasureSetup, score_row
-from ...retrieve import Between, RetrieveOptions, Target, select_depth
+from ...retrieve import RetrieveOptions, StageHooks, Target, select_depth
 from ..evaluations import Made, RowResult, answered_by
 from ._facts import is_right
 from ._gold_places import GoldPiece, GoldPlace, gold_pieces
@@ -146,7 +146,7 @@ def diagnosed_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
     )
 
 
-class Watched(Between):
+class Watched(StageHooks):
     """Looks on: what was found, and in which order it left the reranker."""
 
     def __init__(self, depth: int) -> None:
@@ -165,7 +165,7 @@ class Watched(Between):
         return hits
 
 
-class _Added(Between):
+class _Added(StageHooks):
     """The search done right: what the pool lacks stands at its head."""
 
     def __init__(self, depth: int, chunks: Sequence[Hit]) -> None:
@@ -180,7 +180,7 @@ class _Added(Between):
         return _ranked((*(replace(chunk, score=score, rung=rung) for chunk in new), *hits))
 
 
-class _First(Between):
+class _First(StageHooks):
     """The reranker done right: gold first, the rest in its order."""
 
     def __init__(self, depth: int, pieces: Sequence[GoldPiece]) -> None:
@@ -194,7 +194,7 @@ class _First(Between):
         return _ranked((*gold, *(hit for hit in hits if hit.chunk_id not in held)))
 
 
-class _PutBack(Between):
+class _PutBack(StageHooks):
     """The cut done right: the gold it left out stands behind what it keeps."""
 
     def __init__(self, depth: int, hits: Sequence[Hit]) -> None:
@@ -237,13 +237,13 @@ class _Told:
 
 
 def _answered(
-    row: Row, persona: Persona, case: DiagnosisCase, plan: AskPlan, between: Between
+    row: Row, persona: Persona, case: DiagnosisCase, plan: AskPlan, between: StageHooks
 ) -> Flow[Answer]:
     [made] = yield from ask(row.user_input, [persona], case.target, replace(plan, between=between))
     return made
 
 
-def _again(found: _Found, plan: AskPlan, between: Between) -> Flow[_Told]:
+def _again(found: _Found, plan: AskPlan, between: StageHooks) -> Flow[_Told]:
     """The row answered anew under another plan, and scored."""
     case = found.case
     made = yield from _answered(found.row, found.persona, case, plan, between)

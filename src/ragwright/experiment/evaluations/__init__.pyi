@@ -1,4 +1,4 @@
-from ._asked import Asking as Asking, answered_by as answered_by, asked_row as asked_row
+from ._asked import Answerer as Answerer, answered_by as answered_by, asked_row as asked_row
 from ._calibrations import judge_checks as judge_checks, record_calibration as record_calibration
 from ._clusters import cluster_of as cluster_of, clusters_of_rows as clusters_of_rows
 from ._comparing import (
@@ -83,8 +83,8 @@ from ._review import (
 )
 from ._scoring import (
     Drawn as Drawn,
-    Each as Each,
-    Told as Told,
+    OnForecast as OnForecast,
+    OnResult as OnResult,
     evaluate as evaluate,
     forecast_rows as forecast_rows,
     forecast_stored as forecast_stored,

@@ -12,7 +12,7 @@ from ...measure import Measure, MeasureSetup
 from ._evaluate import answer_row
 from ._results import Made, RowResult
 
-Asking = Callable[[str, str], Flow[Answer]]
+Answerer = Callable[[str, str], Flow[Answer]]
 """Answers a question for a persona (its name, empty for the project's own)."""
 
 
@@ -78,7 +78,7 @@ def _unmarked(text: str, cited: Collection[int]) -> str:
 
 
 def asked_row(
-    row: Row, asking: Asking, measures: Sequence[Measure], setup: MeasureSetup | None = None
+    row: Row, asking: Answerer, measures: Sequence[Measure], setup: MeasureSetup | None = None
 ) -> Flow[RowResult]:
     """Answer a row's question for its persona and score the answer; raises what asking raises."""
     answer = yield from asking(row.user_input, row.persona_name)

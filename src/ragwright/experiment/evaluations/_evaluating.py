@@ -20,7 +20,7 @@ from ...measure import (
 )
 from ...retrieve import RetrieveOptions, Target
 from ...testsets import Testset
-from ._asked import Asking, asked_row
+from ._asked import Answerer, asked_row
 from ._comparing import clusters_of_results
 from ._evaluate import answer_row, ranking_search, retrieval_row, summarise
 from ._names import check_run_name, find_run
@@ -109,7 +109,7 @@ def ranking_work(system: EvaluatedProject, testset: Testset, measures: Sequence[
 
 def answering_work(
     system: EvaluatedProject,
-    asking: Asking,
+    asking: Answerer,
     testset: Testset,
     measures: Sequence[Measure],
     setup: MeasureSetup,

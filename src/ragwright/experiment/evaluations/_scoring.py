@@ -25,8 +25,8 @@ from ._notes import Noted
 from ._options import Evaluating
 from ._results import Evaluation, RowResult, evaluation_of
 
-Each: TypeAlias = Callable[[RowResult], None]
-Told: TypeAlias = Callable[[Forecast], None]
+OnResult: TypeAlias = Callable[[RowResult], None]
+OnForecast: TypeAlias = Callable[[Forecast], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def evaluate(
     *,
     models: Models | None = None,
     seed: int = 0,
-    each: Each | None = None,
+    each: OnResult | None = None,
 ) -> Evaluation:
     """Score rows of any system: no project, and without judged measures no model either.
 
@@ -105,8 +105,8 @@ def score_stored(
     measures: str | Sequence[Measure],
     how: Evaluating,
     *,
-    told: Told | None = None,
-    each: Each | None = None,
+    told: OnForecast | None = None,
+    each: OnResult | None = None,
     drawn: Drawn | None = None,
 ) -> tuple[Evaluation, RunSummary]:
     """Score rows of a file, or of a stored run; see ``Project.score``."""
@@ -179,7 +179,7 @@ def _summed(
     given: GivenRows,
     taken: ChosenMeasures,
     seed: int,
-    each: Each | None,
+    each: OnResult | None,
     beside: Callable[[Evaluation], Evaluation],
 ) -> Evaluation:
     """Results brought together as they come, with what should be read beside the numbers."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...measure import Measure
     from ...project import Project
     from ._results import Evaluation
-    from ._scoring import Each, Told
+    from ._scoring import OnForecast, OnResult
 
 
 @at_work("outputs eval")
@@ -26,8 +26,8 @@ def evaluate_outputs(
     sampling: Sampling | None = None,
     how: Evaluating | None = None,
     *,
-    told: Told | None = None,
-    each: Each | None = None,
+    told: OnForecast | None = None,
+    each: OnResult | None = None,
 ) -> tuple[Evaluation, RunSummary, SampledOutputs]:
     """Score a sample of what was served into a stored run; nothing is generated.
 

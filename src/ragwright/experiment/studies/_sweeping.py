@@ -27,7 +27,7 @@ from ...measure import Measure, Selection
 from ...project import (
     SWEEP,
     TRIAL,
-    Laid,
+    Overrides,
     Settings,
     at_work,
     build_like,
@@ -220,7 +220,7 @@ def variant_of(project: Project, study: Study, trial: Trial) -> Project:
 
 
 def _settings(project: Project, study: Study, laid: Mapping[tuple[str, ...], Any]) -> Settings:
-    over = Laid({**laid}, study.places)
+    over = Overrides({**laid}, study.places)
     return load_settings(project.folder.file, project.session.overrides, over)
 
 

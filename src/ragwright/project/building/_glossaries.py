@@ -10,7 +10,7 @@ from ...core import replace_text, text_hash
 from ...retrieve import Glossary, load_glossary, mine_glossary
 
 if TYPE_CHECKING:
-    from ...index import Pair, Store
+    from ...index import IndexSpec, Store
 
 _MINED = "corpus"
 """What ``retrieve.glossary`` says where the glossary is mined."""
@@ -21,7 +21,9 @@ def is_mined(setting: str) -> bool:
     return setting == _MINED
 
 
-def project_glossary(setting: str, root: Path, cache: Path, store: Store, pair: Pair) -> Glossary:
+def project_glossary(
+    setting: str, root: Path, cache: Path, store: Store, pair: IndexSpec
+) -> Glossary:
     """The glossary that ``retrieve.glossary`` names.
 
     A mined one is kept in the cache under the snapshot it was mined from, and older ones are

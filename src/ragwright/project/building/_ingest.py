@@ -36,7 +36,7 @@ from ._stamps import Stamp
 if TYPE_CHECKING:
     from ...core import Chunk, Document
     from ...flow import Flow, Runner
-    from ...index import Pair, Store
+    from ...index import IndexSpec, Store
     from ...ingest import Chunker, FetchBytes, Reader
     from .._settings import SourceEntry
     from ._stamps import Stamps
@@ -127,7 +127,7 @@ class Ingest:
     def __init__(
         self,
         store: Store,
-        pair: Pair,
+        pair: IndexSpec,
         chunker: Chunker,
         embedding: tuple[str, bool],
         runner: Runner,

@@ -20,7 +20,7 @@ from ...core import (
 from .._seams import ArrowTable
 from ..declared import SourceSpec
 from ._alchemy import sqlite_file
-from ._sql import Reading, Server
+from ._sql import ReadOnlyConnection, Server
 from ._values import endless, text_of
 
 
@@ -51,7 +51,7 @@ class AdbcServer(Server):
             self._uri = f"{path.absolute().as_uri()}?mode=ro"
 
     @contextmanager
-    def opened(self) -> Iterator[Reading]:
+    def opened(self) -> Iterator[ReadOnlyConnection]:
         """A connection on which nothing is ever committed."""
         arrow = require("pyarrow", "records", "reading records")
         what = "cannot be opened"
@@ -72,7 +72,7 @@ class AdbcServer(Server):
             ) from error
 
 
-class _AdbcReading(Reading):
+class _AdbcReading(ReadOnlyConnection):
     """One connection of an ADBC driver."""
 
     def __init__(self, connection: Any, name: str, spec: SourceSpec) -> None:

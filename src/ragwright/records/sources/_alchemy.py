@@ -19,7 +19,7 @@ from ...core import (
 )
 from .._seams import ArrowTable
 from ..declared import SourceSpec
-from ._sql import Reading, Server
+from ._sql import ReadOnlyConnection, Server
 from ._values import EXACT, column_of, endless, kind_of, text_of, type_of
 
 _ROWS = 2_000
@@ -112,7 +112,7 @@ class AlchemyServer(Server):
             ) from error
 
     @contextmanager
-    def opened(self) -> Iterator[Reading]:
+    def opened(self) -> Iterator[ReadOnlyConnection]:
         """A connection in a read-only transaction; closed, and rolled back, whatever happens."""
         errors = require("sqlalchemy.exc", "records", "reading a database")
         what = "cannot be opened"
@@ -145,7 +145,7 @@ class AlchemyServer(Server):
             ) from error
 
 
-class _AlchemyReading(Reading):
+class _AlchemyReading(ReadOnlyConnection):
     """One connection of SQLAlchemy."""
 
     marker = ":ragwright_since"

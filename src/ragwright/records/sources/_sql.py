@@ -19,7 +19,7 @@ from ._file import source_name
 from ._watermark import Watermark, WatermarkedSource, in_order
 
 
-class Reading(ABC):
+class ReadOnlyConnection(ABC):
     """One open connection to a database, on which nothing can be written.
 
     Attributes:
@@ -55,7 +55,7 @@ class Server(ABC):
     """A database that can be opened."""
 
     @abstractmethod
-    def opened(self) -> AbstractContextManager[Reading]:
+    def opened(self) -> AbstractContextManager[ReadOnlyConnection]:
         """A connection for one reading.
 
         Raises:
@@ -105,7 +105,7 @@ class SqlSource(WatermarkedSource):
                         found = found.filter(np.asarray(wanted))
                 yield found
 
-    def _newer(self, reading: Reading, query: str, column: str) -> tuple[str, Any]:
+    def _newer(self, reading: ReadOnlyConnection, query: str, column: str) -> tuple[str, Any]:
         """The query for rows at or above a watermark, and its parameter.
 
         Numbers and times with a zone that are stored as texts are ordered otherwise by a

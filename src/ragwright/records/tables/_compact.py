@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ...core import require
-from ._manifest import Part
+from ._manifest import TableFile
 from ._parts import Flags, read_file, write_part
 
 TARGET_ROWS = 16_384
@@ -27,7 +27,7 @@ _MOST_ROWS = 16 * TARGET_ROWS
 class Standing:
     """A part as a commit finds it: which rows are dead, shape (rows,)."""
 
-    part: Part
+    part: TableFile
     dead: Flags
 
     @property
@@ -83,11 +83,11 @@ def _groups(parts: Sequence[Standing]) -> Iterator[tuple[int, int]]:
         yield start, len(parts)
 
 
-def rewrite(folder: Path, group: Sequence[Standing], path: Path) -> Part:
+def rewrite(folder: Path, group: Sequence[Standing], path: Path) -> TableFile:
     """Write the rows alive of some neighbours into one new file."""
     pa = require("pyarrow", "records", "writing records")
     rows = pa.concat_tables(
         read_file(folder / one.part.file).filter(pa.array(~one.dead)) for one in group
     )
     write_part(rows, path)
-    return Part(path.relative_to(folder).as_posix(), rows.num_rows, group[0].part.columns)
+    return TableFile(path.relative_to(folder).as_posix(), rows.num_rows, group[0].part.columns)

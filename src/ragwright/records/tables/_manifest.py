@@ -38,7 +38,7 @@ ColumnTypes: TypeAlias = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TableFile:
     """One Parquet file of a table.
 
     Attributes:
@@ -66,7 +66,7 @@ class TableState:
         as_text: Columns whose types differ between parts and that are read as text for it.
     """
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[TableFile, ...] = ()
     schema: Mapping[str, str] = field(default_factory=dict)
     as_text: tuple[str, ...] = ()
 
@@ -280,7 +280,7 @@ def _manifest(found: Any) -> Manifest:
             continue
         kinds = [tuple(columns.items()) for columns in state["part_schemas"]]
         parts = (
-            Part(
+            TableFile(
                 part["file"],
                 int(part["rows"]),
                 kinds[part["part_schema"]],

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...core import RecordsError, StoreError, near, require
 from .._seams import HASH, KEY, ArrowTable
-from ._manifest import ColumnTypes, Part, TableState, owner_only
+from ._manifest import ColumnTypes, TableFile, TableState, owner_only
 
 Flags = NDArray[np.bool_]
 
@@ -99,7 +99,7 @@ def keys_of(path: Path) -> FileKeys:
     return FileKeys(keys, found.column(HASH), columns)
 
 
-def dead_rows(folder: Path, parts: Iterable[Part]) -> dict[str, NDArray[np.int64]]:
+def dead_rows(folder: Path, parts: Iterable[TableFile]) -> dict[str, NDArray[np.int64]]:
     """Dead rows of the parts that have some, by the part's file."""
     compute = require("pyarrow.compute", "records", "reading records")
     wanted: dict[str, set[str]] = {}
@@ -159,7 +159,7 @@ def live_mask(rows: int, dead: NDArray[np.int64] | None) -> Flags | None:
     return live
 
 
-def live_parts(folder: Path, parts: Sequence[Part]) -> tuple[LivePart, ...]:
+def live_parts(folder: Path, parts: Sequence[TableFile]) -> tuple[LivePart, ...]:
     """Parts as files with the rows alive."""
     dead = dead_rows(folder, parts)
     return tuple(
@@ -168,7 +168,7 @@ def live_parts(folder: Path, parts: Sequence[Part]) -> tuple[LivePart, ...]:
     )
 
 
-def table_state(folder: Path, parts: Sequence[Part]) -> TableState:
+def table_state(folder: Path, parts: Sequence[TableFile]) -> TableState:
     """A table of these parts, with the schema that they have together."""
     schema, as_text = joined_schema(folder, parts)
     return TableState(
@@ -176,7 +176,7 @@ def table_state(folder: Path, parts: Sequence[Part]) -> TableState:
     )
 
 
-def joined_schema(folder: Path, parts: Sequence[Part]) -> tuple[ArrowTable, list[str]]:
+def joined_schema(folder: Path, parts: Sequence[TableFile]) -> tuple[ArrowTable, list[str]]:
     """The Arrow schema of parts read as one table, and the columns that became text for it.
 
     Columns stand in the order in which they first appear. Types that widen into one another do
@@ -225,7 +225,10 @@ def _is_bytes(kind: ArrowTable) -> bool:
 
 
 def read_parts(
-    folder: Path, parts: Sequence[Part], live: Iterable[LivePart], columns: Sequence[str] | None
+    folder: Path,
+    parts: Sequence[TableFile],
+    live: Iterable[LivePart],
+    columns: Sequence[str] | None,
 ) -> Iterator[ArrowTable]:
     """Rows alive, a part at a time, all with the same schema.
 

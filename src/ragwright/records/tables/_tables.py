@@ -35,7 +35,7 @@ from ._manifest import (
     DEAD,
     MANIFESTS,
     Manifest,
-    Part,
+    TableFile,
     TableState,
     delete_manifest,
     gone,
@@ -274,7 +274,7 @@ class Tables:
                     delete_manifest(self._folder, version)
         return found
 
-    def _parts_of_all_versions(self) -> Iterator[Part]:
+    def _parts_of_all_versions(self) -> Iterator[TableFile]:
         for version in versions(self._folder):
             for state in self.manifest(version).tables.values():
                 yield from state.parts

@@ -17,7 +17,7 @@ from ...core import DuplicateKeyError, RecordsError, StoreError, canonical_json
 from .._seams import TABLES, ArrowTable, TableName, UpsertCounts
 from ._compact import Standing, rewrite, with_dead_rows, worth_rewriting
 from ._known import HashedKeys, KeyIndex, Known, Words, hashed_keys, packed_hashes
-from ._manifest import DEAD, Manifest, Part, TableState, now, sync_folder, write_manifest
+from ._manifest import DEAD, Manifest, TableFile, TableState, now, sync_folder, write_manifest
 from ._parts import (
     Flags,
     LivePart,
@@ -34,7 +34,7 @@ from ._parts import (
 class _OpenTable:
     """A table while it is written: its parts, its rows one after the other, which are alive."""
 
-    def __init__(self, folder: Path, parts: Sequence[Part]) -> None:
+    def __init__(self, folder: Path, parts: Sequence[TableFile]) -> None:
         self.parts = list(parts)
         self.base = len(parts)
         self.index = KeyIndex()
@@ -66,7 +66,7 @@ class _OpenTable:
         return tuple(found)
 
 
-def _rows_of(folder: Path, parts: Sequence[Part]) -> Iterator[tuple[HashedKeys, Words, Flags]]:
+def _rows_of(folder: Path, parts: Sequence[TableFile]) -> Iterator[tuple[HashedKeys, Words, Flags]]:
     dead = dead_rows(folder, parts)
     for part in parts:
         found = keys_of(folder / part.file)
@@ -151,7 +151,7 @@ class Writing:
             path.unlink()
             return counts
         path.chmod(0o600)
-        part = Part(path.relative_to(self._folder).as_posix(), len(hashed), rows.columns)
+        part = TableFile(path.relative_to(self._folder).as_posix(), len(hashed), rows.columns)
         open_table.index.kill(found[held & ~same])
         open_table.index.add(hashed.take(~same), packed, ~same)
         open_table.parts.append(part)
@@ -246,14 +246,14 @@ class Writing:
         write_manifest(self._folder, manifest)
         return manifest
 
-    def _kept(self, table: TableName, open_table: _OpenTable) -> list[Part]:
+    def _kept(self, table: TableName, open_table: _OpenTable) -> list[TableFile]:
         """Parts with a row alive, compacted; what died in them is on the disk."""
         standing = [
             Standing(part, dead)
             for at, part in enumerate(open_table.parts)
             if not (dead := open_table.dead(at)).all()
         ]
-        parts: list[Part] = []
+        parts: list[TableFile] = []
         dying: dict[str, NDArray[np.int64]] = {}
         done = 0
         ranges = with_dead_rows(standing) if self._purging else worth_rewriting(standing)
@@ -270,7 +270,7 @@ class Writing:
             parts = [replace(p, dead_file=name) if p.file in dying else p for p in parts]
         return parts
 
-    def _with_dead(self, one: Standing, dying: dict[str, NDArray[np.int64]]) -> Part:
+    def _with_dead(self, one: Standing, dying: dict[str, NDArray[np.int64]]) -> TableFile:
         """The part with the number of its dead, which are noted where there are more now."""
         dead = np.flatnonzero(one.dead)
         if len(dead) == one.part.dead:
@@ -278,7 +278,7 @@ class Writing:
         dying[one.part.file] = dead
         return replace(one.part, dead=len(dead))
 
-    def _parts(self, table: TableName) -> Sequence[Part]:
+    def _parts(self, table: TableName) -> Sequence[TableFile]:
         return self._open[table].parts if table in self._open else self._state(table).parts
 
     def _table(self, table: TableName) -> _OpenTable:

@@ -17,7 +17,14 @@ from ragwright.flow import (
     Search,
     SearchReply,
 )
-from ragwright.retrieve import Between, RerankOptions, Retrieved, RetrieveOptions, Target, retrieve
+from ragwright.retrieve import (
+    RerankOptions,
+    Retrieved,
+    RetrieveOptions,
+    StageHooks,
+    Target,
+    retrieve,
+)
 
 CHUNKS = tuple(f"d{n}:0-9" for n in range(6))
 
@@ -45,7 +52,7 @@ def hit(key: str) -> Hit:
     return Hit(0, 0.0, name, key, name, name, None, 0, 9, f"text {name}")
 
 
-class Looking(Between):
+class Looking(StageHooks):
     depth = 5
 
     def __init__(self) -> None:
@@ -65,7 +72,7 @@ class Looking(Between):
         return self.note("kept", hits)
 
 
-def found(options: RetrieveOptions, between: Between | None = None) -> Retrieved:
+def found(options: RetrieveOptions, between: StageHooks | None = None) -> Retrieved:
     index = Index()
     with Runner({Search: index, Lookup: index, Rerank: index}) as runner:
         return runner.run(retrieve("words", Target("s1"), options, between))
@@ -83,7 +90,7 @@ def test_looking_on_sees_every_stage_and_changes_nothing() -> None:
 
 
 def test_what_is_put_in_between_goes_on_to_the_next_stage() -> None:
-    class Adding(Between):
+    class Adding(StageHooks):
         def pooled(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
             return (replace(hit("own:0-9"), rank=1, score=10.0), *hits)
 
@@ -109,7 +116,7 @@ def test_an_own_retriever_has_one_stage() -> None:
     assert [stage for stage, _ in looking.seen] == ["pooled", "ordered", "kept"]
     full = (hit("own:0-9"), *(hit(key) for key in CHUNKS))
 
-    class Full(Between):
+    class Full(StageHooks):
         def pooled(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
             return full
 

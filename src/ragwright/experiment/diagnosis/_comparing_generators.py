@@ -13,11 +13,19 @@ from ...measure import Measure
 from ...project import Project, at_work
 from ...testsets import Testset, questions_of
 from ..evaluations import Evaluating, answering_settings, check_run_name, judging, planned
-from ._generators import Readers, ReadRow, read_body, read_of, read_row, readers_of, readings_of
+from ._generators import (
+    GridRow,
+    PersonaModelGrid,
+    grid_of,
+    read_body,
+    read_of,
+    read_row,
+    readings_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Readership:
+class GridOptions:
     """Who reads what by whom.
 
     Attributes:
@@ -41,14 +49,14 @@ class Readership:
 class _Work:
     measures: Sequence[Measure]
     manifest: Mapping[str, Any]
-    items: Sequence[tuple[str, Callable[[], Flow[ReadRow]]]]
+    items: Sequence[tuple[str, Callable[[], Flow[GridRow]]]]
     notes: tuple[str, ...]
 
 
 @at_work("diagnose --readers")
-def run_readers(
-    project: Project, testset: Testset, measures: str | Sequence[Measure], how: Readership
-) -> tuple[Readers, RunSummary]:
+def compare_generators(
+    project: Project, testset: Testset, measures: str | Sequence[Measure], how: GridOptions
+) -> tuple[PersonaModelGrid, RunSummary]:
     """Answer every question for every persona by every generator, and compare them in pairs.
 
     Raises:
@@ -77,21 +85,21 @@ def run_readers(
         raise TestsetError(
             "no question was answered", where=testset.name, hint=f"the first one: {why}"
         )
-    found = readers_of(rows, work.measures, seed=how.seed)
+    found = grid_of(rows, work.measures, seed=how.seed)
     lost = len(stored) - len(rows)
     notes = (f"{lost} of {len(stored)} readings failed and are left out",) if lost else ()
     return replace(found, notes=(*work.notes, *found.notes, *notes)), summary
 
 
-def forecast_readers(
-    project: Project, testset: Testset, measures: str | Sequence[Measure], how: Readership
+def forecast_generators(
+    project: Project, testset: Testset, measures: str | Sequence[Measure], how: GridOptions
 ) -> Forecast:
     """What comparing readers would call and cost."""
     return project.runner.forecast(make for _, make in _work(project, testset, measures, how).items)
 
 
 def _work(
-    project: Project, testset: Testset, measures: str | Sequence[Measure], how: Readership
+    project: Project, testset: Testset, measures: str | Sequence[Measure], how: GridOptions
 ) -> _Work:
     rows, wanted, base = planned(project, testset, measures, Evaluating(answers=True))
     readings = readings_of(rows.rows, how.personas, how.generators)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...core import RetrieveError, replace_text
 
 if TYPE_CHECKING:
-    from ...index import Pair
+    from ...index import IndexSpec
 
 _FILE = "embedders.json"
 _SHOWN = 60
@@ -46,8 +46,8 @@ def known_embedders(folder: Path) -> Mapping[str, str]:
 
 
 def nothing_indexed(
-    pair: Pair,
-    built: Sequence[Pair],
+    pair: IndexSpec,
+    built: Sequence[IndexSpec],
     model: str,
     names: Mapping[str, str],
     where: Path,
@@ -91,7 +91,7 @@ def nothing_indexed(
     )
 
 
-def _likeness(other: Pair, pair: Pair) -> int:
+def _likeness(other: IndexSpec, pair: IndexSpec) -> int:
     return sum(
         getattr(other, name) == getattr(pair, name) for name in ("chunker", "analyzer", "embedder")
     )

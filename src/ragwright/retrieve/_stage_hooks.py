@@ -9,7 +9,7 @@ from ..core import Hit
 Hits: TypeAlias = tuple[Hit, ...]
 
 
-class Between:
+class StageHooks:
     """What is done to the hits between two stages; this one leaves them as they are.
 
     One is made for each search. Where the search goes in rounds (``retrieve.iterate``),
