@@ -36,7 +36,7 @@ COMMAND = "from ragwright.app import main; main()"
 WORK = """
 import json, sys, time
 from ragwright import Workbench
-from ragwright.workbench import Refreshing
+from ragwright.drafting import Refreshing
 with Workbench.open(sys.argv[1]) as bench:
     records = bench.records
     started = time.perf_counter()

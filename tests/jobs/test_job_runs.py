@@ -188,7 +188,7 @@ OTHER = """
 import sys, threading
 from pathlib import Path
 from job_project import jobs_of, runner_in
-from ragwright.workbench import ProjectFolder
+from ragwright.project import ProjectFolder
 from ragwright.jobs._runs import Clock, RunListener, RunRequest
 project = ProjectFolder(Path.cwd())
 job = jobs_of(project)["a"]

@@ -227,7 +227,7 @@ def test_deeply_nested_rollups_do_not_end_the_process(make: Make) -> None:
     declare(folder, {**RECORDS, "rollups.yaml": f"biographies: {'[' * 200_000}"})
     script = (
         "from ragwright import Workbench\n"
-        "from ragwright.workbench.project import configuration_of\n"
+        "from ragwright.project import configuration_of\n"
         f"with Workbench.open({str(folder)!r}) as bench:\n"
         "    print(len(configuration_of(bench.folder, bench.settings).files))\n"
     )

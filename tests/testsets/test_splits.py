@@ -100,7 +100,7 @@ def test_no_gold_document_in_both_splits_unless_a_chain_was_cut(gold: list[list[
 def test_another_process_with_another_hash_seed_places_alike() -> None:
     program = (
         "from ragwright.core import Row\n"
-        "from ragwright.experiment import assign_splits\n"
+        "from ragwright.testsets import assign_splits\n"
         "rows = [Row(id=str(n), user_input=str(n), reference_ids={f'd{n}': 1, 'é': 1})"
         " for n in range(2)] + [Row(id=f'x{n}', user_input=f'q{n}') for n in range(40)]\n"
         "print(''.join(split[0] for split in assign_splits(rows).values()))"
