@@ -29,7 +29,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class IndexSpec:
+class Pair:
     """Two responses to one question and people's preference: above 0 for the second.
 
     ``labels`` holds, by aspect, the mean of two annotators; ``apart`` each of them; ``published``
@@ -118,7 +118,7 @@ def evouna(name: str, data: Path = DATA) -> Iterator[Judged]:
             yield Judged(row, float(verdict), str(number))
 
 
-def ragchecker(data: Path = DATA) -> Iterator[IndexSpec]:
+def ragchecker(data: Path = DATA) -> Iterator[Pair]:
     """RAGChecker's meta-evaluation: pairs of answers and which one people prefer."""
     folder = data / "ragchecker_meta"
     human = json.loads((folder / "human_labeled_data.json").read_text("utf-8"))
@@ -138,7 +138,7 @@ def ragchecker(data: Path = DATA) -> Iterator[IndexSpec]:
             )
             for number, model in enumerate(models)
         ]
-        yield IndexSpec(
+        yield Pair(
             first=rows[0],
             second=rows[1],
             labels={aspect: (one[aspect] + two[aspect]) / 2 for aspect in ASPECTS},

@@ -12,7 +12,8 @@ from ._catalogue import definitions, find
 from ._definition import Definition, MeasureScale
 from ._rubric import NAME
 
-_TEXT = re.compile(r"([A-Za-z]\w*)(?:\(([^()]*)\))?(?:@(\d+))?")
+_TEXT = re.compile(r"([A-Za-z]\w*)(?:\(([^()]*)\))?(?:@(\d{1,9}))?")
+_LONGEST = 500  # characters of a measure's text; a number in it must stay one that int() takes
 _COMMA = re.compile(r",(?![^(]*\))")  # not inside brackets
 
 
@@ -93,10 +94,10 @@ def parse_measure(text: str) -> Measure:
     Raises:
         MeasureError: Not of that form, or unknown; the nearest known name is given.
     """
-    match = _TEXT.fullmatch(text.strip())
+    match = _TEXT.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     if match is None:
         raise MeasureError(
-            f"cannot read {text.strip()!r} as a measure",
+            f"cannot read {text.strip()[:_LONGEST]!r} as a measure",
             hint="write Name, Name@k or Name(parameter)@k, for example nDCG@10",
         )
     name, parameter, cutoff = match.groups()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any, get_args
 
@@ -79,22 +80,47 @@ def _is_ours(source: Path) -> bool:
         line = file.readline(1 << 20)
     try:
         head = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(head, dict) and _HEAD in head
 
 
 def _ours(source: Path, seed: int) -> Evaluation:
-    lines = objects_of(source)
-    _, head = next(lines)
+    where = f"{source}:1"
     results = []
-    for where, record in lines:
-        try:
-            results.append(result_of(record))
-        except (KeyError, TypeError, ValueError) as error:
-            raise TestsetError(
-                f"this is no result of a row: {error}", where=where, hint="write the file again"
-            ) from error
+    try:
+        lines = objects_of(source)
+        where, head = next(lines)
+        for place, record in lines:
+            where = place
+            results.append(_result_of(record))
+        return _evaluation(source, head, results, seed)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise TestsetError(
+            f"the file was changed since it was written: {type(error).__name__}: {error}",
+            where=where,
+            hint="write it again with -o results.jsonl",
+        ) from error
+
+
+def _result_of(record: Mapping[str, Any]) -> RowResult:
+    found = result_of(record)
+    if any(score.state not in get_args(ScoreState) for score in found.scores):
+        raise ValueError("a score has an unknown state")
+    if any(_is_not_a_number(score.value) for score in found.scores):
+        raise ValueError("the value of a score is not a number")
+    return found
+
+
+def _is_not_a_number(value: object) -> bool:
+    if value is None:
+        return False
+    return isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value)
+
+
+def _evaluation(
+    source: Path, head: Mapping[str, Any], results: list[RowResult], seed: int
+) -> Evaluation:
     measures = [
         on_scale(_measure(text, str(source)), None if scale is None else MeasureScale(**scale))
         for text, scale in head["measures"].items()
