@@ -32,11 +32,13 @@ check: .venv/.all
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto tests/test_house.py tests/test_docs.py
+	$(BIN)/python -m pytest -n auto tests/test_house.py tests/test_architecture.py tests/test_docs.py
 	$(BIN)/python docs/reference.py --check
+	$(BIN)/python docs/architecture.py --check
 
 docs: .venv/.all
 	$(BIN)/python docs/reference.py
+	$(BIN)/python docs/architecture.py
 
 bench: .venv/.all
 	$(BIN)/python -m benchmarks

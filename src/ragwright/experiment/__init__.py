@@ -1,4 +1,4 @@
-"""Testsets, runs and what is concluded from them."""
+"""Evaluations, studies, confirmation, ablation and diagnosis, and what follows from them."""
 
 import lazy_loader
 

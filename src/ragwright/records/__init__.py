@@ -1,4 +1,4 @@
-"""The structured door: rows become bronze, silver and gold tables, then documents."""
+"""Rows of tables and databases: bronze, silver and gold tables, then documents."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Tables and plots from stored runs alone."""
+"""Reports from stored runs: tables, charts, one HTML file, JSON, CSV and JUnit XML."""
 
 import lazy_loader
 

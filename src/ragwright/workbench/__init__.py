@@ -1,4 +1,4 @@
-"""A project opened: configuration, store, runner, ingest, retrieve, ask."""
+"""The facade: one class whose methods are the verbs of the commands, and `doctor`."""
 
 import lazy_loader
 

@@ -1,0 +1,100 @@
+"""Draws the house into architecture.md: the rooms, their sizes and who imports whom.
+
+`python docs/architecture.py` writes the drawing, `--check` fails where it is stale. Sizes may
+drift by a fifth before that, so that not every commit has to draw the house again.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import runpy
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "ragwright"
+PAGE = ROOT / "docs" / "architecture.md"
+OPENS = "<!-- written by docs/architecture.py; do not edit -->\n"
+CLOSES = "<!-- end of the written part -->\n"
+DRIFT = 0.2
+SIZE = re.compile(r"\| (\d+) \| (\d+\.\d) \|$", re.MULTILINE)
+
+# The test that holds the rooms also says what they are and how imports are read.
+HOUSE = runpy.run_path(str(ROOT / "tests" / "test_house.py"))
+ROOMS: tuple[str, ...] = HOUSE["ROOMS"]
+
+
+def sentence(room: str) -> str:
+    """First line of a room's docstring."""
+    tree = ast.parse((SOURCE / room / "__init__.py").read_text("utf-8"))
+    return (ast.get_docstring(tree) or "").splitlines()[0]
+
+
+def size(room: str) -> tuple[int, float]:
+    """Files of a room, and its lines in thousands, `.pyi` doors included."""
+    files = [*(SOURCE / room).rglob("*.py"), *(SOURCE / room).rglob("*.pyi")]
+    lines = sum(len(path.read_text("utf-8").splitlines()) for path in files)
+    return len(files), lines / 1000
+
+
+def arrows() -> dict[str, set[str]]:
+    """Room -> rooms that it imports from."""
+    found: dict[str, set[str]] = {room: set() for room in ROOMS}
+    for room, path, tree in HOUSE["modules"]():
+        if room not in found:
+            continue
+        for name, _, _ in HOUSE["imports"](path, tree):
+            parts = name.split(".")
+            if parts[0] == "ragwright" and len(parts) > 1 and parts[1] in found:
+                found[room] |= {parts[1]} - {room}
+    return found
+
+
+def drawing() -> Iterator[str]:
+    """The table of rooms, and the triangle of imports."""
+    yield "| | room | what it holds | files | thousand lines |\n|---|---|---|---|---|\n"
+    files, lines = 0, 0.0
+    for number, room in enumerate(ROOMS, 1):
+        many, long = size(room)
+        files, lines = files + many, lines + long
+        yield f"| {number} | `{room}/` | {sentence(room)} | {many} | {long:.1f} |\n"
+    yield f"| | **all** | | {files} | {lines:.1f} |\n"
+    yield "\n```text\n"
+    numbers = " ".join(f"{number:>2}" for number in range(1, len(ROOMS)))
+    yield f"{'imports from':<14}{numbers}\n"
+    for number, (room, to) in enumerate(arrows().items(), 1):
+        marks = " ".join(" ●" if other in to else " ·" for other in ROOMS[: number - 1])
+        yield f"{number:>2} {room:<11}{marks}".rstrip() + "\n"
+    yield "```\n"
+
+
+def drifted(old: str, new: str) -> bool:
+    """True where a drawing says something else, or a size that is off by more than the drift."""
+    if SIZE.sub("", old) != SIZE.sub("", new):
+        return True
+    pairs = zip(SIZE.findall(old), SIZE.findall(new), strict=True)
+    return any(
+        abs(float(a) - float(b)) > max(DRIFT * float(b), 0.5)
+        for one, other in pairs
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def main() -> int:
+    """Write or check the drawing."""
+    text = PAGE.read_text("utf-8")
+    before, rest = text.split(OPENS)
+    old, after = rest.split(CLOSES)
+    new = "\n" + "".join(drawing()) + "\n"
+    if "--check" not in sys.argv:
+        PAGE.write_text(f"{before}{OPENS}{new}{CLOSES}{after}", "utf-8")
+    elif drifted(old, new):
+        print(f"stale: {PAGE}; run: make docs", file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
