@@ -3,8 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 # A file's tests stay together, so that what they share is made once.
 PARALLEL := -n auto --dist loadfile
+# `make install LOCK=requirements-dev.lock` takes the versions of the lock file, else the newest.
+LOCK ?=
+PIP := $(BIN)/python -m pip install --quiet $(if $(LOCK),--constraint $(LOCK))
+EXTRAS := ann,docs,embed,jobs,lance,measures,pg,records,viz
 
-.PHONY: install demo test check docs bench clean
+.PHONY: install demo test quick coverage check docs site bench lock dist release-check clean
 
 install: .venv/.all
 
@@ -15,11 +19,19 @@ install: .venv/.all
 	@touch $@
 
 .venv/.core: .venv/.pip pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable .
+	$(PIP) --editable .
 	@touch $@
 
 .venv/.all: .venv/.core
-	$(BIN)/python -m pip install --quiet --editable ".[ann,docs,embed,jobs,lance,measures,pg,records,viz]" --group dev
+	$(PIP) --editable ".[$(EXTRAS)]" --group dev
+	@touch $@
+
+.venv/.site: .venv/.pip pyproject.toml
+	$(PIP) --group docs-site
+	@touch $@
+
+.venv/.release: .venv/.pip pyproject.toml
+	$(PIP) --group release
 	@touch $@
 
 demo: .venv/.core
@@ -27,6 +39,14 @@ demo: .venv/.core
 
 test: .venv/.all
 	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
+
+# What tells most in the least time: no processes, no servers, nothing that waits.
+quick: .venv/.all
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not spawns" $(PYTEST)
+
+coverage: .venv/.all
+	@mkdir -p build/coverage
+	$(BIN)/python -m pytest $(PARALLEL) --cov --cov-report=term --cov-report=html $(PYTEST)
 
 check: .venv/.all
 	$(BIN)/ruff format --check .
@@ -40,8 +60,28 @@ docs: .venv/.all
 	$(BIN)/python docs/reference.py
 	$(BIN)/python docs/architecture.py
 
+site: .venv/.site
+	$(BIN)/python docs/site.py
+
 bench: .venv/.all
 	$(BIN)/python -m benchmarks
+
+# Needs uv. The file holds for every system and every Python from 3.11.
+lock:
+	uv pip compile pyproject.toml $(patsubst %,--extra %,$(subst $(comma), ,$(EXTRAS))) \
+		--group dev --group docs-site --group release --universal --python-version 3.11 \
+		--no-annotate --no-emit-index-url --no-emit-find-links --quiet \
+		--custom-compile-command "make lock" --output-file requirements-dev.lock
+comma := ,
+
+dist: .venv/.release
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+
+release-check:
+	@! grep -n "\.invalid" pyproject.toml || { echo "put the real addresses into [project.urls]"; exit 1; }
+	@grep -qx 'version = "$(TAG:v%=%)"' pyproject.toml || { echo "the tag $(TAG) is not the version of pyproject.toml"; exit 1; }
 
 clean:
 	rm -rf .venv build dist

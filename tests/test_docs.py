@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 FENCE = re.compile(r"^```(\w+)([^\n`]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FROM_EMPTY = {"README.md", "records.md", "tuning.md", "tutorial.md"}
 """Pages that tell the whole way from an empty folder; the others start in a built project."""

@@ -117,8 +117,7 @@ def run_jobs(runner: Runner, runs: Runs, jobs: Iterable[Job[T]]) -> Iterator[Run
     that many short jobs keep a server as busy as one long job. Jobs are read lazily, on the
     caller's thread. After a stop the jobs that were begun end as ``stopped``, no other is begun.
 
-    Raises:
-        As :func:`run_job`.
+    Raises what :func:`run_job` raises.
     """
     stream = _Stream(runner, runs, iter(jobs))
     try:

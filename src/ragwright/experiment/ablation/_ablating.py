@@ -152,8 +152,7 @@ def run_ablation(
     against the confirm split, each alone and all at once; it is opened once, in writing, and
     stays closed where no part is safe.
 
-    Raises:
-        As :func:`plan_ablation`, and as a sweep.
+    Raises what :func:`plan_ablation` and a sweep raise.
     """
     asked = how or Ablating()
     check_run_name(asked.name)
