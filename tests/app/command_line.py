@@ -1,46 +1,75 @@
-"""Running commands as a person would: in a process of their own, warnings as errors."""
+"""Running commands: within the tests' process, or in one of their own where that is the subject."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from contextlib import chdir
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager
 from pathlib import Path
 
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
-from ragwright.app import command_line
+from ragwright.app import COMMANDS, command_line
+
+Done = subprocess.CompletedProcess[str]
 
 
 def ragwright(
-    folder: Path, *words: str, code: int = 0, typed: str = "", **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """A command that was run in a folder and ended with this exit code.
+    folder: Path, *words: str, code: int | None = 0, typed: str = "", **environment: str
+) -> Done:
+    """A command that was run in a folder, within this process, and ended with this exit code.
 
     Args:
         folder: Where it is run.
         words: The command and its arguments.
-        code: The exit code that is expected.
-        typed: What stands on its standard input.
+        code: The exit code that is expected; None where the test looks itself.
+        typed: Its standard input.
         environment: Variables beside those of the tests.
+
+    Raises:
+        Exception: What the command raised, other than an exit.
     """
+    runner = CliRunner(env={**_without_keys(), "COLUMNS": "120", **environment})
+    app = command_line([word for word in words if word in COMMANDS][:1])
+    with chdir(folder), _importing_from(folder):
+        done = runner.invoke(app, list(words), input=typed, prog_name="ragwright")
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert code is None or done.exit_code == code, done.stderr + done.stdout
+    return Done([*words], done.exit_code, done.stdout, done.stderr)
+
+
+def spawned(folder: Path, *words: str, code: int = 0, **environment: str) -> Done:
+    """The same in a process of its own, warnings as errors: for what a process does as a whole."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", "from ragwright.app import main; main()", *words],
         cwd=folder,
         capture_output=True,
         text=True,
         check=False,
-        input=typed,
+        stdin=subprocess.DEVNULL,
         env={**os.environ, "COLUMNS": "120", **environment},
     )
     assert done.returncode == code, done.stderr + done.stdout
     return done
 
 
-def called(folder: Path, *words: str, code: int = 0) -> Result:
-    """A command as :func:`ragwright` runs it, within this process: for tests of many commands."""
-    with chdir(folder):
-        done = CliRunner().invoke(command_line([words[0]]), list(words))
-    assert done.exit_code == code, f"{done.stderr}{done.stdout}{done.exception!r}"
-    return done
+def _without_keys() -> dict[str, str | None]:
+    """No key of whoever runs the tests."""
+    return {name: None for name in os.environ if name.endswith("_API_KEY")}
+
+
+@contextmanager
+def _importing_from(folder: Path) -> Iterator[None]:
+    """Modules of the folder can be named in settings, as in a process that starts there."""
+    path, known = list(sys.path), set(sys.modules)
+    sys.path.append("")
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        for name in set(sys.modules) - known:
+            if str(getattr(sys.modules[name], "__file__", None)).startswith(str(folder)):
+                del sys.modules[name]

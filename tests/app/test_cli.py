@@ -1,16 +1,14 @@
-"""Commands as a user types them, in a process of their own."""
+"""Commands as a user types them."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Done, ragwright, spawned
 
 from ragwright.app import COMMANDS
 from ragwright.testing import Reply, ScriptedServer
@@ -19,16 +17,8 @@ MANUAL = "# Service\n\nThe brake fluid must be changed every two years.\n"
 QUESTION = "How often must the brake fluid be changed?"
 
 
-def run(folder: Path, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", "from ragwright.app import main; main()", *words],
-        cwd=folder,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")},
-    )
+def run(folder: Path, *words: str, stdin: str = "") -> Done:
+    return ragwright(folder, *words, code=None, typed=stdin)
 
 
 def ok(folder: Path, *words: str) -> Any:
@@ -342,7 +332,7 @@ def test_eval_refuses_gold_that_is_not_in_the_index(built: Path) -> None:
 
 
 def test_the_version_is_told(tmp_path: Path) -> None:
-    assert run(tmp_path, "--version").stdout.startswith("ragwright 0.")
+    assert spawned(tmp_path, "--version").stdout.startswith("ragwright 0.")
 
 
 def test_what_is_forgotten_must_be_known(built: Path) -> None:

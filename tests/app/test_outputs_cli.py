@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from command_line import called
+from command_line import ragwright as called
 
 from ragwright import Workbench
 from ragwright.testing import ScriptedServer, ServerRequest

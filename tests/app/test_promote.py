@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import called
+from command_line import ragwright as called
 
 PARTS = ("brake", "coolant", "filter", "belt", "battery", "tyre", "wiper", "lamp", "horn", "door")
 RULE = ("--gate", "HitRate@1>=0.5")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from command_line import called
+from command_line import ragwright as called
 
 from ragwright.testing import ScriptedServer
 
