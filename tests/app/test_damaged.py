@@ -10,8 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from command_line import called
-from typer.testing import Result
+from command_line import Done, ragwright as called
 
 from ragwright.testing import ScriptedServer
 
@@ -75,14 +74,14 @@ def foreign(path: Path) -> None:
         db.execute("CREATE TABLE theirs (x)")
 
 
-def told(project: Path, name: str, *words: str) -> Result | None:
+def told(project: Path, name: str, *words: str) -> Done | None:
     """What a command says that refuses; None where it did its work."""
     try:
         done = called(project, *words)
     except AssertionError:
         done = called(project, *words, code=1)
     assert "Traceback" not in done.stderr
-    if not done.exit_code:
+    if not done.returncode:
         return None
     assert name in done.stderr
     assert "do: " in done.stderr

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from command_line import called
+from command_line import ragwright as called
 from small_project import MakeProject
 
 from ragwright import Workbench

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import called
+from command_line import ragwright as called
 from raw_server import Raw, chat_reply, raw_server
 from small_project import MakeProject
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from command_line import called
+from command_line import ragwright as called
 
 FORMULA = "=cmd|' /C calc'!A0"
 ROWS = [

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import called, ragwright
+from command_line import ragwright as called, spawned as ragwright
 
 from ragwright.testing import Reply, ScriptedServer
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from command_line import called, ragwright
+from command_line import ragwright as called, spawned as ragwright
 
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from command_line import called
+from command_line import ragwright as called
 
 TEXTS = {
     "ours.md": "---\ntenant: a\n---\n\n# XK9\n\nXK9 means that the pump is dry.\n",
