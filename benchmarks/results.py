@@ -258,6 +258,8 @@ def score(rankings: Rankings, qrels: Mapping[str, Mapping[str, int]]) -> Scored:
         checked[metric.query_id, names[metric.measure]] = metric.value
     values: dict[str, list[float]] = {str(measure): [] for measure in MEASURES}
     for query, grades in qrels.items():
+        if not any(grade > 0 for grade in grades.values()):
+            continue
         for measure in MEASURES:
             made = retrieval_scores(measure, rankings.get(query, ()), grades)
             if made.value is None:

@@ -40,13 +40,13 @@ def test_deltas_go_to_the_sink_and_the_reply_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_late_joiner_gets_the_text_so_far() -> None:
-    handler = FakeChat(whole, deltas=PIECES, latency=0.05)
+    handler = FakeChat(whole, deltas=PIECES, latency=0.4)
     early: list[str] = []
     late: list[str] = []
 
     async def scenario(runner: Runner) -> None:
         first = asyncio.ensure_future(runner.arun(stream("q"), sink=early.append))
-        await asyncio.sleep(0.07)
+        await asyncio.sleep(0.6)
         second = asyncio.ensure_future(runner.arun(stream("q"), sink=late.append))
         await asyncio.gather(first, second)
 

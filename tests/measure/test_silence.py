@@ -26,6 +26,7 @@ OFFLINE = [
     for definition in definitions()
     if definition.model == "none" and "response" in definition.needs
     for form in definition.parameters or ("",)
+    if form != "squad"  # where the reference is nothing but articles, SQuAD's rule wants silence
 ]
 WORDS = st.lists(st.sampled_from(["the", "cat", "sat", "...", "é", "1668"]), max_size=5)
 TEXTS = WORDS.map(" ".join)

@@ -307,7 +307,11 @@ class OpenAIEmbeddings:
             vectors = np.stack([_row(entry["embedding"]) for entry in rows])
         except (KeyError, TypeError, ValueError) as error:
             raise self._bad(f"sent vectors that cannot be read: {error}") from None
-        fault = vector_fault(vectors) or _one_for_all(vectors, texts)
+        # A text without a letter or digit may well have nothing to say: zeros are right for it.
+        worded = [any(map(str.isalnum, text)) for text in texts]
+        fault = vector_fault(vectors[worded]) or _one_for_all(vectors, texts)
+        if not fault and not np.isfinite(vectors).all():
+            fault = "a vector that holds NaN or infinity"
         if fault:
             raise self._bad(f"sent {fault}")
         return vectors.astype(np.float32)

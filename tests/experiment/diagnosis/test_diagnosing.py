@@ -153,11 +153,16 @@ def test_a_wrong_filter_is_named(folder: Path, model: ScriptedServer) -> None:
 
 
 def test_an_embedder_that_misses_is_named(folder: Path, model: ScriptedServer) -> None:
-    def alike(request: ServerRequest) -> Reply:
-        texts = request.body["input"]
-        return Reply(vectors=[[1.0, 0.0]] * (1 if isinstance(texts, str) else len(texts)))
+    def vector(text: str) -> list[float]:
+        """The passages with the codes lie across the questions and all other passages."""
+        far, near = 1.0, 0.001 * (sum(map(ord, text)) % 97)
+        return [near, far] if "access code of" in text and "?" not in text else [far, near]
 
-    with ScriptedServer(alike) as blind:
+    def misses(request: ServerRequest) -> Reply:
+        texts = request.body["input"]
+        return Reply(vectors=list(map(vector, [texts] if isinstance(texts, str) else texts)))
+
+    with ScriptedServer(misses) as blind:
         settings = f"embed: {{model: '{blind.url}#blind', dimensions: 2}}\n"
         settings += f"retrieve: {{search: dense}}\n{answering(model)}"
         found = diagnosed(folder, settings)

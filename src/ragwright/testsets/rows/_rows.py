@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ... import measure
 from ...core import GoldSpan, MetaValue, Row, TestsetError
-from ...measure import edit_distance
 from ._dialects import ALIASES, AMBIGUOUS, from_cells, in_our_names, one_system_each
 from ._halves import without_halves
 from ._records import records_of
@@ -157,7 +157,7 @@ def _nearest(column: str) -> str:
         return close[0]
     for name in known:
         most = 0 if len(name) < 4 else 1 if len(name) < 10 else 2
-        distance = edit_distance(plain, name)
+        distance = measure.edit_distance(plain, name)
         if distance <= most or (distance == 2 and most and sorted(plain) == sorted(name)):
             return name
     return ""
