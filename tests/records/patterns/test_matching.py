@@ -12,8 +12,15 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 from ragwright.core import PatternError, workers
-from ragwright.records.patterns._matching import matches, replaced
-from ragwright.records.patterns._plan import Pattern, Replace, Replacement, plan_of, tokens_of
+from ragwright.records.patterns import (
+    Pattern,
+    Replace,
+    Replacement,
+    matches,
+    plan_of,
+    replaced,
+    tokens_of,
+)
 
 ALPHABET = "aAbkKiIsS ıſİµK1_²½\n\r\t\x0b\x1c\x85\u00a0é\u0301\ufe0f\u200d😀٣ǅßΣςσ-.$日\x00\ufffcꀀ"
 

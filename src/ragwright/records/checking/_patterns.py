@@ -209,9 +209,8 @@ def why_python(find: str, tokens: tuple[PatternToken, ...] | None = None) -> str
     """
     plan = plan_of(find)
     if plan.rust is None:
-        told = refusal(find)
-        return told or "Rust's engine would match something else"
-    if tokens is None or plan.replaces_in_rust(tokens):
+        return refusal(find) or "it may mean something else in Rust"
+    if tokens is None or plan.replaces(tokens):
         return ""
     return "it can match an empty text" if plan.empty else "it keeps a group of a loop"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 from ...core import RecordsError, require
 from .._daft import daft_module
 from .._seams import ArrowTable
-from ._rust import Ranges, class_of, difference, every_character, ranges_of, shared, word_characters
 
 
 def found_in(texts: ArrowTable, patterns: Sequence[str]) -> NDArray[np.bool_]:
@@ -91,66 +89,6 @@ def as_texts(column: ArrowTable, name: str, place: str) -> ArrowTable:
             where=place,
             hint="name another column, or make texts of it in the source",
         ) from error
-
-
-def disputed_words(texts: ArrowTable) -> NDArray[np.bool_]:
-    """Which texts hold a character that only one of the engines takes for part of a word."""
-    compute = require("pyarrow.compute", "records", "searching records")
-    found = np.zeros(len(texts), np.bool_)
-    plain = compute.fill_null(compute.string_is_ascii(texts), True)
-    rows = np.nonzero(~np.asarray(plain))[0]
-    if len(rows):
-        found[rows] = found_in(texts.take(rows), [_disputed()])[:, 0]
-    return found
-
-
-def undisputed(texts: ArrowTable) -> ArrowTable:
-    """Texts in which every disputed character is another one that is not.
-
-    One that only Rust's engine takes for part of a word becomes one that neither does; one that
-    only Python takes for it becomes a letter. A pattern that tells none of them apart is found
-    in these texts exactly where Python finds it in the real ones.
-    """
-    return rewritten(texts, [(class_of(group), stand_in) for group, stand_in in _stand_ins()])
-
-
-@lru_cache(maxsize=4096)
-def tells_apart(classes: frozenset[Ranges]) -> bool:
-    """Whether a pattern with these classes tells a disputed character from its stand-in."""
-    for group, stand_in in _stand_ins():
-        alike = (*group, (ord(stand_in), ord(stand_in)))
-        for characters in classes:
-            several = sum(_count(shared((span,), characters)) for span in alike)
-            if several not in (0, _count(alike)):
-                return True
-    return False
-
-
-def _count(ranges: Ranges) -> int:
-    return sum(high - low + 1 for low, high in ranges)
-
-
-@cache
-def _stand_ins() -> tuple[tuple[Ranges, str], ...]:
-    """Words to Rust alone, and to Python alone, with a stand-in for each."""
-    disputed = difference(word_characters(), _words_of_rust())
-    return (
-        (shared(disputed, _words_of_rust()), "\ufffc"),
-        (shared(disputed, word_characters()), "\ua000"),
-    )
-
-
-@cache
-def _disputed() -> str:
-    return class_of(difference(word_characters(), _words_of_rust()))
-
-
-@cache
-def _words_of_rust() -> Ranges:
-    """Asked of the engine itself: its version of Unicode need not be Python's."""
-    pa = require("pyarrow", "records", "searching records")
-    every = pa.array([every_character()], pa.large_string())
-    return ranges_of(rewritten(every, [(r"\W+", "")])[0].as_py())
 
 
 def _evaluated(texts: ArrowTable, expressions: list[Any]) -> list[ArrowTable]:

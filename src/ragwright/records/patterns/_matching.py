@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,14 @@ from numpy.typing import NDArray
 
 from ...core import PatternError, PatternToken, WorkerEndedError, require, run_pattern
 from .._seams import ArrowTable
-from ._kernels import disputed_words, found_in, rewritten, tells_apart, undisputed
-from ._plan import Pattern, Plan, Replace, plan_of, quoted, tokens_of
-from ._rust import Odd
-
-_Rows = NDArray[np.bool_]
+from ._dialects import LAST_BREAK, Plan
+from ._kernels import found_in, rewritten
+from ._plan import Pattern, Replace, plan_of, quoted, tokens_of
 
 
 def matches(
     texts: ArrowTable, keys: ArrowTable, patterns: Sequence[Pattern], seconds: float
-) -> _Rows:
+) -> NDArray[np.bool_]:
     """Which patterns are found in which texts: shape (rows, patterns).
 
     Args:
@@ -32,39 +31,10 @@ def matches(
         PatternError: A pattern took longer; it and the row are named.
     """
     plans = [plan_of(pattern.find) for pattern in patterns]
-    found = _searched(texts, [p.loose if p.rust is None else p.rust for p in plans])
-    found &= np.asarray(texts.is_valid())[:, np.newaxis]
-    doubtful = {at: found[:, at].copy() for at, plan in enumerate(plans) if plan.rust is None}
-    odd = {kind: _odd_rows(texts, kind) for kind in {k for p in plans for k in p.odd}}
-    for at, kinds in _left_to_python(texts, plans, odd, found).items():
-        theirs = np.logical_or.reduce([odd[kind] for kind in kinds])
-        rows = np.nonzero(theirs)[0]
-        found[rows, at] = _searched(texts.take(rows), [plans[at].loose])[:, 0]
-        doubtful[at] = theirs & found[:, at]
-    for at, maybe in doubtful.items():
-        rows = np.nonzero(maybe)[0]
+    found = found_in(texts, [p.loose if p.rust is None else p.rust for p in plans])
+    for at, rows in enumerate(_python_rows(texts, plans, found)):
         found[rows, at] = _run(patterns[at], None, texts, keys, (rows, seconds))
     return found
-
-
-def _left_to_python(
-    texts: ArrowTable, plans: Sequence[Plan], odd: Mapping[Odd, _Rows], found: _Rows
-) -> dict[int, list[Odd]]:
-    """Patterns and kinds of rows that Python must see, after Rust saw to words where it can."""
-    left: dict[int, list[Odd]] = {
-        at: kinds
-        for at, plan in enumerate(plans)
-        if (kinds := [kind for kind in sorted(plan.odd) if odd[kind].any()])
-    }
-    words = [at for at, kinds in left.items() if "word" in kinds]
-    alike = [at for at in words if not tells_apart(plans[at].classes)]
-    if alike:
-        rows = np.nonzero(odd["word"])[0]
-        there = _searched(undisputed(texts.take(rows)), [plans[at].rust for at in alike])
-        found[np.ix_(rows, np.asarray(alike))] = there
-        for at in alike:
-            left[at].remove("word")
-    return {at: kinds for at, kinds in left.items() if kinds}
 
 
 def replaced(
@@ -88,76 +58,82 @@ def replaced(
             texts = _chained(texts, keys, chain, seconds)
             del left[: len(chain)]
         else:
-            texts = _by_python(texts, keys, left.pop(0), seconds)
+            texts = _one(texts, keys, left.pop(0), seconds)
     return texts
 
 
+def _python_rows(
+    texts: ArrowTable, plans: Sequence[Plan], found: NDArray[np.bool_]
+) -> list[NDArray[np.intp]]:
+    """For each pattern the rows that Python must see, after what Rust found."""
+    kinds = {kind for plan in plans for kind in (plan.disputed, plan.placed) if kind}
+    odd = np.nonzero(_any_of(texts, kinds))[0]
+    asked = sorted(kinds | {plan.loose for plan in plans if plan.placed})
+    theirs = dict(zip(asked, found_in(texts.take(odd), asked).T, strict=True))
+    theirs[""] = np.zeros(len(odd), np.bool_)
+    rows = []
+    for at, plan in enumerate(plans):
+        wanted = found[:, at] & (plan.rust is None)
+        placed = theirs[plan.placed] & theirs[plan.loose if plan.placed else ""]
+        wanted[odd] |= theirs[plan.disputed] | placed
+        rows.append(np.nonzero(wanted)[0])
+    return rows
+
+
+def _any_of(texts: ArrowTable, kinds: Iterable[str]) -> NDArray[np.bool_]:
+    told = "|".join(sorted(kinds))
+    return found_in(texts, [told])[:, 0] if told else np.zeros(len(texts), np.bool_)
+
+
 def _chain(steps: Sequence[Replace]) -> list[Replace]:
-    """The first steps that Rust runs, up to one that may bring in what makes a row odd."""
+    """The first steps that Rust runs, up to one that may bring in what the engines dispute."""
     found = []
     for step in steps:
         tokens = _tokens(step)
-        if not plan_of(step.pattern.find).replaces_in_rust(tokens):
+        if not plan_of(step.pattern.find).replaces(tokens):
             break
         found.append(step)
-        if any(isinstance(token, str) and not _harmless(token) for token in tokens):
+        if not all(isinstance(t, int) or (t.isascii() and t.isprintable()) for t in tokens):
             break
     return found
-
-
-def _harmless(literal: str) -> bool:
-    return literal.isascii() and "\n" not in literal
 
 
 def _chained(
     texts: ArrowTable, keys: ArrowTable, steps: Sequence[Replace], seconds: float
 ) -> ArrowTable:
-    pa = require("pyarrow", "records", "cleaning records")
-    kinds = {kind for step in steps for kind in plan_of(step.pattern.find).odd}
-    odd = np.zeros(len(texts), np.bool_)
-    for kind in kinds:
-        # a row without a line break never ends in one, whatever is taken out of it
-        odd |= found_in(texts, [r"\n"])[:, 0] if kind == "line" else _odd_rows(texts, kind)
-    if not odd.any():
-        return rewritten(texts, [_told(step) for step in steps])
-    plain, doubtful = np.nonzero(~odd)[0], np.nonzero(odd)[0]
-    done = rewritten(texts.take(plain), [_told(step) for step in steps])
-    slow, their_keys = texts.take(doubtful), keys.take(doubtful)
+    plans = [plan_of(step.pattern.find) for step in steps]
+    kinds = {kind for plan in plans for kind in (plan.disputed, plan.placed) if kind}
+    # a row without a line break never ends in one, whatever is taken out of it
+    odd = _any_of(texts, [kind.replace(LAST_BREAK, r"\n") for kind in kinds])
+    done = rewritten(texts, [_told(step) for step in steps])
+    rows = np.nonzero(odd)[0]
+    slow, their_keys = texts.take(rows), keys.take(rows)
     for step in steps:
-        if plan_of(step.pattern.find).odd:
-            slow = _by_python(slow, their_keys, step, seconds)
-        else:
-            slow = rewritten(slow, [_told(step)])
-    back = np.argsort(np.concatenate([plain, doubtful]), kind="stable")
-    return pa.concat_arrays([done, slow]).take(pa.array(back))
+        slow = _one(slow, their_keys, step, seconds)
+    return _with(done, rows, slow)
 
 
-def _by_python(texts: ArrowTable, keys: ArrowTable, step: Replace, seconds: float) -> ArrowTable:
-    """A replacement by Python, on the rows in which the loose pattern is found."""
+def _one(texts: ArrowTable, keys: ArrowTable, step: Replace, seconds: float) -> ArrowTable:
+    """A replacement by Rust, and by Python on the rows that it must see."""
     pa = require("pyarrow", "records", "cleaning records")
-    maybe = _searched(texts, [plan_of(step.pattern.find).loose])[:, 0]
-    rows = np.nonzero(maybe & np.asarray(texts.is_valid()))[0]
+    plan, tokens = plan_of(step.pattern.find), _tokens(step)
+    in_rust = plan.replaces(tokens)
+    plan = plan if in_rust else replace(plan, rust=None)
+    found = found_in(texts, [plan.loose])
+    rows = _python_rows(texts, [plan], found)[0]
+    made = _run(step.pattern, tokens, texts, keys, (rows, seconds))
+    done = rewritten(texts, [_told(step)]) if in_rust else texts
+    return _with(done, rows, pa.array(made, pa.large_string()))
+
+
+def _with(texts: ArrowTable, rows: NDArray[np.intp], others: ArrowTable) -> ArrowTable:
+    """The texts with others in some rows."""
+    pa = require("pyarrow", "records", "cleaning records")
     if not len(rows):
         return texts
-    made = _run(step.pattern, _tokens(step), texts, keys, (rows, seconds))
-    both = pa.concat_arrays([texts, pa.array(made, pa.large_string())])
     at = np.arange(len(texts))
-    at[rows] = np.arange(len(texts), len(both))
-    return both.take(pa.array(at))
-
-
-def _searched(texts: ArrowTable, patterns: Sequence[str | None]) -> _Rows:
-    """:func:`found_in` where None is found everywhere."""
-    found = np.ones((len(texts), len(patterns)), np.bool_)
-    real = [at for at, pattern in enumerate(patterns) if pattern is not None]
-    found[:, real] = found_in(texts, [pattern for pattern in patterns if pattern is not None])
-    return found
-
-
-def _odd_rows(texts: ArrowTable, kind: Odd) -> _Rows:
-    if kind == "line":
-        return found_in(texts, [r"\n\z"])[:, 0]
-    return disputed_words(texts)
+    at[rows] = np.arange(len(texts), len(texts) + len(rows))
+    return pa.concat_arrays([texts, others]).take(pa.array(at))
 
 
 def _run(
@@ -193,6 +169,5 @@ def _tokens(step: Replace) -> tuple[PatternToken, ...]:
 
 def _told(step: Replace) -> tuple[str, str]:
     """Pattern and replacement as Rust's engine writes them."""
-    plan: Plan = plan_of(step.pattern.find)
     parts = (f"${{{t}}}" if isinstance(t, int) else t.replace("$", "$$") for t in _tokens(step))
-    return str(plan.rust), "".join(parts)
+    return str(plan_of(step.pattern.find).rust), "".join(parts)

@@ -1,8 +1,8 @@
 r"""Patterns: which engine runs one is decided once, from the pattern alone.
 
-Rust's engine wherever it means the same as Python's ``re`` (see ``_rust``), else Python
-in a worker process with a time limit per row. The result is that of ``re`` either way. A pattern
-that only Rust's engine accepts (``\p{Lu}``) means what it means there.
+Rust's engine runs it where it means the same as in Python's ``re`` (see ``_dialects``), else
+Python does, in a worker process with a time limit per row. The result is that of ``re`` either
+way. A pattern that only Rust's engine accepts (``\p{Lu}``) means what it means there.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from functools import cache, lru_cache
 from typing import Literal, TypeAlias
 
 from ...core import PatternError, PatternToken
+from ._dialects import Plan, read_plan
 from ._kernels import refusal
-from ._rust import Odd, Ranges, translate
 
 PatternEngine: TypeAlias = Literal["rust", "python"]
 
@@ -38,7 +38,7 @@ class Pattern:
     @property
     def engine(self) -> PatternEngine:
         """What runs it to search; a replacement may need Python where a search does not."""
-        return "rust" if plan_of(self.find).rust is not None else "python"
+        return "python" if plan_of(self.find).rust is None else "rust"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,50 +61,18 @@ class Replace:
     replacement: Replacement
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How a pattern runs.
-
-    Attributes:
-        rust: For Rust's engine; None where Python must run it.
-        loose: For Rust's engine: found wherever the pattern is; None where it says nothing.
-        odd: Rows that Python must see all the same.
-        empty: The pattern may match nothing at all: replacements are Python's.
-        looped: Groups inside loops: replacements that name them are Python's.
-        classes: The characters that it tells from others.
-    """
-
-    rust: str | None
-    loose: str | None
-    odd: frozenset[Odd]
-    empty: bool
-    looped: frozenset[int]
-    classes: frozenset[Ranges] = frozenset()
-
-    def replaces_in_rust(self, tokens: tuple[PatternToken, ...]) -> bool:
-        """Whether a replacement is the same there."""
-        # Daft takes \\1 for a group too, and has no way to write it as a text
-        slashed = any(isinstance(token, str) and "\\" in token for token in tokens)
-        return not (self.rust is None or self.empty or slashed or self.looped & set(tokens))
-
-
 @lru_cache(maxsize=4096)
 def plan_of(find: str) -> Plan:
-    """The plan of a pattern.
+    """What Rust's engine can do of a pattern.
 
     Raises:
         PatternError: Neither engine accepts it; with the words of both.
     """
-    expression = compiled(find)
-    if expression is None:
-        return Plan(find, None, frozenset(), False, frozenset())
-    with _LOCK, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        told = translate(expression)
-    exact = told.exact if told.exact is not None and refusal(told.exact) is None else None
-    loose = told.loose if told.loose is not None and refusal(told.loose) is None else None
-    odd = told.odd if exact is not None else frozenset[Odd]()
-    return Plan(exact, loose, odd, told.empty, told.looped, told.classes)
+    if compiled(find) is None:
+        return Plan(find, find)
+    with _LOCK:
+        plan = read_plan(find)
+    return plan if refusal(plan.loose if plan.rust is None else plan.rust) is None else Plan(None)
 
 
 @lru_cache(maxsize=4096)
