@@ -282,7 +282,7 @@ def told_time(at: float, timezone: str) -> str:
 
 
 def next_run(job: ProjectJob, now: float) -> float | None:
-    """When a job is due next, None where it has no schedule; needs the extra ``jobs``."""
+    """When a job is due next, None where it has no schedule."""
     options = job.options
     if not options.schedule:
         return None
