@@ -280,6 +280,7 @@ def test_moments_are_those_of_a_walk_over_every_minute(
         ("0 */24 * * *", "is no hour"),
         ("0 0 31 2 *", "no date meets"),
         ("@reboot", "is not known"),
+        ("9" * 5000 + " * * * *", "is no minute"),
     ],
 )
 def test_a_bad_expression_is_refused_with_its_place(expression: str, part: str) -> None:

@@ -40,7 +40,7 @@ _FIELDS: tuple[tuple[str, int, int, Sequence[str]], ...] = (
 )
 """Meaning, least and greatest number, names of numbers."""
 
-_ITEM = re.compile(r"(?:\*|(\w+)(?:-(\w+))?)(?:/([1-9]\d*))?", re.ASCII)
+_ITEM = re.compile(r"(?:\*|(\w{1,9})(?:-(\w{1,9}))?)(?:/([1-9]\d?))?", re.ASCII)
 _HINT = "minute hour day-of-month month day-of-week, as: 30 7 * * mon-fri"
 _HORIZON = 9 * 366
 """Days within which every date comes again; 2096 to 2104 has no 29th of February."""
