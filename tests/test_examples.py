@@ -202,7 +202,7 @@ def test_baseline_lets_a_named_model_write_pairs_and_answers() -> None:
 
 
 def test_records_from_a_table_to_messages_and_a_notice(tmp_path: Path) -> None:
-    for name in ("daft", "sqlalchemy", "psycopg", "apprise", "croniter"):
+    for name in ("daft", "sqlalchemy", "psycopg", "apprise"):
         pytest.importorskip(name)
     with running_server() as socket:
         address = f"postgresql+psycopg://admin@/postgres?host={socket}"

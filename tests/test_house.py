@@ -47,7 +47,6 @@ EXTRAS = {
     "adbc_driver_manager",
     "apprise",
     "calamine",
-    "croniter",
     "daft",
     "docx",
     "faiss",

@@ -125,7 +125,6 @@ def test_records_of_the_template_that_lack_something_still_read_well(tmp_path: P
 
 
 def test_jobs_of_the_template_are_ready_to_run(tmp_path: Path) -> None:
-    pytest.importorskip("croniter")
     init_project(tmp_path, template="records")
     listed = ragwright(tmp_path, "job", "list").stdout
     assert "30 7 * * mon-fri" in listed

@@ -21,8 +21,6 @@ from ragwright.jobs import JobCall, Jobs
 from ragwright.jobs._runs import JobRunner
 from ragwright.project import ProjectFolder
 
-pytest.importorskip("croniter")
-
 SLOW = """
 import pathlib, time
 pathlib.Path("begun.txt").touch()

@@ -61,7 +61,6 @@ def on_terminal(folder: Path, *words: str) -> list[str]:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     pytest.importorskip("daft")
-    pytest.importorskip("croniter")
     folder = tmp_path_factory.mktemp("project")
     ragwright(folder, "init", "--template", "records")
     settings = folder / "ragwright.yaml"

@@ -16,7 +16,7 @@ from job_project import FakeClock, jobs_of, project_with, runner_in
 
 from ragwright.jobs import JobRun
 from ragwright.jobs._history import RunStart
-from ragwright.jobs._runs import RunListener, RunRequest
+from ragwright.jobs._runs import Clock, RunListener, RunRequest
 from ragwright.project import ProjectFolder
 
 HERE = Path(__file__).parent.parent
@@ -280,3 +280,11 @@ def test_who_hears_of_a_run_cannot_end_it(tmp_path: Path) -> None:
     assert (run.state, run.attempts) == ("failed", 2)
     assert run.steps[0].output.endswith("line 9999")
     assert run.steps[-1].output == "this went wrong"
+
+
+def test_limits_that_no_clock_and_no_table_can_hold_end_nothing(tmp_path: Path) -> None:
+    run = ran(tmp_path, f"  a: {{steps: [say x], timeout: .inf, keep: {10**30}}}\n")
+    assert run.state == "succeeded"
+    event = threading.Event()
+    event.set()
+    assert Clock().wait(event, 1e300)

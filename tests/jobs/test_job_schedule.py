@@ -11,8 +11,6 @@ from hypothesis import example, given, settings, strategies as st
 from ragwright.core import ConfigError
 from ragwright.jobs._schedule import Schedule
 
-pytest.importorskip("croniter")
-
 PARIS, NEW_YORK, LORD_HOWE = "Europe/Paris", "America/New_York", "Australia/Lord_Howe"
 
 
@@ -100,6 +98,33 @@ def test_a_day_that_does_not_exist_at_all_is_made_up_for() -> None:
         "2011-12-31T00:00+14:00",
         "2012-12-30T09:00+14:00",
     ]
+
+
+def test_an_hourly_schedule_goes_on_after_a_day_that_does_not_exist() -> None:
+    assert told("19 * * * *", "Pacific/Apia", "2011-12-29T23:00", 2) == [
+        "2011-12-29T23:19-10:00",
+        "2011-12-31T00:19+14:00",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("0 0 * * fri-mon", [13, 14, 15, 16, 20]),
+        ("0 0 * * thu-mon/2", [14, 16, 19]),
+        ("0 0 13 * *,5", [13]),  # a star in a list allows every day of the week
+        ("0 0 * nov-feb *", [13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25]),
+        ("0 0 14/4 * *", [14, 18, 22]),
+        ("0 0 * * 5-7", [13, 14, 15, 20, 21, 22]),
+    ],
+)
+def test_ranges_go_round_the_week_and_the_year(expression: str, expected: list[int]) -> None:
+    schedule = Schedule(expression, PARIS)
+    at, days = moment(PARIS, "2026-11-12T12:00"), []
+    while len(days) < len(expected):
+        at = schedule.next(at)
+        days.append(schedule.local(at).day)
+    assert days == expected
 
 
 # -- against a slow reference --------------------------------------------------------------
@@ -255,6 +280,7 @@ def test_moments_are_those_of_a_walk_over_every_minute(
         ("0 */24 * * *", "is no hour"),
         ("0 0 31 2 *", "no date meets"),
         ("@reboot", "is not known"),
+        ("9" * 5000 + " * * * *", "is no minute"),
     ],
 )
 def test_a_bad_expression_is_refused_with_its_place(expression: str, part: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from job_project import FakeClock, jobs_of, project_with, runner_in
 
 from ragwright.core import ConfigError, FileLock
-from ragwright.jobs import JobRun
+from ragwright.jobs import JobRun, Jobs
 from ragwright.jobs._history import RunStart
 from ragwright.jobs._runs import RunListener, RunRequest
 from ragwright.jobs._server import JobServer
@@ -365,3 +365,30 @@ def test_a_clock_that_was_ahead_when_serving_began_delays_nothing(tmp_path: Path
         "2026-11-22T00:00+01:00",
     ]
     assert any("the clock was ahead" in line for line in served.lines)
+
+
+def test_no_content_of_the_project_file_ends_the_scheduler(tmp_path: Path) -> None:
+    project_with(tmp_path, "  a: {steps: [cache show], schedule: '@yearly'}\n")
+    lines: list[str] = []
+    server, lock = Jobs(tmp_path).server(lines.append)
+    job = "jobs: {a: {steps: [cache show], schedule: %s}}\n"
+    with lock:
+        server.tick()
+        for data in (
+            b"\xff\xfe\x00",
+            b"jobs: " + b"[" * 20000,
+            b"jobs: &a {x: *a}\n",
+            job.encode() % (b"9" * 5000 + b" * * * *"),
+            job.encode() % b"'@daily', timezone: ../../etc/passwd",
+            job.encode() % b"'@daily', catch_up_within: .nan",
+        ):
+            (tmp_path / "ragwright.yaml").write_bytes(data)
+            lines.clear()
+            server.tick()
+            assert "the project file is wrong" in lines[0]
+        (tmp_path / "ragwright.yaml").unlink()
+        server.tick()
+        assert "there is no ragwright.yaml here" in lines[-1]
+        project_with(tmp_path, "  a: {steps: [cache show], schedule: '@daily'}\n")
+        server.tick()
+        assert "a: next run" in lines[-1]

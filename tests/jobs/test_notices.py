@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import socket
 import sqlite3
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,12 +22,14 @@ from typing import Any
 import pytest
 from job_project import FakeClock, jobs_of, project_with, runner_in
 
-from ragwright.jobs import JobRun
+from ragwright.core import StoreError
+from ragwright.jobs import JobRun, NoticeSent
 from ragwright.jobs._history import RunStart
 from ragwright.jobs._jobs import job_faults, job_findings
 from ragwright.jobs._notices import Notices, NoticeText, shown_address, without_secrets
 from ragwright.jobs._runs import RunListener, RunRequest
 from ragwright.jobs._server import JobServer
+from ragwright.project import ProjectFolder
 
 pytest.importorskip("apprise")
 controller = pytest.importorskip("aiosmtpd.controller")
@@ -289,4 +296,114 @@ def test_a_run_that_nobody_was_there_for_is_told_of(tmp_path: Path, hook: Hook) 
     server.serve()  # which ends after the notices
     assert {post["title"].split()[2] for post in hook.posted} == {"cut", "missed"}
     assert [run.state for run in runner.runs()] == ["missed", "cut off"]
+    assert [len(run.notices) for run in runner.runs()] == [1, 1]
+
+
+def test_a_hostile_name_adds_no_header_and_stops_no_mail(mails: Mails) -> None:
+    title = "evil\r\nBcc: victim@example.org\r\n\r\n\x1b[31m\udcff" + "x" * 3000
+    text = NoticeText(title, "a folder \udcff\x1b]0;owned\x07\n.\nlast", False)
+    assert Notices({}).send(mails.address, text).sent
+    (mail,) = mails.taken
+    assert mail["bcc"] is None
+    assert mail["subject"].startswith("evil Bcc: victim@example.org")
+    assert len(mail["subject"]) <= 200
+    assert mail.get_content().split() == ["a", "folder", "]0;owned", ".", "last"]
+
+
+SENDING = """
+import sys, threading
+from pathlib import Path
+from job_project import jobs_of, runner_in
+from ragwright.jobs._notices import Notices
+from ragwright.jobs._runs import Clock, RunListener, RunRequest
+from ragwright.project import ProjectFolder
+project = ProjectFolder(Path.cwd())
+job, runner = jobs_of(project)["a"], runner_in(project, Clock(), Notices())
+lock = runner.take(job, "schedule")
+runner.run(job, lock, RunRequest("schedule", 1.0), RunListener(), threading.Event())
+"""
+
+
+def test_what_a_killed_process_did_not_send_is_sent_once_by_the_next(
+    tmp_path: Path, hook: Hook
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes the connection, says nothing
+        hanging = f"json://127.0.0.1:{silent.getsockname()[1]}"
+        project = project_with(
+            tmp_path,
+            f"  a: {{steps: [fail 7], notify: {{failure: ['{hanging}', '{hook.address}']}}}}\n",
+        )
+        paths = [str(Path(__file__).parent.parent / "projects"), *filter(None, sys.path)]
+        other = subprocess.Popen(
+            [sys.executable, "-c", SENDING],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        )
+        silent.settimeout(30)
+        held, _ = silent.accept()
+        other.kill()
+        other.wait()
+        held.close()
+    job, runner = jobs_of(project)["a"], runner_in(project, notices=Notices())
+    (run,) = runner.runs()
+    assert {notice.reason for notice in run.notices} == {"its process ended before it was sent"}
+    assert hook.posted == []
+    for _ in range(2):
+        for left in runner.settle(job):
+            assert left.state == "failed"
+            runner.tell(job, left, RunListener())
+    (run,) = runner.runs()
+    assert [notice.sent for notice in run.notices] == [False, True]
+    assert len(hook.posted) == 1
+    assert "failed" in hook.posted[0]["title"]
+
+
+def test_a_history_that_cannot_be_written_is_told_of(tmp_path: Path, hook: Hook) -> None:
+    jobs = f"  a: {{steps: [say x], notify: {{failure: ['{hook.address}']}}}}\n"
+    runner = runner_in(project_with(tmp_path, jobs), notices=Notices())
+    path = tmp_path / ".ragwright" / "data" / "jobs.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON ends BEGIN "
+            "SELECT RAISE(FAIL, 'database or disk is full'); END"
+        )
+        connection.commit()
+    job = jobs_of(ProjectFolder(tmp_path))["a"]
+    lock = runner.take(job, "by hand")
+    assert lock is not None
+    with pytest.raises(StoreError):
+        runner.run(job, lock, RunRequest(), RunListener(), threading.Event())
+    (post,) = hook.posted
+    assert "a failed" in post["title"]
+    assert "disk is full" in post["message"]
+    assert runner.take(job, "by hand") is not None
+
+
+def test_a_notice_that_hangs_does_not_hold_up_the_next_run(tmp_path: Path) -> None:
+    sending, go = threading.Event(), threading.Event()
+
+    class Hanging(Notices):
+        def send(self, address: str, text: NoticeText) -> NoticeSent:
+            sending.set()
+            go.wait(30)
+            return super().send(address, text)
+
+    jobs = "  a: {steps: [say x], schedule: '* * * * *', notify: {success: ['${UNSET}']}}\n"
+    project, clock = project_with(tmp_path, jobs), FakeClock()
+    runner = runner_in(project, clock, Hanging({}))
+    given: list[Any] = [jobs_of(project)]
+    server = JobServer(runner, lambda: given.pop() if given else None, lambda _: None)
+    server.tick()
+    clock.at += 60
+    server.tick()
+    assert sending.wait(30)
+    clock.at += 60
+    server.tick()
+    end = time.monotonic() + 30
+    while [run.state for run in runner.runs()] != ["succeeded"] * 2:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    go.set()
+    server.signal()
+    server.serve()
     assert [len(run.notices) for run in runner.runs()] == [1, 1]

@@ -30,8 +30,8 @@ elif word == "once":  # fails until it has failed so often
     sys.exit(1 if count > 0 else 0)
 elif word == "sleep":
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    print("sleeping", flush=True)  # first: whoever sees the file may end our reader
     pathlib.Path("child.txt").write_text(str(child.pid))
-    print("sleeping", flush=True)
     time.sleep(600)
 elif word == "die":
     os.kill(os.getpid(), signal.SIGKILL)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
@@ -12,7 +11,7 @@ from zoneinfo import ZoneInfo
 import typer
 
 from ..jobs import JobCall, JobRun, Jobs, ListedJob, run_lines, told_time
-from ._console import EXIT_ERROR, Console, reported, table, write
+from ._console import EXIT_ERROR, Console, reported, table
 from ._job_lines import line_problem
 from ._options import HERE, Json, Project, Quiet
 
@@ -57,7 +56,7 @@ def job_run(
 @reported
 def job_serve(project: Project = HERE) -> None:
     """Start jobs by their schedules; end it once: after the running job, twice: at once."""
-    server, lock = Jobs(project, line_problem).server(lambda line: write(sys.stderr, line + "\n"))
+    server, lock = Jobs(project, line_problem).server(Console().remark)
     with lock:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: server.signal())

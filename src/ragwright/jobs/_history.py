@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,10 @@ JobState: TypeAlias = Literal[
     "missed",
     "running",
 ]
+
+CUT_OFF = "its process ended without a word"
+OWED = "its process ended before it was sent"
+"""Reason of a notice until it was tried; one that was killed leaves it, and it is sent later."""
 
 _SCHEMA = (
     "CREATE TABLE runs (id INTEGER PRIMARY KEY AUTOINCREMENT, job TEXT NOT NULL, "
@@ -157,10 +162,12 @@ class JobHistory:
                 (run, *row, step.state, step.output),
             )
 
-    def end(self, run: int, ended: float | None, state: JobState, reason: str = "") -> None:
-        """Write how a run ended."""
+    def end(
+        self, run: int, at: float, state: JobState, reason: str = "", owed: Sequence[str] = ()
+    ) -> None:
+        """Write how a run ended, and the addresses that a notice is owed to."""
         with self._database.transaction() as connection:
-            _end(connection, run, ended, state, reason)
+            _end(connection, (run, at, state, reason), owed)
 
     def notice(self, run: int, at: float, notice: NoticeSent) -> None:
         """Write that a notice was sent, or why it was not."""
@@ -170,21 +177,23 @@ class JobHistory:
                 (run, at, notice.address, notice.sent, notice.reason),
             )
 
-    def not_run(self, start: RunStart, state: JobState, reason: str) -> int:
+    def not_run(
+        self, start: RunStart, state: JobState, reason: str, owed: Sequence[str] = ()
+    ) -> int:
         """Write that a moment of the schedule went by without a run."""
         with self._database.transaction() as connection:
             run = _begin(connection, start)
-            _end(connection, run, start.started, state, reason)
+            _end(connection, (run, start.started, state, reason), owed)
             return run
 
-    def cut_off(self, job: str) -> list[int]:
+    def cut_off(self, job: str, owed: Sequence[str] = ()) -> list[int]:
         """Close the runs of a job that have no end; only for who holds the job's lock."""
         with self._database.transaction() as connection:
             rows = connection.execute(
                 "SELECT id FROM runs WHERE job = ? AND id NOT IN (SELECT run FROM ends)", (job,)
             ).fetchall()
             for (run,) in rows:
-                _end(connection, run, None, "cut off", "its process ended without a word")
+                _end(connection, (run, None, "cut off", CUT_OFF), owed)
             return [run for (run,) in rows]
 
     def since(self, job: str, schedule: str, now: float) -> float:
@@ -213,7 +222,8 @@ class JobHistory:
         """Delete all but the newest runs of a job; how many went."""
         with self._database.transaction() as connection:
             old = connection.execute(
-                "SELECT id FROM runs WHERE job = ? ORDER BY id DESC LIMIT -1 OFFSET ?", (job, keep)
+                "SELECT id FROM runs WHERE job = ? ORDER BY id DESC LIMIT -1 OFFSET ?",
+                (job, min(keep, sys.maxsize)),
             ).fetchall()
             for table, column in (
                 ("steps", "run"),
@@ -238,6 +248,16 @@ class JobHistory:
             ).fetchall()
             return [_run(connection, row) for row in rows]
 
+    def owing(self, job: str) -> list[int]:
+        """The runs of a job with a notice that was not tried."""
+        with self._database.transaction() as connection:
+            rows = connection.execute(
+                "SELECT DISTINCT run FROM notices JOIN runs ON id = run WHERE job = ? "
+                "GROUP BY run, address HAVING 2 * sum(reason = ?) > count(*) ORDER BY run",
+                (job, OWED),
+            ).fetchall()
+        return [run for (run,) in rows]
+
     def run(self, number: int) -> JobRun:
         """One run by its number."""
         with self._database.transaction() as connection:
@@ -260,9 +280,13 @@ def _begin(connection: sqlite3.Connection, start: RunStart) -> int:
 
 
 def _end(
-    connection: sqlite3.Connection, run: int, ended: float | None, state: JobState, reason: str
+    connection: sqlite3.Connection,
+    end: tuple[int, float | None, JobState, str],
+    owed: Sequence[str],
 ) -> None:
-    connection.execute("INSERT INTO ends VALUES (?, ?, ?, ?)", (run, ended, state, reason))
+    connection.execute("INSERT INTO ends VALUES (?, ?, ?, ?)", end)
+    rows = [(end[0], end[1] or 0.0, address, False, OWED) for address in owed]
+    connection.executemany("INSERT INTO notices VALUES (?, ?, ?, ?, ?)", rows)
 
 
 def _run(connection: sqlite3.Connection, row: Sequence[Any]) -> JobRun:
@@ -275,6 +299,14 @@ def _run(connection: sqlite3.Connection, row: Sequence[Any]) -> JobRun:
     notices = connection.execute(
         "SELECT address, sent, reason FROM notices WHERE run = ? ORDER BY rowid", (number,)
     )
+    told: list[NoticeSent] = []
+    for address, sent, why in notices:
+        notice = NoticeSent(address, bool(sent), why)
+        owed = NoticeSent(address, False, OWED)
+        if owed in told and why != OWED:
+            told[told.index(owed)] = notice
+        else:
+            told.append(notice)
     return JobRun(
         number,
         RunStart(job, trigger, started, due, pid, json.loads(flags), timezone),
@@ -282,5 +314,5 @@ def _run(connection: sqlite3.Connection, row: Sequence[Any]) -> JobRun:
         state or "running",
         reason or "",
         tuple(StepRun(*step) for step in steps),
-        tuple(NoticeSent(address, bool(sent), why) for address, sent, why in notices),
+        tuple(told),
     )

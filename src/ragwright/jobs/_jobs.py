@@ -256,7 +256,7 @@ def job_faults(
     An address with a variable that is not set is left to ``doctor`` and to the sending.
 
     Raises:
-        MissingExtraError: The extra that judges schedules and addresses is not installed.
+        MissingExtraError: The extra that judges addresses is not installed.
     """
     options = job.options
     if options.schedule:

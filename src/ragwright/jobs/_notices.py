@@ -22,6 +22,7 @@ from ._history import NoticeSent
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECONDS = 30.0
+_SUBJECT = 200
 _OPEN_KINDS = {"form", "forms", "json", "jsons", "mailto", "mailtos", "xml", "xmls"}
 """Kinds of addresses whose host is no secret; in those of chat services it may be a token."""
 
@@ -35,11 +36,17 @@ class NoticeText:
     good: bool | None = None
 
 
+def printable(text: str, keep: str = "") -> str:
+    """A text with a space in place of each control character and each half of a character."""
+    return "".join(c if c.isprintable() or c in keep else " " for c in text)
+
+
 def shown_address(address: str) -> str:
     """An address as it may be read by anybody: variables by name, kinds, hosts of e-mail and web.
 
     A password that was written into the file (the settings refuse it) would not be shown either.
     """
+    address = printable(address)
     if _VARIABLE.fullmatch(address):
         return address
     kind, sign, rest = address.partition("://")
@@ -97,12 +104,14 @@ class Notices:
         shown = shown_address(address)
         try:
             service = self._service(address)
-            reason = _sent(service, text)
+            # a line break in a subject begins another header
+            subject, body = printable(text.subject)[:_SUBJECT], printable(text.body, keep="\n")
+            reason = _sent(service, NoticeText(subject, body, text.good))
         except NoticeError as error:
             reason = error.what
         except Exception as error:  # a plugin's own fault must not touch the job
             reason = f"{type(error).__name__}: {error}"
-        reason = without_secrets(reason, [address], self._environ, pieces=True)
+        reason = printable(without_secrets(reason, [address], self._environ, pieces=True))
         return NoticeSent(shown, not reason, reason)
 
     def problem(self, address: str, *, connect: bool = False) -> str:

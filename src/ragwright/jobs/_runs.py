@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo
 
 from ..core import FileLock, JobError, StoreError
 from ..project import JobStep, ProjectFolder, ProjectJob
-from ._history import JobHistory, JobRun, JobState, RunStart, StepRun, Trigger
-from ._notices import Notices, NoticeText
+from ._history import CUT_OFF, OWED, JobHistory, JobRun, JobState, RunStart, StepRun, Trigger
+from ._notices import Notices, NoticeText, shown_address
 from ._schedule import Schedule
 from ._steps import PROGRAM, StepEnd, StepPlan, run_step
 
@@ -23,6 +23,9 @@ FINAL: Mapping[int, JobState] = {100: "gate failed", 101: "not trusted"}
 """Exit codes that are results: kept as the job's own, and not tried again."""
 
 _USAGE = 2
+_TELL = 300.0
+"""Most seconds to wait for another run of the same job whose notices are being sent."""
+
 _TAIL = 15
 
 
@@ -35,7 +38,7 @@ class Clock:
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
         """Wait so long, or until the event; True where the event came."""
-        return event.wait(seconds)
+        return event.wait(min(seconds, threading.TIMEOUT_MAX))
 
     def sleep(self, seconds: float) -> None:
         """Let so much time pass."""
@@ -126,8 +129,12 @@ class JobRunner:
         return [self._seen(run) for run in self.history.runs(job, limit)]
 
     def settle(self, job: ProjectJob) -> list[JobRun]:
-        """Close the runs of a job that were cut off; only for who holds its lock."""
-        return [self.history.run(number) for number in self.history.cut_off(job.name)]
+        """Close the runs of a job that were cut off; only for who holds its lock.
+
+        Returns the runs that a notice is owed for, those that were cut off among them.
+        """
+        cut = self.history.cut_off(job.name, owed(job, "cut off"))
+        return [self.history.run(n) for n in sorted({*cut, *self.history.owing(job.name)})]
 
     def run(
         self,
@@ -145,24 +152,47 @@ class JobRunner:
             order: What started it.
             hearing: Who hears of it.
             stop: Set from elsewhere, it ends the step that runs, at once.
+
+        Raises:
+            StoreError: The history cannot be written; who is told of failures is told of it.
         """
+        flags = dict(order.flags or job.options.flags)
+        start = RunStart(
+            job.name,
+            order.trigger,
+            self.clock.now(),
+            order.due,
+            os.getpid(),
+            flags,
+            job.options.timezone,
+        )
+        try:
+            number = self._run(job, lock, start, hearing, stop)
+            self.tell(job, self.history.run(number), hearing)
+            self.history.prune(job.name, job.options.keep)
+            return self.history.run(number)
+        except StoreError as error:
+            why = f"the history of jobs cannot be used: {error.what}"
+            self.tell(job, JobRun(0, start, self.clock.now(), "failed", why), hearing)
+            raise
+
+    def _run(
+        self,
+        job: ProjectJob,
+        lock: FileLock,
+        start: RunStart,
+        hearing: RunListener,
+        stop: threading.Event,
+    ) -> int:
+        """Run a job and write down how it went; its number in the history."""
         with lock:
-            for cut in self.settle(job):
-                hearing.say(f"run {cut.id} was cut off")
-                self.tell(job, cut, hearing)
-            flags = order.flags or job.options.flags
-            start = RunStart(
-                job.name,
-                order.trigger,
-                self.clock.now(),
-                order.due,
-                os.getpid(),
-                dict(flags),
-                job.options.timezone,
-            )
+            for left in self.settle(job):
+                if left.state == "cut off":
+                    hearing.say(f"run {left.id} was cut off")
+                self.tell(job, left, hearing, wait=0.0)
             number = self.history.begin(start)
             lock.at(number)
-            hearing.say(f"started ({order.trigger})")
+            hearing.say(f"started ({start.trigger})")
             try:
                 state, reason = self._steps(job, number, lock, start, (hearing, stop))
             except KeyboardInterrupt:
@@ -170,13 +200,10 @@ class JobRunner:
                 raise
             except OSError as error:  # no process could be started
                 state, reason = "failed", f"the system refuses: {error.strerror or error}"
-            self.history.end(number, self.clock.now(), state, reason)
+            self.history.end(number, self.clock.now(), state, reason, owed(job, state))
         run = self.history.run(number)
         hearing.say(f"{_ended(run)} after {_seconds(run)}")
-        if state != "stopped":
-            self.tell(job, run, hearing)
-        self.history.prune(job.name, job.options.keep)
-        return self.history.run(number)
+        return number
 
     def _steps(
         self,
@@ -242,21 +269,35 @@ class JobRunner:
             lambda text: self.notices.clean(text, addresses),
         )
 
-    def tell(self, job: ProjectJob, run: JobRun, hearing: RunListener) -> None:
-        """Send the notices of a run; what cannot be sent is written down like what was."""
-        notify = job.options.notify
-        addresses = notify.success if run.state == "succeeded" else notify.failure
-        if not addresses:
+    def tell(self, job: ProjectJob, run: JobRun, hearing: RunListener, wait: float = _TELL) -> None:
+        """Send the notices that are owed for a run; what cannot be sent is written down as well.
+
+        One process at a time, so that none is sent twice. What a killed process leaves is sent
+        when the job is next looked at.
+        """
+        lock = self._lock(f"{job.name}.notices", "notices", wait=wait)
+        if (not run.notices and run.id) or not lock.acquire():
             return
-        text = notice_text(job, run, self._project, self.clock.now())
-        for address in addresses:
-            sent = self.notices.send(address, text)
-            if not sent.sent:
-                hearing.say(f"a notice to {sent.address} was not sent: {sent.reason}")
-            try:
-                self.history.notice(run.id, self.clock.now(), sent)
-            except StoreError as error:
-                hearing.say(f"a notice could not be written down: {error.what}")
+        with lock:
+            left = owed(job, run.state)
+            if run.id:
+                found = self.history.run(run.id).notices
+                left = [notice.address for notice in found if notice.reason == OWED]
+            text = notice_text(job, run, self._project, self.clock.now())
+            for address in _addresses(job, run.state):
+                if shown_address(address) in left:
+                    left.remove(shown_address(address))
+                    self._send(address, text, run.id, hearing)
+
+    def _send(self, address: str, text: NoticeText, run: int, hearing: RunListener) -> None:
+        sent = self.notices.send(address, text)
+        if not sent.sent:
+            hearing.say(f"a notice to {sent.address} was not sent: {sent.reason}")
+        try:
+            if run:
+                self.history.notice(run, self.clock.now(), sent)
+        except StoreError as error:
+            hearing.say(f"a notice could not be written down: {error.what}")
 
     def _seen(self, run: JobRun) -> JobRun:
         if run.state != "running":
@@ -265,15 +306,26 @@ class JobRunner:
         # for an instant a holder has not said which run it is
         if held is not None and held.number in (None, run.id):
             return run
-        return JobRun(run.id, run.start, None, "cut off", _CUT, run.steps, run.notices)
+        return JobRun(run.id, run.start, None, "cut off", CUT_OFF, run.steps, run.notices)
 
-    def _lock(self, job: str, what: str = "") -> FileLock:
+    def _lock(self, job: str, what: str = "", wait: float = 0.0) -> FileLock:
         path = self._project.data / "jobs" / f"{job}.lock"
-        return FileLock(path, what, error=JobError, clock=self.clock.now)
+        return FileLock(path, what, wait=wait, error=JobError, clock=self.clock.now)
 
 
-_CUT = "its process ended without a word"
 _STOPPED = "stopped by hand"
+
+
+def owed(job: ProjectJob, state: JobState) -> list[str]:
+    """The addresses, as they may be shown, that are told of a run that ends so."""
+    return [shown_address(address) for address in _addresses(job, state)]
+
+
+def _addresses(job: ProjectJob, state: JobState) -> tuple[str, ...]:
+    if state == "stopped":
+        return ()
+    notify = job.options.notify
+    return notify.success if state == "succeeded" else notify.failure
 
 
 def told_time(at: float, timezone: str) -> str:
@@ -282,7 +334,7 @@ def told_time(at: float, timezone: str) -> str:
 
 
 def next_run(job: ProjectJob, now: float) -> float | None:
-    """When a job is due next, None where it has no schedule; needs the extra ``jobs``."""
+    """When a job is due next, None where it has no schedule."""
     options = job.options
     if not options.schedule:
         return None

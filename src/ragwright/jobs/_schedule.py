@@ -1,24 +1,24 @@
 """When a job is due: a cron expression in a time zone, across changes of the clock.
 
-The library reads the expression and steps through wall-clock times, which know no time zone. From
-wall clock to moment is decided here, because there it runs a fixed time twice where the hour is
-repeated. The rules are those of cron(8):
+The rules are those of cron(8):
 
 - A schedule that names hours runs once for each time it names. A time that is skipped when clocks
   go forward runs at the first moment after the gap; one that comes twice runs the first time.
 - A schedule for every hour (``*/15 * * * *``) follows the time that passes: it runs in both of two
   equal hours, and makes up for nothing after a gap.
+
+No library gives these rules: see ``docs/decisions/0013-jobs.md``.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from ..core import ConfigError, require
+from ..core import ConfigError
 
 _NICKNAMES = {
     "@yearly": "0 0 1 1 *",
@@ -29,24 +29,24 @@ _NICKNAMES = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_FIELDS = ("minute", "hour", "day of month", "month", "day of week")
-_MOST = (59, 23, 31, 12, 7)
-"""The greatest number of each field; a longer step would meet its first value alone."""
-_DAYS = ((2, "1-31"), (4, "0-6"))
-"""What a star with a step stands for in the fields of days.
-
-With a star in one of them the library takes a list of all days in the other for no restriction.
-"""
-_ITEM = re.compile(r"(\*|\w+(-\w+)?)(/[1-9]\d*)?", re.ASCII)
-_NAMES: tuple[set[str], ...] = (
-    set(),
-    set(),
-    set(),
-    {"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"},
-    {"sun", "mon", "tue", "wed", "thu", "fri", "sat"},
+_MONTHS = ("", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_FIELDS: tuple[tuple[str, int, int, Sequence[str]], ...] = (
+    ("minute", 0, 59, ()),
+    ("hour", 0, 23, ()),
+    ("day of month", 1, 31, ()),
+    ("month", 1, 12, _MONTHS),
+    ("day of week", 0, 7, _WEEKDAYS),
 )
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall-clock time has no zone
-_QUARTER_DAY = 21600
+"""Meaning, least and greatest number, names of numbers."""
+
+_ITEM = re.compile(r"(?:\*|(\w{1,9})(?:-(\w{1,9}))?)(?:/([1-9]\d?))?", re.ASCII)
+_HINT = "minute hour day-of-month month day-of-week, as: 30 7 * * mon-fri"
+_HORIZON = 9 * 366
+"""Days within which every date comes again; 2096 to 2104 has no 29th of February."""
+
+_SHIFT = timedelta(hours=4)
+"""Clocks are set back by less than this."""
 
 
 class Schedule:
@@ -61,29 +61,27 @@ class Schedule:
 
     Raises:
         ConfigError: The expression is wrong, or no date meets it.
-        MissingExtraError: The package that reads cron expressions is not installed.
     """
 
     def __init__(self, expression: str, timezone: str, where: str = "") -> None:
-        self._cron = require("croniter", "jobs", "a schedule")
         self._zone = ZoneInfo(timezone)
-        self._fields = _fields(expression, where)
-        try:
-            walk = self._walk(_EPOCH)
-            walk.get_next(datetime)
-        except (self._cron.CroniterError, ValueError) as error:
-            raise ConfigError(
-                f"no date meets the schedule {expression!r}"
-                if isinstance(error, self._cron.CroniterBadDateError)
-                else f"the schedule {expression!r} cannot be read: {error}",
-                where=where,
-                hint="minute hour day-of-month month day-of-week, as: 30 7 * * mon-fri",
-            ) from error
-        self._hourly = walk.expanded[1] == ["*"]
+        fields = _fields(expression, where)
+        self._minutes, self._hours, self._days, self._months, self._weekdays = (
+            _values(field, at, f"in the schedule {expression!r}", where)
+            for at, field in enumerate(fields)
+        )
+        self._either = all("*" not in fields[at].split(",") for at in (2, 4))
+        if next(self._walls(datetime(2000, 1, 1)), None) is None:  # noqa: DTZ001
+            what = f"no date meets the schedule {expression!r}"
+            raise ConfigError(what, where=where, hint=_HINT)
 
     def next(self, after: float) -> float:
         """The first moment after another."""
-        return self._next_elapsed(after) if self._hourly else self._next_named(after)
+        if len(self._hours) == 24:
+            return self._next_elapsed(after)
+        # moments rise with wall-clock times here, so what lies before this wall clock is over
+        walls = self._walls(self.local(after).replace(tzinfo=None))
+        return next(at for at in map(self._moment, walls) if at > after)
 
     def latest(self, after: float, until: float) -> float | None:
         """The last moment after ``after`` and not after ``until``, None where there is none."""
@@ -102,100 +100,88 @@ class Schedule:
         """A moment in the schedule's time zone."""
         return datetime.fromtimestamp(at, self._zone)
 
-    def _walk(self, wall: datetime) -> Any:
-        return self._cron.croniter(self._fields, wall)
+    def _walls(self, start: datetime) -> Iterator[datetime]:
+        """The wall-clock times that meet the expression, from one on."""
+        for days in range(_HORIZON):
+            midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
+            midnight += timedelta(days=days)
+            if self._meets(midnight):
+                for hour in self._hours:
+                    for minute in self._minutes:
+                        wall = midnight.replace(hour=hour, minute=minute)
+                        if wall >= start:
+                            yield wall
 
-    def _next_named(self, after: float) -> float:
-        # moments rise with wall-clock times here, so what lies before this wall clock is over
-        walk = self._walk(self.local(after).replace(tzinfo=None))
-        while True:
-            at = self._moment(walk.get_next(datetime))
-            if at > after:
-                return at
+    def _meets(self, day: date) -> bool:
+        by_month, by_week = day.day in self._days, day.isoweekday() % 7 in self._weekdays
+        dated = by_month or by_week if self._either else by_month and by_week
+        return dated and day.month in self._months
 
     def _moment(self, wall: datetime) -> float:
         """The first moment with a wall-clock time, or the end of the gap that it lies in."""
-        early, late = (wall.replace(tzinfo=self._zone, fold=f).timestamp() for f in (0, 1))
-        if self.local(early).replace(tzinfo=None) == wall:
-            return early
-        return float(self._change(math.floor(late), math.ceil(early)) or early)
+        first, second = (wall.replace(tzinfo=self._zone, fold=f).timestamp() for f in (0, 1))
+        if self.local(first).replace(tzinfo=None) == wall:
+            return first
+        gap = range(int(second), int(first) + 1)  # with the offset after it, and before it
+        before = self.local(gap[0]).utcoffset()
+        return float(
+            gap[bisect_left(gap, True, key=lambda at: self.local(at).utcoffset() != before)]
+        )
 
     def _next_elapsed(self, after: float) -> float:
-        origin = math.floor(after)
-        start = origin
-        while True:
-            offset = self._offset(origin)
-            wall = _EPOCH + timedelta(seconds=start) + offset
-            found = self._walk(wall).get_next(datetime)
-            at = (found - offset - _EPOCH).total_seconds()
-            change = self._change(origin, int(at))
-            if change is None:
-                return float(at)
-            origin, start = change, change - 1
-
-    def _offset(self, at: float) -> timedelta:
-        return datetime.fromtimestamp(at, UTC).astimezone(self._zone).utcoffset() or timedelta()
-
-    def _change(self, start: int, end: int) -> int | None:
-        """The first second after ``start`` and not after ``end`` with another offset."""
-        offset = self._offset(start)
-        low = start
-        while low < end:
-            high = min(low + _QUARTER_DAY, end)
-            if self._offset(high) != offset:
-                while high - low > 1:
-                    middle = (low + high) // 2
-                    low, high = (middle, high) if self._offset(middle) == offset else (low, middle)
-                return high
-            low = high
-        return None
+        at = after // 60 * 60 + 60
+        wall = next(self._walls(self.local(after).replace(tzinfo=None) - _SHIFT))
+        at = max(at, (wall - _SHIFT).replace(tzinfo=self._zone, fold=1).timestamp())
+        while not (self._meets(here := self.local(at)) and here.minute in self._minutes):
+            at += 60
+        return at
 
 
-def _fields(expression: str, where: str) -> str:
-    """The five fields; what the library reads beyond cron's own words is refused.
-
-    It would take a sixth field for seconds, ``r`` for a random time, ``5-5`` for every one, and
-    ``5-1`` for a range around the end.
-    """
+def _fields(expression: str, where: str) -> list[str]:
     text = expression.strip().lower()
     if text.startswith("@") and text not in _NICKNAMES:
-        raise ConfigError(
-            f"the schedule {expression!r} is not known",
-            where=where,
-            hint=f"known: {', '.join(_NICKNAMES)}",
-        )
+        what = f"the schedule {expression!r} is not known"
+        raise ConfigError(what, where=where, hint=f"known: {', '.join(_NICKNAMES)}")
     fields = _NICKNAMES.get(text, text).split()
     if len(fields) != len(_FIELDS):
-        raise ConfigError(
-            f"the schedule {expression!r} has {len(fields)} fields, not 5",
-            where=where,
-            hint="minute hour day-of-month month day-of-week, as: 30 7 * * mon-fri",
-        )
-    for field, names, meaning, most in zip(fields, _NAMES, _FIELDS, _MOST, strict=True):
-        for item in field.split(","):
-            if not _readable(item, names, most):
-                raise ConfigError(
-                    f"{item!r} is no {meaning} in the schedule {expression!r}",
-                    where=where,
-                    hint="numbers, names (mon, jan), ranges 1-5, steps */15, lists 1,3,5",
-                )
-    for at, span in _DAYS:
-        fields[at] = re.sub(r"(?<![^,])\*(?=/)", span, fields[at])
-    return " ".join(fields)
+        what = f"the schedule {expression!r} has {len(fields)} fields, not 5"
+        raise ConfigError(what, where=where, hint=_HINT)
+    return fields
 
 
-def _readable(item: str, names: set[str], most: int) -> bool:
-    if not _ITEM.fullmatch(item):
-        return False
-    values, _, step = item.partition("/")
-    if step and int(step) > most:
-        return False
-    ends = [end for end in values.split("-") if end != "*"]
-    if len(ends) == 2 and (ends[0] == ends[1] or _goes_back(ends, names)):
-        return False
-    return all(end.isdigit() or end in names for end in ends)
+def _values(field: str, at: int, place: str, where: str) -> list[int]:
+    """The numbers that a field allows, rising; ranges of names go round: ``nov-feb``."""
+    meaning, low, high, names = _FIELDS[at]
+    cycle = 7 if names is _WEEKDAYS else high - low + 1
+    found: set[int] = set()
+    for item in field.split(","):
+        match = _ITEM.fullmatch(item)
+        words = [word for word in match.groups()[:2] if word] if match else [""]
+        ends = [_number(word, names) for word in words]
+        step = int((match and match[3]) or 1)
+        if -1 in ends or step > high or _goes_back(words, ends, names):
+            raise ConfigError(
+                f"{item!r} is no {meaning} {place}",
+                where=where,
+                hint="numbers, names (mon, jan), ranges 1-5, steps */15, lists 1,3,5",
+            )
+        if any(not low <= end <= high for end in ends):
+            what = f"{item!r} cannot be read {place}: a {meaning} is {low} to {high}"
+            raise ConfigError(what, where=where, hint=_HINT)
+        first = ends[0] if ends else low
+        last = ends[-1] if len(ends) == 2 or (ends and match and not match[3]) else low + cycle - 1
+        length = last - first if last >= first else last - first + cycle
+        found.update((first - low + n) % cycle + low for n in range(0, length + 1, step))
+    return sorted(found)
 
 
-def _goes_back(ends: list[str], names: set[str]) -> bool:
-    """A range of numbers from a greater to a lesser one; ``sat-sun`` and ``nov-feb`` are meant."""
-    return not names and all(end.isdigit() for end in ends) and int(ends[0]) > int(ends[1])
+def _goes_back(words: Sequence[str], ends: Sequence[int], names: Sequence[str]) -> bool:
+    """Whether a range has equal ends, or goes round where fields have no names."""
+    return len(ends) == 2 and (words[0] == words[1] or (ends[0] > ends[1] and not names))
+
+
+def _number(text: str, names: Sequence[str]) -> int:
+    """A number or the number of a name; -1 where it is neither."""
+    if text in names:
+        return names.index(text)
+    return int(text) if text.isdigit() else -1

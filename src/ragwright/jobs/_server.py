@@ -12,13 +12,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from ..core import FileLock, RagwrightError, StoreError
 from ..project import ProjectJob
 from ._history import JobRun, JobState, RunStart, Trigger
-from ._runs import JobRunner, RunListener, RunRequest, told_time
+from ._runs import JobRunner, RunListener, RunRequest, owed, told_time
 from ._schedule import Schedule
 
 IN_TIME = 60.0
@@ -37,19 +36,8 @@ Load = Callable[[], Mapping[str, ProjectJob] | None]
 """The jobs where the project file has changed since the last call, else None."""
 
 
-class RunJob(Protocol):
-    """Runs a job whose lock is held: :meth:`JobRunner.run`."""
-
-    def __call__(
-        self,
-        job: ProjectJob,
-        lock: FileLock,
-        order: RunRequest,
-        hearing: RunListener,
-        stop: threading.Event,
-    ) -> JobRun:
-        """Run it to its end, and give the lock back."""
-        ...
+RunJob = Callable[[ProjectJob, FileLock, RunRequest, RunListener, threading.Event], JobRun]
+"""Runs a job whose lock is held: :meth:`JobRunner.run`."""
 
 
 @dataclass(slots=True)
@@ -88,7 +76,7 @@ class JobServer:
         self._run: RunJob = run or runner.run
         self._look = look
         self._timers: dict[str, _Timer] = {}
-        self._running: dict[str, threading.Thread] = {}
+        self._running: list[tuple[str, threading.Thread]] = []
         self._signals = 0
         self._stop = threading.Event()
         self._read: Mapping[str, ProjectJob] | None = None
@@ -109,7 +97,7 @@ class JobServer:
         if self._alive():
             self._printed("ending at once")
             self._stop.set()
-            for thread in self._running.values():
+            for _, thread in self._running:
                 thread.join(_LEAVE)
 
     def tick(self) -> float:
@@ -132,14 +120,14 @@ class JobServer:
         return max(0.0, min(left, self._look))
 
     def _alive(self) -> set[str]:
-        self._running = {n: thread for n, thread in self._running.items() if thread.is_alive()}
-        return set(self._running)
+        self._running = [one for one in self._running if one[1].is_alive()]
+        return {name for name, _ in self._running}
 
     def _reload(self) -> None:
         try:
             loaded = self._load()
             self._read = self._read if loaded is None else loaded
-        except RagwrightError as error:
+        except Exception as error:  # whatever stands in the file, what is known is served
             told = " - ".join(part.strip() for part in str(error).splitlines())
             self._said(f"the project file is wrong, what was known stays: {told}")
         self._arm()
@@ -179,9 +167,10 @@ class JobServer:
         lock = self._runner.take(job, "schedule")
         if lock is not None:
             with lock:
-                cut = self._runner.settle(job)
-            for run in cut:
-                self._event(job, f"run {run.id} was cut off")
+                left = self._runner.settle(job)
+            for run in left:
+                if run.state == "cut off":
+                    self._event(job, f"run {run.id} was cut off")
                 self._tell(job, run)
 
     def _answer(self, timer: _Timer, now: float) -> None:
@@ -191,37 +180,33 @@ class JobServer:
         timer.answered, timer.due = due, timer.schedule.next(due)
         late, within = now - due, job.options.catch_up_within
         trigger: Trigger = "schedule" if late <= IN_TIME else "catch-up"
-        if job.name in self._alive():
-            self._not_run(job, trigger, due, ("skipped", "the run before is not over"))
-        elif trigger == "catch-up" and not job.options.catch_up:
+        if trigger == "catch-up" and not job.options.catch_up:
             self._not_run(job, trigger, due, ("missed", "nothing was serving then"))
         elif trigger == "catch-up" and within is not None and late > within:
-            why: tuple[JobState, str] = ("missed", f"{late / 3600:.1f} hours are too late")
-            self._tell(job, self._not_run(job, trigger, due, why))
+            self._not_run(job, trigger, due, ("missed", f"{late / 3600:.1f} hours are too late"))
+        elif (lock := self._runner.take(job, trigger)) is not None:
+            self._start(job, lock, RunRequest(trigger, due, job.flags()))
+        elif job.name in self._alive():
+            self._not_run(job, trigger, due, ("skipped", "the run before is not over"))
         else:
-            lock = self._runner.take(job, trigger)
-            if lock is None:
-                self._not_run(job, trigger, due, ("skipped", self._runner.taken_by(job)))
-            else:
-                self._start(job, lock, RunRequest(trigger, due, job.flags()))
+            self._not_run(job, trigger, due, ("skipped", self._runner.taken_by(job)))
 
     def _not_run(
         self, job: ProjectJob, trigger: Trigger, due: float, why: tuple[JobState, str]
-    ) -> JobRun:
+    ) -> None:
         state, reason = why
         start = RunStart(job.name, trigger, self._runner.clock.now(), due)
         start = replace(start, timezone=job.options.timezone)
-        number = self._runner.history.not_run(start, state, reason)
+        told = owed(job, state) if state == "missed" and job.options.catch_up else ()
+        number = self._runner.history.not_run(start, state, reason, told)
         self._event(job, f"{state} {told_time(due, job.options.timezone)}: {reason}")
-        return self._runner.history.run(number)
+        self._tell(job, self._runner.history.run(number))
 
     def _tell(self, job: ProjectJob, run: JobRun) -> None:
-        """Send the notices of a run that did not end by itself; nothing waits for them."""
-        thread = threading.Thread(
-            target=self._runner.tell, args=(job, run, self._hearing(job)), daemon=True
-        )
-        self._running[f"notices of {job.name}, run {run.id}"] = thread
-        thread.start()
+        """Send the notices that are owed for a run; nothing waits for them."""
+        if run.notices:
+            name = f"notices of {job.name}, run {run.id}"
+            self._spawn(name, lambda: self._runner.tell(job, run, self._hearing(job)))
 
     def _start(self, job: ProjectJob, lock: FileLock, order: RunRequest) -> None:
         def work() -> None:
@@ -233,8 +218,11 @@ class JobServer:
             finally:
                 lock.release()
 
-        thread = threading.Thread(target=work, name=f"job-{job.name}", daemon=True)
-        self._running[job.name] = thread
+        self._spawn(job.name, work)
+
+    def _spawn(self, name: str, work: Callable[[], object]) -> None:
+        thread = threading.Thread(target=work, name=f"job-{name}", daemon=True)
+        self._running.append((name, thread))
         thread.start()
 
     def _hearing(self, job: ProjectJob) -> RunListener:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from ._history import JobState
+from ._notices import printable
 
 PROGRAM = (sys.executable, "-P", "-m", "ragwright")
 """This program; -P: a file of the project must not take the place of an installed module."""
@@ -125,7 +126,7 @@ def _read(output: IO[bytes], plan: StepPlan, kept: deque[str]) -> None:
     with suppress(ValueError, OSError):  # closed under us
         while line := output.readline(65536):
             text = line.decode("utf-8", "replace").rstrip("\r\n").rpartition("\r")[2]
-            text = plan.clean("".join(c if c.isprintable() else " " for c in text))
+            text = plan.clean(printable(text))
             kept.append(text if len(text) <= _WIDTH else f"{text[:_WIDTH]}…")
             if plan.line is not None:
                 plan.line(text)

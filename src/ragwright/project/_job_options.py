@@ -140,8 +140,8 @@ _SECRET_KEY = re.compile(
 def read_jobs(value: Any, placed: Placed) -> dict[str, ProjectJob]:
     """The section ``jobs``: name -> job.
 
-    What needs an extra to be judged (cron expressions, kinds of addresses) is judged by
-    ``check_jobs``, so that a project with jobs opens without it.
+    Cron expressions, command lines and kinds of addresses are judged by
+    ``job_faults``, so that a project with jobs opens without it.
 
     Raises:
         ConfigError: A key, a step, a flag, a time zone or an address is wrong, with file and line.
