@@ -6,11 +6,12 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from warm_server import WarmServer
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
@@ -40,45 +41,48 @@ for kind, code in json.loads(sys.stdin.read()):
 """Blocks of a page in order; Python blocks share their names, as a reader would type them."""
 
 
-def run(blocks: list[tuple[str, str]], folder: Path) -> None:
-    binaries = str(Path(sys.executable).parent)
+@pytest.fixture(scope="session")
+def warm() -> Iterator[WarmServer]:
+    with WarmServer() as running:
+        yield running
+
+
+BINARIES = Path(sys.executable).parent
+
+
+def run(warm: WarmServer, blocks: list[tuple[str, str]], folder: Path, *first: Path) -> None:
+    """Run blocks; commands are those of these folders, or of the warm server."""
     environment = {
         key: value for key, value in os.environ.items() if not key.endswith(("_API_KEY", "_TOKEN"))
     }
-    environment["PATH"] = binaries + os.pathsep + environment.get("PATH", "")
+    folders = [*(first or [warm.folder]), BINARIES, environment.get("PATH", "")]
+    environment["PATH"] = os.pathsep.join(map(str, folders))
     # a request that leaves the machine fails at once instead of being answered
     environment |= dict.fromkeys(("http_proxy", "https_proxy"), "http://127.0.0.1:9")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", DRIVER],
-        input=json.dumps(blocks),
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
-    assert done.returncode == 0, f"--- printed\n{done.stdout}\n{done.stderr}"
+    code, printed = warm.run(DRIVER, typed=json.dumps(blocks), cwd=folder, env=environment)
+    assert code == 0, f"--- printed\n{printed}"
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(warm: WarmServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project over the guide, ingested."""
     folder = tmp_path_factory.mktemp("built")
     shutil.copytree(ROOT / "docs" / "guide", folder / "docs")
-    run([("bash", "ragwright init -q --source docs/ && ragwright ingest -q")], folder)
+    run(warm, [("bash", "ragwright init -q --source docs/ && ragwright ingest -q")], folder)
     return folder
 
 
 @pytest.mark.parametrize(
     "page", [p for p in PAGES if examples(p)], ids=lambda p: str(p.relative_to(ROOT))
 )
-def test_examples_run(page: Path, built: Path, tmp_path: Path) -> None:
+def test_examples_run(page: Path, built: Path, warm: WarmServer, tmp_path: Path) -> None:
     folder = tmp_path / "project"
     if page.name in FROM_EMPTY:
         folder.mkdir()
     else:
         shutil.copytree(built, folder)
-    run(examples(page), folder)
+    # The tutorial takes the command as it is installed.
+    run(warm, examples(page), folder, *([BINARIES] if page.name == "tutorial.md" else []))
 
 
 def test_links_between_pages_resolve() -> None:

@@ -7,7 +7,8 @@ import importlib
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -76,10 +77,13 @@ LATE = {"httpx2", "importlib", "jinja2", "openai", "optuna", "pydantic", "Stemme
 """What functions may import besides extras, for start-up time."""
 
 
-def modules() -> Iterator[tuple[str, Path, ast.Module]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        room = path.relative_to(SOURCE).parts[0]
-        yield room, path, ast.parse(path.read_text("utf-8"))
+@cache
+def modules() -> Sequence[tuple[str, Path, ast.Module]]:
+    """(room, file, its syntax tree) of every module, read once for all tests."""
+    return [
+        (path.relative_to(SOURCE).parts[0], path, ast.parse(path.read_text("utf-8")))
+        for path in sorted(SOURCE.rglob("*.py"))
+    ]
 
 
 def imports(path: Path, tree: ast.Module) -> Iterator[tuple[str, bool, int]]:
