@@ -40,9 +40,8 @@ demo: .venv/.core
 test: .venv/.all
 	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
 
-# What tells most in the least time: no processes, no servers, nothing that waits.
 quick: .venv/.all
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not spawns" $(PYTEST)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" $(PYTEST)
 
 coverage: .venv/.all
 	@mkdir -p build/coverage

@@ -21,6 +21,8 @@ from ragwright.experiment import Evaluating
 from ragwright.testsets import write_rows
 from ragwright.workbench import Workbench
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = Path(ragwright.__file__).parent
 HOP = re.compile(r"^\| `(\w+)` \| `([\w.]+)` \|", re.MULTILINE)

@@ -72,6 +72,7 @@ def built(warm: WarmServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page", [p for p in PAGES if examples(p)], ids=lambda p: str(p.relative_to(ROOT))
 )

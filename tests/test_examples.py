@@ -15,6 +15,8 @@ from postgres_server import running_server
 
 from ragwright.testing import ScriptedServer, ServerRequest
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 

@@ -14,6 +14,8 @@ import pytest
 
 from ragwright.jobs import Jobs
 
+pytestmark = pytest.mark.slow
+
 GATE = ("gate", "a", "--rule", "ExactMatch>=0.99", "--least", "1")
 
 

@@ -13,6 +13,8 @@ import pytest
 from ragwright.app import _demo, _demo_full
 from ragwright.app._console import Console
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -21,6 +21,8 @@ from ragwright.jobs import JobCall, Jobs
 from ragwright.jobs._runs import JobRunner
 from ragwright.project import ProjectFolder
 
+pytestmark = pytest.mark.slow
+
 SLOW = """
 import pathlib, time
 pathlib.Path("begun.txt").touch()

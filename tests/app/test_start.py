@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from command_line import ragwright
 
+pytestmark = pytest.mark.slow
+
 WATCH = """
 import sys, socket
 def refuse(*args, **kwargs):

@@ -19,6 +19,8 @@ from command_line import ragwright
 
 from ragwright.testing import ScriptedServer
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = 80
 JOBS = """
 jobs:

@@ -83,6 +83,7 @@ def test_a_log_is_read_with_its_file(tmp_path: Path) -> None:
     writer.close()
 
 
+@pytest.mark.slow
 def test_a_file_read_as_it_lies_is_refused_once_somebody_writes(tmp_path: Path) -> None:
     """Pages of two states together are no damage, and no answer either."""
     path = tmp_path / "a.sqlite"

@@ -24,6 +24,8 @@ import pytest
 from ragwright.flow import Runs
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 CALLS = 500
 KILLS = 20

@@ -207,6 +207,7 @@ def other_process(folder: Path) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_a_run_that_was_cut_off(tmp_path: Path) -> None:
     project = project_with(tmp_path, "  a: {steps: [sleep]}\n")
     job, runner = jobs_of(project)["a"], runner_in(project)

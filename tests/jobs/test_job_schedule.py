@@ -227,6 +227,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.slow
 @example("0 0 15 * 0-6", CHANGES[0], 0)  # every day of the week, and yet restricted
 @example("0 0 1-31 * mon", CHANGES[0], 0)
 @example("0 0 */1 * mon", CHANGES[0], 0)

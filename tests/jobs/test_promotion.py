@@ -497,6 +497,7 @@ def promoting_for_ever(tell: Connection, folder: Path, runs: list[str]) -> None:
                 tell.send(served.number)
 
 
+@pytest.mark.slow
 def test_a_promotion_that_is_killed_is_whole_or_not_there(make: Make) -> None:
     folder = make()
     runs = [measured(folder, f"retrieve.top_k={k}") for k in (3, 4)]

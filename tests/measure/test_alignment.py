@@ -19,6 +19,8 @@ from ragwright.measure import BertScorer, MeasureSetup, MoverScorer, parse_measu
 from ragwright.measure._alignment import mover_score, transport
 from ragwright.models import Models, model_handlers
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("scipy")
 
 

@@ -132,6 +132,7 @@ def test_a_few_rows_prove_nothing_and_say_what_would() -> None:
     assert f"About {found.more()} would settle this one." in found.text
 
 
+@pytest.mark.slow
 def test_the_smallest_difference_is_found_in_80_of_100_tries() -> None:
     generator = np.random.default_rng(4)
     n, sd = 50, 0.2

@@ -403,6 +403,7 @@ def test_a_rubric_that_is_not_there_is_said_before_the_run() -> None:
     assert (found.measure, found.value) == ("Rubric(AnswersQuestion)", 1)
 
 
+@pytest.mark.slow
 def test_over_http_with_malformed_and_failing_replies() -> None:
     replies: list[str | Reply] = [
         Reply(status=500),

@@ -25,6 +25,7 @@ def null_study(
     return scores(hard + draw.normal(0, 0.5, rows)), made
 
 
+@pytest.mark.slow
 def test_with_nothing_to_find_the_best_mean_always_wins_and_the_corrected_one_seldom() -> None:
     draw = np.random.default_rng(7)
     studies = 80
@@ -93,6 +94,7 @@ def test_without_a_row_in_common_nothing_is_chosen() -> None:
         best_of({"a": Score("M", "scored", 1.0)}, {"x": {"b": Score("M", "scored", 1.0)}})
 
 
+@pytest.mark.slow
 def test_halving_with_nothing_to_find_is_honest_where_dropped_trials_are_counted() -> None:
     """64 candidates on 30 of 60 rows, the better 8 of them on all: the choice was among 64."""
     draw = np.random.default_rng(1)

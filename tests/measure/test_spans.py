@@ -83,6 +83,7 @@ def corpora() -> dict[str, str]:
     return {path.stem: path.read_text("utf-8") for path in sorted(folder.glob("*.md"))}
 
 
+@pytest.mark.slow
 @needs("chunking_eval")
 @pytest.mark.needs_data
 @pytest.mark.parametrize("size", [100, 400])

@@ -19,6 +19,8 @@ from ragwright.core import RecordsError
 from ragwright.records._ray import check_storage, packed_error
 from ragwright.records._seams import Task
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("daft", reason="the extra records is not installed")
 pytest.importorskip("ray", reason="the extra cluster is not installed")
 

@@ -253,6 +253,7 @@ def test_pictures_say_how_to_get_them(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "ragwright[viz]" in str(error.value)
 
 
+@pytest.mark.slow
 def test_pictures(tmp_path: Path) -> None:
     pytest.importorskip("vl_convert", reason="the extra viz is not installed")
     report = Report(MakeStudy()(4))

@@ -117,6 +117,7 @@ def effect(one: PartResult, persona: str = "") -> tuple[str, float]:
     return told.verdict, round(told.difference, 9)
 
 
+@pytest.mark.slow
 def test_every_planted_effect_is_found_and_nothing_else(
     folder: Path, model: ScriptedServer
 ) -> None:
@@ -153,6 +154,7 @@ def test_every_planted_effect_is_found_and_nothing_else(
     assert "either does the other's work" in " ".join(text.split())
 
 
+@pytest.mark.slow
 def test_confirming_opens_the_split_once_and_refutes_deleting_twins_together(
     folder: Path, model: ScriptedServer
 ) -> None:
@@ -196,6 +198,7 @@ def test_rows_of_one_question_are_one_observation(folder: Path, model: ScriptedS
     assert (told.n, told.clusters, told.independent) == (20, 10, 10)
 
 
+@pytest.mark.slow
 def test_tokens_are_those_of_the_prompts_that_were_sent(
     folder: Path, model: ScriptedServer
 ) -> None:
@@ -225,6 +228,7 @@ def test_tokens_are_those_of_the_prompts_that_were_sent(
     assert sum(whole) - sum(less) == 6 * count("IDLE Be kind to animals.")
 
 
+@pytest.mark.slow
 def test_parts_added_alone_are_held_against_context_and_question(
     folder: Path, model: ScriptedServer
 ) -> None:
@@ -319,6 +323,7 @@ def test_a_budget_leaves_a_part_of_the_story_and_it_goes_on(
     assert len(model.requests) <= 12 + 2
 
 
+@pytest.mark.slow
 def test_the_report_reads_what_was_stored(folder: Path, model: ScriptedServer) -> None:
     how = Ablating(parts=("grounding", "idle"), personas=BOTH, margin=0.1, name="parts")
     result = ablated(folder, how)

@@ -135,6 +135,7 @@ def test_rows_that_picked_are_no_rows_to_confirm_on(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_openings_of_other_versions_and_earlier_evaluations_count(tmp_path: Path) -> None:
     with ScriptedServer(answer) as server:
         folder = project(MakeProject(tmp_path), server)

@@ -77,6 +77,7 @@ def concluded(
     return StudyVerdict(selection, settled([one], M, 1), 1)
 
 
+@pytest.mark.slow
 def test_false_winners_stay_under_the_nominal_rate_where_the_best_mean_wins_too_often() -> None:
     draw = np.random.default_rng(11)
     studies, best_mean, uncorrected, confirmed = 60, 0, 0, 0

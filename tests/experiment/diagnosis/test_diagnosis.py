@@ -91,6 +91,7 @@ def test_the_order_is_credited_with_what_a_ranking_lacks_in_the_context() -> Non
         found.of("generate", "nDCG@5")
 
 
+@pytest.mark.slow
 def test_chance_is_hardly_ever_taken_for_a_stage() -> None:
     draw = random.Random(4)
     named = 0

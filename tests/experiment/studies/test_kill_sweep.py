@@ -19,6 +19,8 @@ from small_project import MakeProject
 from ragwright import Workbench
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
+pytestmark = pytest.mark.slow
+
 KILLS = 20
 SECONDS = 120
 OPEN = 128

@@ -22,6 +22,8 @@ from ragwright.core import FileLock
 from ragwright.records._seams import TABLES
 from ragwright.records.tables._tables import Tables
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 KILLS = 20
 SECONDS = 60

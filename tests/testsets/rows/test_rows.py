@@ -267,6 +267,7 @@ def test_long_arrays_cross_the_window(tmp_path: Path) -> None:
     assert [row.response for row in found] == [row["answer"] for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rows.json", "rows.jsonl", "rows.csv"])
 def test_many_rows_are_read_one_at_a_time(tmp_path: Path, name: str) -> None:
     """20 MB of rows pass in little memory: ids alone are kept."""

@@ -106,6 +106,7 @@ def test_an_empty_file_and_a_repeated_id_are_refused(tmp_path: Path) -> None:
         load_testset(f"rgb:{tmp_path}/none.json/noise")
 
 
+@pytest.mark.slow
 @pytest.mark.needs_data
 @pytest.mark.parametrize(
     ("name", "questions", "several", "false", "leaks"),

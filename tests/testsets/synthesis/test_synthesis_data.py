@@ -51,6 +51,7 @@ SOURCES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.needs_data
 @pytest.mark.parametrize("name", list(SOURCES))
 def test_questions_on_real_documents_are_what_they_say(tmp_path: Path, name: str) -> None:
