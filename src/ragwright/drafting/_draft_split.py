@@ -1,7 +1,7 @@
-"""A model's reply taken apart into the texts that were asked for.
+"""A model's reply split into the texts that were asked for.
 
-Models number, label, quote, fence and comment as they like. What a reply leaves open (where a
-text ends, whether a number opens one) is marked on the text and never decided silently.
+Replies are read as a JSON list, a numbered list, a bulleted list, or paragraphs. A text whose
+borders are in doubt is marked; texts are never joined or cut without a mark.
 """
 
 from __future__ import annotations
@@ -12,21 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ._draft_lines import SKIPPED, Line, chains, marked_lines
-from ._draft_remarks import (
-    bare_text,
-    is_closing,
-    is_preamble,
-    is_refusal,
-    without_closing,
-    without_preamble,
-)
-
 NO_LIST = "not split: the reply shows no list"
 AT_BLANKS = "unsure: split at blank lines"
 AT_LINES = "unsure: split at line ends"
-IN_LINE = "unsure: split inside a line"
-UNNUMBERED = "unsure: it has no number"
+NUMBERS = "unsure: the numbers of the list do not count up by one"
 LOOSE_START = "unsure: its first line may be a remark"
 LOOSE_END = "unsure: its end may be a remark"
 
@@ -48,238 +37,230 @@ class Split:
 
 
 _THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
-_FENCE = re.compile(r"^[ \t]*```[\w-]*[ \t]*\n(.*?)\n?^[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE)
-_RULE = re.compile(
-    r"^[ \t]*(?:-{3,}|\*{3,}|={3,}|_{3,}|(?:[-*_][ \t]+){2,}[-*_])[ \t]*$", re.MULTILINE
+_FENCED = re.compile(r"([^`]*)```[\w-]*[ \t]*\n([^`]*)\n?[ \t]*```([^`]*)")
+_PARAGRAPHS = re.compile(r"\n[ \t]*\n")
+_RULE = re.compile(r"^[ \t]*[-*=_]{3,}[ \t]*$", re.MULTILINE)
+_NUMBER = re.compile(
+    r"(?P<indent>[ \t]*)[#>*_(\[ ]{0,6}(?:(?:text|message|option|draft|version)\s#?)?"
+    r"(?P<number>\d{1,3})(?:[*_]*[.):\]][.):\]*_]*(?=\s|$)|[ \t]+[-–—](?=\s)|[*_]+$)\s*",
+    re.IGNORECASE,
 )
-_TAGS = re.compile(
-    r"<(text|message|item|li|sms|draft)\b[^>]*>(.*?)</\1>", re.DOTALL | re.IGNORECASE
+_BULLET = re.compile(r"(?P<indent>[ \t]*)(?P<bullet>[-*•+–])[ \t]+(?=\S)")
+_IN_LINE = re.compile(r"\s\d{1,2}[.)]\s")
+_COUNTED = re.compile(
+    r"\s*[-–—(\[]\s*(?:character count: \d+|~?\d+\s*(?:characters?|chars?))[)\]]?\s*$",
+    re.IGNORECASE,
 )
-_TABLE = re.compile(
-    r"^[ \t]*(?P<header>\|.+\|)[ \t]*\n[ \t]*\|[ \t:|-]*-[ \t:|-]*\|[ \t]*\n"
-    r"(?P<rows>(?:[ \t]*\|.+\|[ \t]*(?:\n|\Z))+)",
-    re.MULTILINE,
+_QUOTES = {'"': '"', "“": "”", "„": "“", "«": "»", "'": "'", "`": "`"}
+_EMPHASIS = ("**", "__", "*", "_")
+
+_PREAMBLE = re.compile(
+    r"\W*(?:sure|certainly|of course|absolutely|okay|ok|here(?:['’]s| is| are)?|below|as requested"
+    r"|these are|the following|i(?:['’]ve| have) (?:written|drafted))\b",
+    re.IGNORECASE,
 )
-_CELL = re.compile(r"(?<!\\)\|")
-_BREAK = re.compile(r"[ \t]*<br[ \t]*/?>[ \t]*", re.IGNORECASE)
-_TEXT_COLUMNS = frozenset({"text", "message", "sms", "draft", "content"})
-_INLINE = re.compile(r"(?<!\S)[(\[]?(\d{1,2})[.)\]:][)\]]?(?=\s)")
+_ABOUT = re.compile(
+    r"\W*(?:sure|certainly|of course|absolutely)\W*$"
+    r"|\b(?:texts?|messages?|drafts?|options?|versions?|sms|list)\b",
+    re.IGNORECASE,
+)
+# About the work itself: a text to a reader may also say "let me know".
+_CLOSING = re.compile(
+    r"\W*(?:let me know (?:if|which)\b.*\b(?:chang|adjust|version|option|more|another|texts?\b"
+    r"|messages?\b|tone|fits?\b)|feel free to (?:adjust|edit|modify|use|change)"
+    r"|(?:i )?hope (?:this|these) (?:help|work|meet|fit)|would you like (?:me|any|more|another))",
+    re.IGNORECASE | re.DOTALL,
+)
+_MAY_CLOSE = re.compile(r"\W*(?:let me know|feel free|i hope|would you like|note\b)", re.IGNORECASE)
+_REFUSAL = re.compile(
+    r"\W*(?:i(?:['’]m| am) (?:sorry|unable|not able)|i apologi[sz]e|i (?:can(?:['’]t|not)|won['’]t)"
+    r"|sorry,? (?:but )?i|as an ai|unfortunately,? i|désolé|es tut mir leid|lo siento)",
+    re.IGNORECASE,
+)
+_REFUSES = re.compile(
+    r"\b(?:can(?:['’]t|not)|unable|not able|won['’]t|not comfortable|not appropriate"
+    r"|ne peux|kann (?:ich )?(?:das |dabei )?nicht|no puedo)",
+    re.IGNORECASE,
+)
 _SHOWN = 120
-_LONGEST_REMARK = 400
+_LONGEST_REMARK = 300
+
+_Found = list[tuple[str, str]]
 
 
 def split_reply(reply: str, wanted: int = 1) -> Split:
     """The texts of a reply to a request for ``wanted`` of them, in order.
 
-    Lists numbered or lettered in any usual way, labels (``Text 1:``), bullets, JSON, tags, rules
-    between texts; thoughts, fences, quotes, counts of characters and remarks around the texts go.
-    There may be fewer or more than wanted; none for an empty reply.
+    Thoughts, a code fence around the reply, quotes, emphasis, counts of characters and remarks
+    around the texts are taken off. There may be fewer or more texts than wanted; none for an
+    empty reply.
     """
     body = _THOUGHT.sub("", reply).replace("\r\n", "\n").replace("\r", "\n").strip()
-    if not body:
-        return Split()
-    found = _structured(body)
-    if found is None:
-        fences = _FENCE.findall(body)
-        if len(fences) == 1 and _around_is_remark(body):
-            body = str(fences[0]).strip()
-        elif len(fences) == wanted > 1:
-            return Split(_parts((text, "") for text in fences))
-        found = _listed(body, wanted)
-    if found is None:
-        if is_refusal(body):
-            return Split(refused=" ".join(body.split())[:_SHOWN])
-        found = _unlisted(body, wanted)
-    return Split(_parts(found))
+    fenced = _FENCED.fullmatch(body)
+    if fenced and _is_preamble(fenced[1]) and len(fenced[3]) <= _LONGEST_REMARK:
+        body = fenced[2].strip()
+    found = _json_texts(body) or _listed(body, wanted)
+    if not found and _REFUSAL.match(body) and _REFUSES.search(body[:400]):
+        return Split(refused=" ".join(body.split())[:_SHOWN])
+    parts = (ReplyText(_bare(text), mark) for text, mark in found or _unlisted(body, wanted))
+    return Split(tuple(part for part in parts if part.text))
 
 
-def _parts(found: Iterable[tuple[str, str]]) -> tuple[ReplyText, ...]:
-    made = (ReplyText(bare_text(text), mark) for text, mark in found)
-    return tuple(part for part in made if part.text)
-
-
-def _around_is_remark(body: str) -> bool:
-    """True where all that stands outside of the only fence is a preamble and a short remark."""
-    before, after = _FENCE.split(body)[0::2]
-    return is_preamble(before) and len(after) <= _LONGEST_REMARK
-
-
-# -- structure that says itself ------------------------------------------------------------
-
-
-def _structured(body: str) -> list[tuple[str, str]] | None:
-    """Texts of JSON, of tags or of a table, None where the reply is neither."""
-    tagged = _TAGS.findall(body)
-    if tagged:
-        return [(text, "") for _, text in tagged]
-    tabled = _tabled(body)
-    if tabled:
-        return [(text, "") for text in tabled]
-    for opening, closing in (("[", "]"), ("{", "}")):
-        start, end = body.find(opening), body.rfind(closing)
-        if start < 0 or end <= start or not _begins_line(body, start):
-            continue
-        try:
-            texts = _texts_of(json.loads(body[start : end + 1], strict=False))
-        except (ValueError, RecursionError):
-            continue
-        if texts:
-            return [(text, "") for text in texts]
-    return None
-
-
-def _tabled(body: str) -> list[str]:
-    """Texts of a table in Markdown, in its column of texts or else its longest; none where none."""
-    found = _TABLE.search(body)
-    if found is None or (not is_preamble(before := body[: found.start()]) and before.strip()):
+def _json_texts(body: str) -> _Found:
+    """Texts of a JSON list or object that begins a line; none where there is none."""
+    begin = re.search(r"^\s*[\[{]", body, re.MULTILINE)
+    if begin is None:
         return []
-    header, *rows = (
-        [cell.strip().replace(r"\|", "|") for cell in _CELL.split(line.strip().strip("|"))]
-        for line in (found["header"], *found["rows"].splitlines())
-    )
-    if any(len(row) != len(header) for row in rows):
+    try:
+        value, _ = json.JSONDecoder(strict=False).raw_decode(body, begin.end() - 1)
+    except (ValueError, RecursionError):
         return []
-    named = [at for at, cell in enumerate(header) if cell.casefold() in _TEXT_COLUMNS]
-    sizes = [sum(len(row[at]) for row in rows) for at in range(len(header))]
-    at = named[0] if len(named) == 1 else sizes.index(max(sizes))
-    return [_BREAK.sub("\n", row[at]) for row in rows]
+    if isinstance(value, dict):
+        lists = [one for one in value.values() if isinstance(one, list)]
+        value = lists[0] if len(lists) == 1 else list(value.values())
+    texts = [_json_text(item) for item in value]
+    return [(text, "") for text in texts if text is not None] if None not in texts else []
 
 
-def _begins_line(body: str, at: int) -> bool:
-    return not body[body.rfind("\n", 0, at) + 1 : at].strip()
-
-
-def _texts_of(found: Any) -> list[str]:
-    """Texts that a JSON value holds: a list of them, or of objects with one text each."""
-    if isinstance(found, dict):
-        lists = [value for value in found.values() if isinstance(value, list)]
-        if len(lists) == 1:
-            return _texts_of(lists[0])
-        values = list(found.values())
-        return values if values and all(isinstance(value, str) for value in values) else []
-    if not isinstance(found, list):
-        return []
-    texts = []
-    for item in found:
-        if isinstance(item, dict):
-            strings = [value for value in item.values() if isinstance(value, str)]
-            named = [item[key] for key in ("text", "message", "content") if key in item]
-            item = (named or strings or [None])[0] if named or len(strings) == 1 else None
-        if not isinstance(item, str):
-            return []
-        texts.append(item)
-    return texts
+def _json_text(item: Any) -> str | None:
+    """A text, or the one of an object: under a usual key, or its only one."""
+    if isinstance(item, dict):
+        texts = [one for one in item.values() if isinstance(one, str)]
+        named = [item[key] for key in ("text", "message", "content") if key in item]
+        item = named[0] if named else texts[0] if len(texts) == 1 else None
+    return item if isinstance(item, str) else None
 
 
 # -- lists ---------------------------------------------------------------------------------
 
 
-def _listed(body: str, wanted: int) -> list[tuple[str, str]] | None:
-    """Texts of the list that a reply is, None where it is none."""
-    lines = marked_lines(body)
-    best = None
-    for chain in chains(lines, wanted):
-        alone = chain.ordered or (chain.kind == "bullet" and wanted == 1)
-        if len(chain.starts) < 2 and not (alone and _opens(lines, chain.starts[0])):
+def _listed(body: str, wanted: int) -> _Found:
+    """Texts of a numbered list, else of a bulleted one; none where the reply is neither."""
+    lines = body.split("\n")
+    lists = [found for found in (_numbered(lines), _bulleted(lines, wanted)) if found]
+    return _checked(max(lists, key=lambda found: len(found) == wanted), wanted) if lists else []
+
+
+def _numbered(lines: Sequence[str]) -> _Found:
+    """Texts that begin at numbers going up by one; doubt about a number marks its texts."""
+    marks = [(at, mark) for at, line in enumerate(lines) if (mark := _NUMBER.match(line))]
+    marks = _outermost(marks)
+    numbers = [int(mark["number"]) for _, mark in marks]
+    starts: list[tuple[int, int]] = []
+    doubtful: set[int] = set()
+    expected = min(1, numbers[0]) if numbers else 1
+    for place, ((at, mark), number) in enumerate(zip(marks, numbers, strict=True)):
+        if number < expected or (number > expected and expected in numbers[place:]):
+            doubtful.add(len(starts) - 1)
             continue
-        rank = (len(chain.starts) == wanted, chain.strength, len(chain.starts), -chain.starts[0])
-        if best is None or rank > best[0]:
-            best = (rank, chain)
-    if best is None or (len(best[1].starts) < 2 <= wanted and _inline(body, wanted)):
-        return _inline(body, wanted)
-    chain = best[1]
-    found = _stage_hooks(lines, chain.starts, chain.marks)
-    before = "\n".join(line.whole for line in lines[: chain.starts[0]]).strip()
-    if chain.first == 2 and before and not is_preamble(before):
-        found.insert(0, (before, UNNUMBERED))
-    elif chain.first > 1:
-        found[0] = (found[0][0], found[0][1] or SKIPPED)
-    return _closed(found)
+        if number > expected:
+            doubtful |= {len(starts) - 1, len(starts)}
+        starts.append((at, mark.end()))
+        expected = number + 1
+    if not starts:
+        return []
+    before = "\n".join(lines[: starts[0][0]])
+    if len(starts) == 1 and (numbers[0] > 1 or not _is_preamble(before)):
+        return []
+    found = [
+        (text, NUMBERS if at in doubtful else "") for at, text in enumerate(_between(lines, starts))
+    ]
+    return [(before, NUMBERS), *found] if numbers[0] > 1 and not _is_preamble(before) else found
 
 
-def _opens(lines: Sequence[Line], start: int) -> bool:
-    """True where nothing but a preamble stands before a line."""
-    before = "\n".join(line.whole for line in lines[:start]).strip()
-    return not before or is_preamble(before)
+def _bulleted(lines: Sequence[str], wanted: int) -> _Found:
+    """Texts that begin at the bullet of the first item; one alone only if one was wanted."""
+    marks = [(at, mark) for at, line in enumerate(lines) if (mark := _BULLET.match(line))]
+    marks = [one for one in marks if one[1]["bullet"] == marks[0][1]["bullet"]]
+    starts = [(at, mark.end()) for at, mark in _outermost(marks)]
+    if len(starts) < 2 and not (starts and wanted == 1 and starts[0][0] == 0):
+        return []
+    return [(text, "") for text in _between(lines, starts)]
 
 
-def _stage_hooks(
-    lines: Sequence[Line], starts: Sequence[int], marks: Sequence[str]
-) -> list[tuple[str, str]]:
-    """What stands from each start to the next."""
-    ends = [*starts[1:], len(lines)]
-    found = []
-    for start, end, mark in zip(starts, ends, marks, strict=True):
-        rest = [line.whole for line in lines[start + 1 : end]]
-        found.append(("\n".join([lines[start].rest, *_dedented(rest)]), mark))
-    return found
+def _outermost(marks: list[tuple[int, re.Match[str]]]) -> list[tuple[int, re.Match[str]]]:
+    """Marks without those of a list within an item, which are indented further."""
+    least = min((len(mark["indent"]) for _, mark in marks), default=0)
+    return [one for one in marks if len(one[1]["indent"]) <= least + 1]
 
 
-def _dedented(lines: Sequence[str]) -> list[str]:
-    depths = [len(line) - len(line.lstrip()) for line in lines if line.strip()]
-    depth = min(depths, default=0)
-    return [line[depth:] for line in lines]
+def _between(lines: Sequence[str], starts: Sequence[tuple[int, int]]) -> Iterable[str]:
+    """The text from each start (line, column) to the next, without its lines' indent."""
+    ends = [*(at for at, _ in starts[1:]), len(lines)]
+    for (at, column), end in zip(starts, ends, strict=True):
+        rest = lines[at + 1 : end]
+        depth = min((len(line) - len(line.lstrip()) for line in rest if line.strip()), default=0)
+        yield "\n".join([lines[at][column:], *(line[depth:] for line in rest)])
 
 
-def _closed(found: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Texts without what a model says after the last one."""
-    if not found:
-        return found
+def _checked(found: _Found, wanted: int) -> _Found:
+    """Texts without a remark after the last one; what may be a remark or two texts is marked."""
     text, mark = found[-1]
-    text, unsure = without_closing(text)
-    alone = len(found) > 1 and all("\n\n" not in other.strip() for other, _ in found[:-1])
-    if not mark and (unsure or (alone and "\n\n" in text.strip())):
-        mark = LOOSE_END
-    return [*found[:-1], (text, mark)]
-
-
-def _inline(body: str, wanted: int) -> list[tuple[str, str]] | None:
-    """Texts of a list that stands in one line, where it has all that were wanted."""
-    if wanted < 2:
-        return None
-    starts: list[re.Match[str]] = []
-    for match in _INLINE.finditer(body):
-        if int(match[1]) == len(starts) + 1:
-            starts.append(match)
-    if len(starts) != wanted:
-        return None
-    before = body[: starts[0].start()].strip()
-    if before and not is_preamble(before):
-        return None
-    ends = [*(match.start() for match in starts[1:]), len(body)]
-    return [(body[a.end() : end], IN_LINE) for a, end in zip(starts, ends, strict=True)]
+    text, loose = _cut_closing(text)
+    alone = len(found) > 1 and not any("\n\n" in other.strip() for other, _ in found[:-1])
+    loose = loose or (alone and "\n\n" in text)
+    found = [*found[:-1], (text, mark or (LOOSE_END if loose else ""))]
+    if len(found) >= wanted:
+        return found
+    return [(text, mark or (NUMBERS if _IN_LINE.search(text) else "")) for text, mark in found]
 
 
 # -- no list -------------------------------------------------------------------------------
 
 
-def _unlisted(body: str, wanted: int) -> list[tuple[str, str]]:
-    """Texts of a reply without a list: by rules, blank lines, lines; else the whole, marked."""
-    sections = [part.strip() for part in _RULE.split(body) if part.strip()]
-    sections, mark = _framed(sections)
-    if len(sections) == wanted > 1:
-        return [(text, "") for text in sections]
-    body = "\n\n".join(sections)
+def _unlisted(body: str, wanted: int) -> _Found:
+    """Texts of a reply without a list: paragraphs or lines if as many as wanted, else the whole."""
+    paragraphs = [part.strip() for part in _PARAGRAPHS.split(_RULE.sub("\n", body)) if part.strip()]
+    if len(paragraphs) > 1 and _is_preamble(paragraphs[0]) and _ABOUT.search(paragraphs[0]):
+        paragraphs = paragraphs[1:]
+    body, loose = _cut_closing("\n\n".join(paragraphs))
+    first, _, rest = body.partition("\n")
+    announced = bool(_PREAMBLE.match(first)) and first.endswith(":") and bool(rest.strip())
+    if announced and _ABOUT.search(first):
+        body, announced = rest.strip(), False
     if wanted == 1:
-        return [(body, mark)] if body else []
-    paragraphs = [part for part in re.split(r"\n[ \t]*\n", body) if part.strip()]
+        return [(body, LOOSE_START if announced else LOOSE_END if loose else "")]
+    paragraphs = _PARAGRAPHS.split(body)
     if len(paragraphs) == wanted:
         return [(text, AT_BLANKS) for text in paragraphs]
-    lines = [line for line in body.split("\n") if line.strip()]
+    lines = body.split("\n")
     if len(lines) == wanted and len(paragraphs) == 1:
         return [(text, AT_LINES) for text in lines]
-    return [(body, NO_LIST)] if body else []
+    return [(body, NO_LIST)]
 
 
-def _framed(sections: list[str]) -> tuple[list[str], str]:
-    """Sections without a preamble in the first and a remark in the last, and what is unsure."""
-    if len(sections) > 1 and is_preamble(sections[0]):
-        sections = sections[1:]
-    if len(sections) > 1 and is_closing(sections[-1]):
-        sections = sections[:-1]
-    if not sections:
-        return [], ""
-    sections[0], opens = without_preamble(sections[0])
-    sections[-1], closes = without_closing(sections[-1])
-    mark = LOOSE_START if opens else LOOSE_END if closes else ""
-    return [section for section in sections if section.strip()], mark
+def _is_preamble(text: str) -> bool:
+    """True for what a model says before its texts: it announces them, or ends in a colon."""
+    bare = text.strip().strip("*_# ")
+    if len(bare) > _LONGEST_REMARK or "\n\n" in bare:
+        return False
+    return not bare or bool(_PREAMBLE.match(bare)) or bare.endswith(":")
+
+
+def _cut_closing(text: str) -> tuple[str, bool]:
+    """A text without remarks about the work at its end, and whether its end may be another."""
+    paragraphs = _PARAGRAPHS.split(_RULE.sub("\n", text).strip())
+    paragraphs = [part.strip("\n") for part in paragraphs if part.strip()]
+    while len(paragraphs) > 1 and _CLOSING.match(paragraphs[-1]):
+        paragraphs.pop()
+    loose = len(paragraphs) > 1 and bool(_MAY_CLOSE.match(paragraphs[-1]))
+    return "\n\n".join(paragraphs), loose
+
+
+def _bare(text: str) -> str:
+    """A text without quotes, emphasis and a count of characters around it."""
+    found = text.strip()
+    for _ in range(3):
+        counted = _COUNTED.search(found)
+        found = found[: counted.start()] if counted and counted.start() else found
+        closing = _QUOTES.get(found[:1], "")
+        inner = found[1:-1]
+        if closing and found.endswith(closing) and not {found[0], closing} & set(inner) and inner:
+            found = inner.strip()
+        for mark in _EMPHASIS:
+            inner = found.removeprefix(mark).removesuffix(mark)
+            if len(found) - len(inner) == 2 * len(mark) and mark not in inner and inner.strip():
+                found = inner.strip()
+        if found.endswith("**") and found.count("**") == 1:  # it opened before the number
+            found = found[:-2].rstrip()
+    return "\n".join(line.rstrip() for line in found.split("\n")).strip()
