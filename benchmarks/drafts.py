@@ -40,11 +40,11 @@ from ragwright.index import (
     SqliteStore,
     View,
     Views,
-    naive_relaxed,
 )
 from ragwright.models import Analyzer, Embedder, Models, model_handlers
 from ragwright.records import RecordsSpec, TextFormat, load_spec
 from ragwright.retrieve import Target
+from ragwright.testing import naive_relaxed
 
 MODEL = "random:vectors"
 NAIVE = 5

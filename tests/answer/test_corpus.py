@@ -152,10 +152,6 @@ class TestCounted:
             ("List all documents about lamps.", "1 of 3 documents"),
             ("How many documents are there?", "There are 3 documents."),
             ("How many documents mention unicorns?", "None of the 3 documents"),
-            ("Combien de documents mentionnent la pompe ou pump ?", "Aucun(e) des 3"),
-            ("Combien de documents contiennent « PUMP » ?", "2 sur 3 documents"),
-            ("Wie viele Dokumente enthalten pump?", "2 von 3 Dokumente"),
-            ("¿Cuántos documentos contienen pump?", "2 de 3 documentos"),
         ],
     )
     @pytest.mark.parametrize("setup", [AnswerSetup(), chatting(max_chunks=1)])
@@ -217,6 +213,7 @@ class TestCounted:
             "",
             "?",
             "How many documents mention the?",
+            "Combien de documents mentionnent la pompe ?",
         ],
     )
     def test_other_questions_are_not_counted_by_words(self, question: str) -> None:

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from ragwright.core import Chunk, Document, Filter, FilterError, Relaxation, SoftFilter
-from ragwright.index import IndexedDocument, SqliteStore, View, naive_relaxed
+from ragwright.index import IndexedDocument, SqliteStore, View
+from ragwright.testing import naive_relaxed
 from ragwright.testing._index_corpus import PAIR, index, make_document, make_vector
 
 Meets = Callable[[Document, Chunk], bool]

@@ -254,7 +254,7 @@ def _counted(
         notes = (f"counted by words, no model: {what}",)
     return Answer(
         question,
-        units_text(question, asked, found, total, len(shown)),
+        units_text(asked, found, total, len(shown)),
         citations=tuple(_cited(number, unit) for number, unit in enumerate(shown, 1)),
         hits=tuple(replace(unit.hit, rank=number) for number, unit in enumerate(shown, 1)),
         model="counted",

@@ -1,4 +1,4 @@
-"""Sentences of answers that are counted or listed here, in the language of the question."""
+"""Sentences of answers that are counted, and of lists in the language of the question."""
 
 from __future__ import annotations
 
@@ -9,44 +9,26 @@ from ..models import detect_language
 from ._corpus_read import Item
 from ._units import Found, UnitQuestion
 
-_UNITS = {
-    "en": {"document": "documents", "page": "pages", "passage": "passages"},
-    "fr": {"document": "documents", "page": "pages", "passage": "passages"},
-    "de": {"document": "Dokumente", "page": "Seiten", "passage": "Passagen"},
-    "es": {"document": "documentos", "page": "páginas", "passage": "pasajes"},
-}
 _TEXTS = {
     "en": {
-        "all": "There are {total} {units}.",
-        "some": "{n} of {total} {units} hold “{topic}”",
-        "none": "None of the {total} {units} holds “{topic}”.",
         "found": "{n} found",
         "least": "At least {n} found (not every passage could be read)",
         "more": "… and {n} more",
         "places": "{n} places",
     },
     "fr": {
-        "all": "Il y a {total} {units}.",
-        "some": "{n} sur {total} {units} contiennent « {topic} »",
-        "none": "Aucun(e) des {total} {units} ne contient « {topic} ».",
         "found": "{n} trouvé(s)",
         "least": "Au moins {n} trouvé(s) (tous les passages n'ont pas pu être lus)",
         "more": "… et {n} de plus",
         "places": "{n} endroits",
     },
     "de": {
-        "all": "Es gibt {total} {units}.",
-        "some": "{n} von {total} {units} enthalten „{topic}“",
-        "none": "Von {total} {units} enthält nichts „{topic}“.",
         "found": "{n} gefunden",
         "least": "Mindestens {n} gefunden (nicht alles konnte gelesen werden)",
         "more": "… und {n} weitere",
         "places": "{n} Stellen",
     },
     "es": {
-        "all": "Hay {total} {units}.",
-        "some": "{n} de {total} {units} contienen «{topic}»",
-        "none": "Ninguno de {total} {units} contiene «{topic}».",
         "found": "{n} encontrados",
         "least": "Al menos {n} encontrados (no se pudo leer todo)",
         "more": "… y {n} más",
@@ -62,27 +44,19 @@ _HINTS = {
 """Words of asking that tell the language of a question too short for its function words."""
 
 
-def units_text(
-    question: str, asked: UnitQuestion, found: Sequence[Found], total: int, shown: int
-) -> str:
+def units_text(asked: UnitQuestion, found: Sequence[Found], total: int, shown: int) -> str:
     """How many units meet a question, and the first ``shown`` of them with their marks."""
-    language = _language(question)
-    texts = _TEXTS[language]
-    values = {
-        "n": len(found),
-        "total": total,
-        "units": _UNITS[language][asked.unit],
-        "topic": asked.topic,
-    }
+    units = f"{asked.unit}s"
     if not asked.topic:
-        return texts["all"].format(**values)
+        return f"There are {total} {units}."
     if not found:
-        return texts["none"].format(**values)
+        return f"None of the {total} {units} holds “{asked.topic}”."
     names = []
     for number, unit in enumerate(found[:shown], 1):
         page = f", p. {unit.page}" if unit.page is not None and asked.unit != "document" else ""
         names.append(f"{unit.hit.title or unit.hit.source}{page} [{number}]")
-    return _listing(texts["some"].format(**values), names, len(found), texts)
+    head = f"{len(found)} of {total} {units} hold “{asked.topic}”"
+    return _listing(head, names, len(found), _TEXTS["en"])
 
 
 def items_text(

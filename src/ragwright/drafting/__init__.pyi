@@ -1,25 +1,25 @@
+from ._copies import containment as containment
 from ._draft import Underway as Underway, draft as draft, no_model as no_model
-from ._draft_copies import containment as containment
-from ._draft_find import DraftPlan as DraftPlan, Pool as Pool, find_pool as find_pool
-from ._draft_records import (
-    DraftBatch as DraftBatch,
-    DraftPrompt as DraftPrompt,
-    DraftRequest as DraftRequest,
-    DraftText as DraftText,
-)
-from ._draft_split import Split as Split, split_reply as split_reply
 from ._drafting import (
     draft_plan as draft_plan,
     drafts as drafts,
     forecast_drafts as forecast_drafts,
     run_drafts as run_drafts,
 )
+from ._find import DraftPlan as DraftPlan, Pool as Pool, find_pool as find_pool
 from ._options import Drafting as Drafting
+from ._records import (
+    DraftBatch as DraftBatch,
+    DraftPrompt as DraftPrompt,
+    DraftRequest as DraftRequest,
+    DraftText as DraftText,
+)
 from ._saving import (
     origin_of as origin_of,
     project_outputs as project_outputs,
     save_drafts as save_drafts,
 )
+from ._split import Split as Split, split_reply as split_reply
 from .outputs import (
     Feedback as Feedback,
     FeedbackVerdict as FeedbackVerdict,

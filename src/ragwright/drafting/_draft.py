@@ -9,10 +9,10 @@ from functools import partial
 from ..core import ConfigError, RagwrightError, Usage
 from ..flow import Flow, gather, run_in_pool
 from ..retrieve import Target
-from ._draft_copies import copies_among
-from ._draft_find import DraftPlan, Pool, check_biography, find_pool, settled_request
-from ._draft_records import DraftBatch, DraftPrompt, DraftRequest, DraftText
-from ._draft_write import Job, Known, Written, left_of, previewed, written_by
+from ._copies import copies_among
+from ._find import DraftPlan, Pool, check_biography, find_pool, settled_request
+from ._records import DraftBatch, DraftPrompt, DraftRequest, DraftText
+from ._write import Job, Known, Written, left_of, previewed, written_by
 
 
 @dataclass(slots=True)

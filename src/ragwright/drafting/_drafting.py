@@ -11,14 +11,14 @@ from .. import answer, models
 from ..core import RagwrightError
 from ..project import Project, at_work, draft_declarations
 from ._draft import Underway, draft, no_model
-from ._draft_find import DraftPlan
+from ._find import DraftPlan
 from ._options import Drafting
 from ._saving import origin_of, project_outputs, save_drafts
 from .outputs import Origin
 
 if TYPE_CHECKING:
     from ..flow import Flow, Forecast
-    from ._draft_records import DraftBatch, DraftRequest
+    from ._records import DraftBatch, DraftRequest
 
 
 @at_work("draft")

@@ -9,7 +9,7 @@ from ..project import Project, Served, configuration_of
 from .outputs import Origin, Outputs
 
 if TYPE_CHECKING:
-    from ._draft_records import DraftBatch
+    from ._records import DraftBatch
 
 
 def project_outputs(project: Project) -> Outputs:

@@ -1,7 +1,11 @@
 from ._handlers import LookupHandler as LookupHandler, SearchHandler as SearchHandler
-from ._ladder import RungRate as RungRate, rung_rates as rung_rates, rungs_of as rungs_of
+from ._ladder import (
+    Ladder as Ladder,
+    RungRate as RungRate,
+    rung_rates as rung_rates,
+    rungs_of as rungs_of,
+)
 from ._lance import LanceStore as LanceStore
-from ._naive import naive_relaxed as naive_relaxed
 from ._open import open_store as open_store
 from ._options import StoreOptions as StoreOptions
 from ._scan_view import ScanView as ScanView

@@ -3,6 +3,7 @@ from ._chunker_suite import ChunkerSuite as ChunkerSuite
 from ._embedder_suite import EmbedderSuite as EmbedderSuite
 from ._fixture import RagGate as RagGate, rag_gate_fixture as rag_gate_fixture
 from ._index_suite import IndexSuite as IndexSuite
+from ._naive import naive_relaxed as naive_relaxed
 from ._reader_suite import ReaderSuite as ReaderSuite
 from ._reranker_suite import (
     RerankerSuite as RerankerSuite,

@@ -30,10 +30,10 @@ from ..index import (
     Store,
     View,
     Views,
-    naive_relaxed,
     rungs_of,
 )
 from ._index_corpus import PAIR, PLAIN, index, make_document, make_vector
+from ._naive import naive_relaxed
 
 _EVERYTHING = 10_000
 _QUERIES: tuple[Any, ...] = ("engine pump Manual", make_vector("q"))

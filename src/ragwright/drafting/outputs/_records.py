@@ -11,7 +11,7 @@ from ...core import Usage, value_hash
 
 if TYPE_CHECKING:
     from ...core import Filter, Hit
-    from .._draft_records import DraftBatch
+    from .._records import DraftBatch
 
 OutputKind: TypeAlias = Literal["text", "prompt"]
 FeedbackVerdict: TypeAlias = Literal["", "accepted", "rejected"]

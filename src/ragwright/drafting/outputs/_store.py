@@ -31,7 +31,7 @@ from ._records import (
 from ._times import now_utc, timestamp
 
 if TYPE_CHECKING:
-    from .._draft_records import DraftBatch
+    from .._records import DraftBatch
     from ._records import FeedbackVerdict, NewBatch, NewOutput, OutputKind
 
 SCORES = (-1.0, 100.0)

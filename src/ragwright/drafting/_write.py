@@ -22,12 +22,12 @@ from ..flow import (
     send,
     sorted_params,
 )
-from ._draft_calls import TextTokens, portions, text_tokens, texts_per_call
-from ._draft_copies import normalised, shares_before
-from ._draft_find import MOST_TEXTS, DraftPlan, Pool
-from ._draft_prompt import Composed, Form, Frame, Shown, Wanted, chosen_examples, form_of, shown
-from ._draft_records import DraftPrompt, DraftPurpose, DraftRequest, DraftText
-from ._draft_split import split_reply
+from ._calls import TextTokens, portions, text_tokens, texts_per_call
+from ._copies import normalised, shares_before
+from ._find import MOST_TEXTS, DraftPlan, Pool
+from ._prompt import Composed, Form, Frame, Shown, Wanted, chosen_examples, form_of, shown
+from ._records import DraftPrompt, DraftPurpose, DraftRequest, DraftText
+from ._split import split_reply
 
 FORECAST = "forecast"
 """How a reply ends that stands for one in a dry run."""

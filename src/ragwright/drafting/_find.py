@@ -19,8 +19,8 @@ from ..retrieve import (
     similarities,
     word_similarities,
 )
-from ._draft_records import DraftRequest
-from ._draft_wording import read_wording
+from ._records import DraftRequest
+from ._wording import read_wording
 
 RECORDS = Filter("kind", ("record",))
 """What tells records from other documents of an index."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ..answer import MARGIN, DraftOptions, Window
-from ._draft_find import DraftPlan, Pool
-from ._draft_records import DraftRequest
+from ._find import DraftPlan, Pool
+from ._records import DraftRequest
 
 ONE_CALL = 15
 """Texts up to which one call asks for all, where as many of middling length fit (SPEC B12)."""

@@ -10,11 +10,13 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core import Filter, FilterError, Relaxation
 from ..flow import SearchReply
-from ._ladder import Ladder
-from ._store import Matrix, View
+from ..index import Ladder, View
+
+Matrix = NDArray[np.float32]
 
 _MOST = 16
 

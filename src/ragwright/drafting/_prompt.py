@@ -12,9 +12,9 @@ from ..answer import Window
 from ..core import Mapped, PromptError, guarded, near, read_mapping, render, shipped_mapping
 from ..flow import Message
 from ..retrieve import dissimilar
-from ._draft_find import DraftPlan, Example, Pool, asked_text, biography_of
-from ._draft_records import DraftRequest
-from ._draft_wording import told
+from ._find import DraftPlan, Example, Pool, asked_text, biography_of
+from ._records import DraftRequest
+from ._wording import told
 
 CHAT = "chat"
 """Name of the form that is no raw prompt."""

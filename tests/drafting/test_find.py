@@ -22,11 +22,11 @@ from ragwright.core import (
     SoftFilter,
 )
 from ragwright.drafting import DraftBatch, DraftPlan, DraftRequest
-from ragwright.index import naive_relaxed
 from ragwright.index._view import SegmentView
 from ragwright.records import Rollups, TextFormat
 from ragwright.records.declared._text_format import Piece
 from ragwright.retrieve import RetrieveOptions
+from ragwright.testing import naive_relaxed
 
 FULL = DraftRequest("Jane Doe", "donation", TOPICS[:2], ("urgent",), "short", 2)
 
