@@ -55,17 +55,16 @@ class Plan:
 
     Attributes:
         rust: The pattern as it writes it; None where Python runs the pattern.
-        loose: The same without ``$``, ``\b`` and look-around: found wherever the pattern is.
-        disputed: Finds rows with characters on which the engines disagree; empty if none can be.
-        placed: Finds rows on which they may only disagree where ``$`` or ``\b`` match; or empty.
+        loose: Found wherever the pattern is: without ``$``, ``\b`` and look-around, and with any
+            character in place of what the engines match differently.
+        odd: Finds the rows on which the engines may disagree; empty if there can be none.
         empty: The pattern may match nothing at all: the engines go on differently from there.
         looped: A group is captured inside a loop: what it keeps differs.
     """
 
     rust: str | None
     loose: str = ""
-    disputed: str = ""
-    placed: str = ""
+    odd: str = ""
     empty: bool = False
     looped: bool = False
 
@@ -100,13 +99,10 @@ def read_plan(find: str) -> Plan:
             repeated = token["loop"] not in (None, "?", "??")
             looped |= repeated and any(t["open"] and not t["bare"] for t in group)
         at = token.end()
-    parts = [(r"\z" if token["end"] else token[0], token["loose"]) for token in tokens]
+    rust = "".join(r"\z" if token["end"] else token[0] for token in tokens)
+    loose, odd = _doubts(flags, tokens)
     return Plan(
-        None if looks else flags + "".join(part for part, _ in parts),
-        flags + "".join(part for part, dropped in parts if not dropped),
-        *_doubts(flags, tokens),
-        empty=_may_be_empty(tokens),
-        looped=looped,
+        None if looks else flags + rust, loose, odd, empty=_may_be_empty(tokens), looped=looped
     )
 
 
@@ -117,15 +113,23 @@ def _may_be_empty(tokens: Sequence[re.Match[str] | str]) -> bool:
 
 
 def _doubts(flags: str, tokens: Sequence[re.Match[str]]) -> tuple[str, str]:
-    """``disputed`` and ``placed`` of a plan."""
-    atoms = {token["atom"] for token in tokens if token["atom"]}
+    """``loose`` and ``odd`` of a plan."""
     folded = "i" in flags or any("i" in (token["bare"] or "") for token in tokens)
-    tried = {atom for atom in atoms if len(atom) > 1}
-    tried |= {f"(?i:{atom})" for atom in atoms if folded}
-    loose = {token["loose"] for token in tokens}
-    placed = [_class_of(_disputed_category(r"\W"))] if r"\b" in loose else []
-    placed += [LAST_BREAK] if "$" in loose and "m" not in flags else []
-    return _class_of(frozenset[int]().union(*map(_disputed, tried))), "|".join(placed)
+    disputed: set[frozenset[int]] = set()
+    loose = [flags]
+    for token in tokens:
+        atom = token["atom"] or ""
+        found = _disputed(atom) if len(atom) > 1 else frozenset[int]()
+        found |= _disputed(f"(?i:{atom})") if folded and atom else frozenset[int]()
+        found |= _disputed_category(r"\W") if token["loose"] == r"\b" else frozenset[int]()
+        disputed.add(found)
+        if not token["loose"]:
+            any_character = f"(?s:.){token['loop'] or ''}"
+            loose.append(any_character if found else r"\z" if token["end"] else token[0])
+    odd = [_class_of(frozenset[int]().union(*disputed))]
+    if "m" not in flags and any(token["loose"] == "$" for token in tokens):
+        odd.append(LAST_BREAK)
+    return "".join(loose), "|".join(filter(None, odd))
 
 
 @lru_cache(maxsize=256)
