@@ -18,11 +18,12 @@ in Python, and so do rows that end in a line break where the pattern has a ``$``
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...core import PatternToken, require
 from ._kernels import rewritten
@@ -42,6 +43,7 @@ _TOKEN = re.compile(
     rf"|(?:(?P<close>\))|\.|(?P<atom>{_CHARACTER}|{_CLASS}|[^\\\[\](){{}}.^$|*+?]))"
     r"(?P<loop>(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??)?"
 )
+_CATEGORY = re.compile(r"\\[wWdDsS]")
 _FLAGS = re.compile(r"\(\?[ims]+\)")
 _BLOCK = 256
 """Characters that are looked at together: most blocks have no upper or lower case at all."""
@@ -53,17 +55,16 @@ class Plan:
 
     Attributes:
         rust: The pattern as it writes it; None where Python runs the pattern.
-        loose: The same without ``$``, ``\b`` and look-around: found wherever the pattern is.
-        disputed: Finds rows with characters on which the engines disagree; empty if none can be.
-        placed: Finds rows on which they may only disagree where ``$`` or ``\b`` match; or empty.
+        loose: Found wherever the pattern is: without ``$``, ``\b`` and look-around, and with any
+            character in place of what the engines match differently.
+        odd: Finds the rows on which the engines may disagree; empty if there can be none.
         empty: The pattern may match nothing at all: the engines go on differently from there.
         looped: A group is captured inside a loop: what it keeps differs.
     """
 
     rust: str | None
     loose: str = ""
-    disputed: str = ""
-    placed: str = ""
+    odd: str = ""
     empty: bool = False
     looped: bool = False
 
@@ -98,13 +99,10 @@ def read_plan(find: str) -> Plan:
             repeated = token["loop"] not in (None, "?", "??")
             looped |= repeated and any(t["open"] and not t["bare"] for t in group)
         at = token.end()
-    parts = [(r"\z" if token["end"] else token[0], token["loose"]) for token in tokens]
+    rust = "".join(r"\z" if token["end"] else token[0] for token in tokens)
+    loose, odd = _doubts(flags, tokens)
     return Plan(
-        None if looks else flags + "".join(part for part, _ in parts),
-        flags + "".join(part for part, dropped in parts if not dropped),
-        *_doubts(flags, tokens),
-        empty=_may_be_empty(tokens),
-        looped=looped,
+        None if looks else flags + rust, loose, odd, empty=_may_be_empty(tokens), looped=looped
     )
 
 
@@ -115,61 +113,84 @@ def _may_be_empty(tokens: Sequence[re.Match[str] | str]) -> bool:
 
 
 def _doubts(flags: str, tokens: Sequence[re.Match[str]]) -> tuple[str, str]:
-    """``disputed`` and ``placed`` of a plan."""
-    atoms = {token["atom"] for token in tokens if token["atom"]}
+    """``loose`` and ``odd`` of a plan."""
     folded = "i" in flags or any("i" in (token["bare"] or "") for token in tokens)
-    tried = {atom for atom in atoms if len(atom) > 1}
-    tried |= {f"(?i:{atom})" for atom in atoms if folded}
-    loose = {token["loose"] for token in tokens}
-    placed = [class_of(_disputed_category(r"\W"))] if r"\b" in loose else []
-    placed += [LAST_BREAK] if "$" in loose and "m" not in flags else []
-    return class_of(frozenset[str]().union(*map(_disputed, tried))), "|".join(placed)
+    disputed: set[frozenset[int]] = set()
+    loose = [flags]
+    for token in tokens:
+        atom = token["atom"] or ""
+        found = _disputed(atom) if len(atom) > 1 else frozenset[int]()
+        found |= _disputed(f"(?i:{atom})") if folded and atom else frozenset[int]()
+        found |= _disputed_category(r"\W") if token["loose"] == r"\b" else frozenset[int]()
+        disputed.add(found)
+        if not token["loose"]:
+            any_character = f"(?s:.){token['loop'] or ''}"
+            loose.append(any_character if found else r"\z" if token["end"] else token[0])
+    odd = [_class_of(frozenset[int]().union(*disputed))]
+    if "m" not in flags and any(token["loose"] == "$" for token in tokens):
+        odd.append(LAST_BREAK)
+    return "".join(loose), "|".join(filter(None, odd))
 
 
-def class_of(characters: Iterable[str]) -> str:
+@lru_cache(maxsize=256)
+def _class_of(codes: frozenset[int]) -> str:
     """A class of Rust's engine that holds these characters; empty for none."""
-    codes = np.array(sorted(map(ord, characters)), np.int64)
-    starts = np.flatnonzero(np.diff(codes, prepend=-2) > 1)
-    ends = np.append(starts[1:], len(codes))[: len(starts)] - 1
-    spans = zip(codes[starts].tolist(), codes[ends].tolist(), strict=True)
+    rising = np.array(sorted(codes), np.int64)
+    starts = np.flatnonzero(np.diff(rising, prepend=-2) > 1)
+    ends = np.append(starts[1:], len(rising))[: len(starts)] - 1
+    spans = zip(rising[starts].tolist(), rising[ends].tolist(), strict=True)
     told = "".join(f"\\x{{{low:X}}}-\\x{{{high:X}}}" for low, high in spans)
     return f"[{told}]" if told else ""
 
 
 @cache
-def _disputed(atom: str) -> frozenset[str]:
+def _disputed(atom: str) -> frozenset[int]:
     """The characters that one engine matches by an atom, and the other does not."""
-    return frozenset(re.sub(atom, "", _probes())) ^ _kept(_probes(), atom)
+    return _differently_kept(_probes() if _CATEGORY.search(atom) else _cased(), atom)
 
 
 @cache
-def _disputed_category(opposite: str) -> frozenset[str]:
+def _disputed_category(opposite: str) -> frozenset[int]:
     r"""The same for ``\W``, ``\D`` or ``\S``, and so for ``\w``, ``\d`` or ``\s``."""
-    every = _every_character()
-    return frozenset(re.sub(f"{opposite}+", "", every)) ^ _kept(every, f"{opposite}+")
+    return _differently_kept(_every_character(), f"{opposite}+")
 
 
-def _kept(characters: str, taken: str) -> frozenset[str]:
-    """What is left after Rust's engine has replaced a pattern by nothing."""
+def _differently_kept(characters: str, taken: str) -> frozenset[int]:
+    """The characters that are left by one engine, and not by the other, of all but a pattern."""
+    left = _codes(re.sub(taken, "", characters)), _codes(_kept(characters, taken))
+    return frozenset(np.setxor1d(*left, assume_unique=True).tolist())
+
+
+def _kept(characters: str, taken: str) -> str:
     pa = require("pyarrow", "records", "reading patterns")
     left = rewritten(pa.array([characters], pa.large_string()), [(taken, "")])
-    return frozenset(left[0].as_py())
+    return str(left[0].as_py())
+
+
+def _codes(characters: str) -> NDArray[np.uint32]:
+    return np.frombuffer(characters.encode("utf-32-le"), "<u4")
+
+
+@cache
+def _cased() -> str:
+    """The first characters, and all that have upper or lower case for either engine."""
+    every = _every_character()
+    blocks = (every[at : at + _BLOCK] for at in range(0, len(every), _BLOCK))
+    cased = (c for block in blocks if _is_cased(block) for c in block if _is_cased(c))
+    return "".join({*every[:_BLOCK], *cased, *_kept(every, r"\P{Cased}+")})
 
 
 @cache
 def _probes() -> str:
-    """The characters on which the engines can disagree: by their Unicode tables, or by case."""
-    every = _every_character()
-    blocks = (every[at : at + _BLOCK] for at in range(0, len(every), _BLOCK))
-    cased = [c for block in blocks if _is_cased(block) for c in block if _is_cased(c)]
-    found = _kept(every, r"\P{Cased}+").union(cased, every[:_BLOCK])
-    return "".join(sorted(found.union(*map(_disputed_category, (r"\W", r"\D", r"\S")))))
+    """The same, and all that are a word, a digit or white space for one engine only."""
+    disputed = map(_disputed_category, (r"\W", r"\D", r"\S"))
+    return "".join({*_cased(), *map(chr, frozenset[int]().union(*disputed))})
 
 
 @cache
 def _every_character() -> str:
-    """All characters that a UTF-8 text can hold, rising."""
-    codes = np.arange(0x110000, dtype="<u4")
+    """The characters of all planes that have any: surrogates and private planes are none."""
+    codes = np.concatenate([np.arange(0x40000), np.arange(0xE0000, 0xF0000)]).astype("<u4")
     return codes[(codes < 0xD800) | (codes > 0xDFFF)].tobytes().decode("utf-32-le")
 
 

@@ -66,16 +66,15 @@ def _python_rows(
     texts: ArrowTable, plans: Sequence[Plan], found: NDArray[np.bool_]
 ) -> list[NDArray[np.intp]]:
     """For each pattern the rows that Python must see, after what Rust found."""
-    kinds = {kind for plan in plans for kind in (plan.disputed, plan.placed) if kind}
-    odd = np.nonzero(_any_of(texts, kinds))[0]
-    asked = sorted(kinds | {plan.loose for plan in plans if plan.placed})
-    theirs = dict(zip(asked, found_in(texts.take(odd), asked).T, strict=True))
-    theirs[""] = np.zeros(len(odd), np.bool_)
+    kinds = {plan.odd for plan in plans if plan.odd}
+    some = np.nonzero(_any_of(texts, kinds))[0]
+    asked = sorted(kinds | {plan.loose for plan in plans if plan.odd})
+    theirs = dict(zip(asked, found_in(texts.take(some), asked).T, strict=True))
     rows = []
     for at, plan in enumerate(plans):
         wanted = found[:, at] & (plan.rust is None)
-        placed = theirs[plan.placed] & theirs[plan.loose if plan.placed else ""]
-        wanted[odd] |= theirs[plan.disputed] | placed
+        if plan.odd and plan.rust is not None:
+            wanted[some] = theirs[plan.odd] & theirs[plan.loose]
         rows.append(np.nonzero(wanted)[0])
     return rows
 
@@ -102,9 +101,9 @@ def _chained(
     texts: ArrowTable, keys: ArrowTable, steps: Sequence[Replace], seconds: float
 ) -> ArrowTable:
     plans = [plan_of(step.pattern.find) for step in steps]
-    kinds = {kind for plan in plans for kind in (plan.disputed, plan.placed) if kind}
     # a row without a line break never ends in one, whatever is taken out of it
-    odd = _any_of(texts, [kind.replace(LAST_BREAK, r"\n") for kind in kinds])
+    kinds = {plan.odd.replace(LAST_BREAK, r"\n") for plan in plans if plan.odd}
+    odd = _any_of(texts, kinds)
     done = rewritten(texts, [_told(step) for step in steps])
     rows = np.nonzero(odd)[0]
     slow, their_keys = texts.take(rows), keys.take(rows)
