@@ -120,7 +120,8 @@ def test_an_hourly_schedule_goes_on_after_a_day_that_does_not_exist() -> None:
 )
 def test_ranges_go_round_the_week_and_the_year(expression: str, expected: list[int]) -> None:
     schedule = Schedule(expression, PARIS)
-    at, days = moment(PARIS, "2026-11-12T12:00"), []
+    at = moment(PARIS, "2026-11-12T12:00")
+    days: list[int] = []
     while len(days) < len(expected):
         at = schedule.next(at)
         days.append(schedule.local(at).day)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -21,7 +22,7 @@ from hypothesis import given, settings, strategies as st
 from small_project import MakeProject
 
 from ragwright import Session, Workbench
-from ragwright.core import ConfigError, RecordsError, Row, StoreBusyError, StoreError
+from ragwright.core import ConfigError, RecordsError, Row, StoreBusyError, StoreError, replace_text
 from ragwright.drafting import OutputQuery, Sampling, origin_of, save_drafts
 from ragwright.drafting._drafting import draft_plan
 from ragwright.experiment import Evaluating, evaluate_outputs
@@ -486,6 +487,35 @@ def test_a_folder_that_cannot_be_written_is_said(make: Make) -> None:
         with pytest.raises(StoreError, match="what is served cannot be changed: ") as caught:
             bench.promote_back("why not")
     assert caught.value.where == str(lock.parent)
+
+
+@pytest.mark.parametrize("writes", [0, 1])
+def test_a_full_disk_changes_nothing_that_is_served(
+    make: Make, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    """The settings' copy cannot be written, or the line in the history."""
+    folder = make()
+    first, second = measured(folder), measured(folder, "retrieve.top_k=3")
+    write, left = replace_text, [writes]
+
+    def full(path: Path, text: str, **how: Any) -> None:
+        if not left[0]:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        left[0] -= 1
+        write(path, text, **how)
+
+    with Workbench.open(folder) as bench:
+        before = bench.promote(first, RULE, OPEN).served
+        served = Served(bench.project.folder)
+        monkeypatch.setattr(_served, "replace_text", full)
+        with pytest.raises(StoreError, match="cannot be changed: No space left on device"):
+            bench.promote(second, NEAR, OPEN)
+        monkeypatch.undo()
+        assert served.current() == before
+        assert bench.promote(second, NEAR, OPEN).changed
+        assert [change.number for change in served.history()] == [1, 2]
+        served.snapshot(2)
+    assert not [*served.file.parent.glob("*.new")]
 
 
 def promoting_for_ever(tell: Connection, folder: Path, runs: list[str]) -> None:

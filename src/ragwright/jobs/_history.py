@@ -50,6 +50,10 @@ _SCHEMA = (
     "CREATE INDEX notices_run ON notices (run)",
     "CREATE TABLE schedules (job TEXT NOT NULL, schedule TEXT NOT NULL, since REAL NOT NULL)",
 )
+_SELECT = (
+    "SELECT id, job, trigger, started, due, pid, flags, timezone, ended, state, reason "
+    "FROM runs LEFT JOIN ends ON run = id"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,12 +244,8 @@ class JobHistory:
         A run without an end is ``running`` here; whether its lock is held says more.
         """
         with self._database.transaction() as connection:
-            rows = connection.execute(
-                "SELECT id, job, trigger, started, due, pid, flags, timezone, ended, state, reason "
-                "FROM runs LEFT JOIN ends ON run = id WHERE ? IN ('', job) "
-                "ORDER BY id DESC LIMIT ?",
-                (job, limit),
-            ).fetchall()
+            where = "WHERE ? IN ('', job) ORDER BY id DESC LIMIT ?"
+            rows = connection.execute(f"{_SELECT} {where}", (job, limit)).fetchall()
             return [_run(connection, row) for row in rows]
 
     def owing(self, job: str) -> list[int]:
@@ -261,11 +261,7 @@ class JobHistory:
     def run(self, number: int) -> JobRun:
         """One run by its number."""
         with self._database.transaction() as connection:
-            row = connection.execute(
-                "SELECT id, job, trigger, started, due, pid, flags, timezone, ended, state, reason "
-                "FROM runs LEFT JOIN ends ON run = id WHERE id = ?",
-                (number,),
-            ).fetchone()
+            row = connection.execute(f"{_SELECT} WHERE id = ?", (number,)).fetchone()
             return _run(connection, row)
 
 

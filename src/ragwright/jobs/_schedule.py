@@ -102,20 +102,20 @@ class Schedule:
 
     def _walls(self, start: datetime) -> Iterator[datetime]:
         """The wall-clock times that meet the expression, from one on."""
+        midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
         for days in range(_HORIZON):
-            midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
-            midnight += timedelta(days=days)
-            if self._meets(midnight):
+            day = midnight + timedelta(days=days)
+            if self._meets(day):
                 for hour in self._hours:
-                    for minute in self._minutes:
-                        wall = midnight.replace(hour=hour, minute=minute)
-                        if wall >= start:
-                            yield wall
+                    if days or hour >= start.hour:
+                        walls = (day.replace(hour=hour, minute=minute) for minute in self._minutes)
+                        yield from (wall for wall in walls if wall >= start)
 
     def _meets(self, day: date) -> bool:
+        if day.month not in self._months:
+            return False
         by_month, by_week = day.day in self._days, day.isoweekday() % 7 in self._weekdays
-        dated = by_month or by_week if self._either else by_month and by_week
-        return dated and day.month in self._months
+        return by_month or by_week if self._either else by_month and by_week
 
     def _moment(self, wall: datetime) -> float:
         """The first moment with a wall-clock time, or the end of the gap that it lies in."""

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -312,16 +312,15 @@ class Served:
             StoreError: The folder cannot be written.
         """
         lock = FileLock(self._root / "lock", what, wait=_WAIT, busy=_BUSY)
-        with ExitStack() as held:
-            try:
-                held.enter_context(lock)
-            except OSError as error:
-                raise StoreError(
-                    f"what is served cannot be changed: {error.strerror or error}",
-                    where=str(self._root),
-                    hint="let this user write in the folder, and see whether the disk has room",
-                ) from error
-            yield Changing(self._folder, self, self._root)
+        try:
+            with lock:
+                yield Changing(self._folder, self, self._root)
+        except OSError as error:
+            raise StoreError(
+                f"what is served cannot be changed: {error.strerror or error}",
+                where=str(self._root),
+                hint="let this user write in the folder, and see whether the disk has room",
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
