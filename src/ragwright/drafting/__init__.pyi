@@ -23,12 +23,9 @@ from ._split import Split as Split, split_reply as split_reply
 from .outputs import (
     Feedback as Feedback,
     FeedbackVerdict as FeedbackVerdict,
-    NewBatch as NewBatch,
-    NewOutput as NewOutput,
     Origin as Origin,
     Output as Output,
     OutputBatch as OutputBatch,
-    OutputHit as OutputHit,
     OutputKind as OutputKind,
     OutputQuery as OutputQuery,
     Outputs as Outputs,

@@ -1,18 +1,17 @@
-from ._again import doubtful_documents as doubtful_documents, vectors_again as vectors_again
+from ._again import doubtful_documents as doubtful_documents
 from ._folder import (
     ProjectFolder as ProjectFolder,
     init_project as init_project,
     project_templates as project_templates,
 )
 from ._ingesting import forecast_ingest as forecast_ingest, ingest_sources as ingest_sources
-from ._job_options import JobOptions as JobOptions, JobStep as JobStep, ProjectJob as ProjectJob
+from ._job_options import JobStep as JobStep, ProjectJob as ProjectJob
 from ._like import (
     StoredDocuments as StoredDocuments,
     build_like as build_like,
     unfetched as unfetched,
 )
 from ._persona_files import (
-    PersonaChange as PersonaChange,
     persona_change as persona_change,
     write_persona as write_persona,
 )
@@ -32,10 +31,8 @@ from ._served import (
 )
 from ._session import Session as Session
 from ._settings import (
-    BudgetOptions as BudgetOptions,
     Overrides as Overrides,
     Settings as Settings,
-    SourceEntry as SourceEntry,
     load_settings as load_settings,
     project_keys as project_keys,
     project_sections as project_sections,
@@ -43,7 +40,6 @@ from ._settings import (
 from ._work import at_work as at_work
 from .building import (
     Feed as Feed,
-    FetchAhead as FetchAhead,
     Ingest as Ingest,
     IngestForecast as IngestForecast,
     IngestProgress as IngestProgress,
@@ -51,10 +47,6 @@ from .building import (
     Stamps as Stamps,
     forget_glossaries as forget_glossaries,
     is_mined as is_mined,
-    known_embedders as known_embedders,
-    nothing_indexed as nothing_indexed,
     project_glossary as project_glossary,
     reading as reading,
-    remember_embedder as remember_embedder,
-    web_pages as web_pages,
 )

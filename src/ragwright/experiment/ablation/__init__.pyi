@@ -10,7 +10,6 @@ from ._ablation import (
     Ablated as Ablated,
     AblationPlan as AblationPlan,
     Contrast as Contrast,
-    Design as Design,
     ablation_plan as ablation_plan,
     deletion as deletion,
     prompt_of as prompt_of,

@@ -24,7 +24,6 @@ from ._diagnosis import (
 from ._facts import facts_kept as facts_kept, is_right as is_right
 from ._generators import (
     GridComparison as GridComparison,
-    GridQuestion as GridQuestion,
     GridRow as GridRow,
     PersonaModelGrid as PersonaModelGrid,
     grid_of as grid_of,

@@ -18,23 +18,13 @@ from ._evaluate import (
     summarise as summarise,
 )
 from ._evaluating import (
-    EvaluatedProject as EvaluatedProject,
     Work as Work,
     answering_work as answering_work,
-    do_work as do_work,
     has_result as has_result,
     ranking_work as ranking_work,
-    results_of_run as results_of_run,
     run_evaluation as run_evaluation,
     run_work as run_work,
-    scoring_work as scoring_work,
     stored_evaluation as stored_evaluation,
-)
-from ._given_rows import (
-    GivenRows as GivenRows,
-    given_rows as given_rows,
-    of_testset as of_testset,
-    stored_or_given as stored_or_given,
 )
 from ._http_system import HttpSystem as HttpSystem, http_system as http_system
 from ._judges import (
@@ -44,8 +34,6 @@ from ._judges import (
 )
 from ._measuring import (
     answering_settings as answering_settings,
-    evaluate_project as evaluate_project,
-    forecast_project as forecast_project,
     judging as judging,
     planned as planned,
 )
@@ -82,7 +70,6 @@ from ._review import (
     write_sheet as write_sheet,
 )
 from ._scoring import (
-    Drawn as Drawn,
     OnForecast as OnForecast,
     OnResult as OnResult,
     evaluate as evaluate,
@@ -105,12 +92,10 @@ from ._stored import (
 )
 from ._suite_runs import evaluate_testset as evaluate_testset, forecast_testset as forecast_testset
 from ._systems import (
-    Answered as Answered,
     System as System,
     SystemReply as SystemReply,
     answered as answered,
     answered_flows as answered_flows,
-    answered_row as answered_row,
     chat_row as chat_row,
     haystack_system as haystack_system,
     langchain_system as langchain_system,

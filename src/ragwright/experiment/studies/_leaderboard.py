@@ -102,7 +102,7 @@ def objectives_of(names: Sequence[str], measures: Sequence[Measure]) -> tuple[Ob
     return tuple(found)
 
 
-def facts_of(results: Sequence[RowResult]) -> dict[str, float]:
+def usage_means(results: Sequence[RowResult]) -> dict[str, float]:
     """Means per answer of what answers took; a cost that is unknown for one row is unknown."""
     made = [result.made for result in results if result.made is not None]
     if not made:
@@ -124,7 +124,7 @@ def trial_result(
     """What an evaluation says of a trial."""
     results = evaluation.results
     return TrialResult(
-        number, values, "done", run, len(results), evaluation.summaries, facts_of(results)
+        number, values, "done", run, len(results), evaluation.summaries, usage_means(results)
     )
 
 

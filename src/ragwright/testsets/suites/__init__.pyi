@@ -1,6 +1,5 @@
 from ._corpus import (
     Corpus as Corpus,
-    Gathered as Gathered,
     corpus_evidence as corpus_evidence,
     open_corpus as open_corpus,
 )
@@ -11,7 +10,7 @@ from ._gold_answers import (
     LeakCheck as LeakCheck,
     gold_answer as gold_answer,
 )
-from ._rgb import RgbQuestion as RgbQuestion, read_rgb as read_rgb, rgb_rows as rgb_rows
+from ._rgb import read_rgb as read_rgb, rgb_rows as rgb_rows
 from ._suites import (
     CLOSED_BOOK as CLOSED_BOOK,
     Evidence as Evidence,
