@@ -110,15 +110,12 @@ def _run(
     total = len(plan_ablation(bench.project, testset, measures, asked).study.points) + 1
     ended: list[TrialResult] = []
 
-    def line() -> str:
-        return f"{len(ended)} of {total} prompts, "
-
-    with show_progress(console, bench, line):
+    with show_progress(console, bench, lambda: (len(ended), total, "prompts")):
         result = bench.ablate(testset, measures, replace(asked, on_trial=ended.append))
     if flags.as_json or (flags.output is not None and flags.output.suffix == ".json"):
         console.json(ablation_json(result.ablation, run=result.run, sweep=result.sweep.run))
     else:
-        console.result(ablation_table(result.ablation, run=result.run))
+        console.result(ablation_table(result.ablation, run=result.run, width=console.columns(0)))
     if result.again:
         console.remark("confirmed before: shown again, nothing was opened")
     if result.stopped is not None:

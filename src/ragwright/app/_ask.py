@@ -27,7 +27,7 @@ from ._options import (
     Served,
     SoftFilters,
 )
-from ._show import answer_json, answer_text, runner_line, show_forecast, trace_json, trace_text
+from ._show import answer_json, answer_text, runner_step, show_forecast, trace_json, trace_text
 
 
 @reported
@@ -80,7 +80,7 @@ def command(
         sink = _shown(console, pieces) if plain else None
 
         # The pieces of an answer show by themselves that it goes on.
-        with console.progress(lambda: "" if pieces else runner_line(bench.progress)):
+        with console.progress(lambda: "" if pieces else runner_step(bench.progress).line()):
             answers = bench.ask_all(question, names, Asking(sink=sink, trace=entries))
         if pieces:
             console.piece("\n")

@@ -77,7 +77,7 @@ def command(
     if as_json:
         console.json({"run": evaluation.name, **calibration_json(found)})
     else:
-        console.result(calibration_table(found))
+        console.result(calibration_table(found, console.columns()))
     if record:
         path = record_calibration(project, evaluation, found, [str(path) for path in labels])
         console.remark(

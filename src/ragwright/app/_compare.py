@@ -56,7 +56,7 @@ def command(
         told = {"a": first.name, "b": second.name, **comparison_json(found)}
         console.json({**told, "settings": [asdict(change) for change in changes]})
         return
-    lines = [comparison_table(found, names=(first.name, second.name))]
+    lines = [comparison_table(found, names=(first.name, second.name), width=console.columns())]
     if changes:
         lines.append(_changes_table(changes, (first.name, second.name)))
     elif first.manifest and second.manifest:

@@ -47,4 +47,4 @@ def command(
             return
         if found.again:
             console.remark("confirmed before: shown again, nothing was opened")
-        console.result(verdict_table(found.verdict, found.run))
+        console.result(verdict_table(found.verdict, found.run, console.columns()))

@@ -111,7 +111,7 @@ def command(
     if _as_json(flags):
         console.json(diagnosis_json(found, run=run.run))
     else:
-        text = diagnosis_table(found, run=run.run)
+        text = diagnosis_table(found, run=run.run, width=console.columns())
         console.result(f"{text}\n\n{lost_rows_text(found, rows)}" if rows else text)
     return _ended(console, run, bool(found.rows))
 
@@ -131,7 +131,7 @@ def _read(
     if _as_json(flags):
         console.json(generators_json(found, run=run.run))
     else:
-        console.result(generators_table(found, run=run.run))
+        console.result(generators_table(found, run=run.run, width=console.columns()))
     if write and run.complete:
         _write(console, ProjectFolder(flags.project), found)
     return _ended(console, run, True)

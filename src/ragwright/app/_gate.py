@@ -104,4 +104,4 @@ def _show(
     elif as_json:
         console.json({"run": run, **gate_json(outcome)})
     else:
-        console.result(gate_table(outcome))
+        console.result(gate_table(outcome, console.columns()))

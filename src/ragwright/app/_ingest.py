@@ -9,9 +9,9 @@ import typer
 
 from ..project import IngestProgress, Session
 from ..workbench import Workbench
-from ._console import EXIT_ERROR, Console, reported
+from ._console import EXIT_ERROR, Console, Step, reported
 from ._options import HERE, DryRun, Jobs, Json, MaxCost, Output, Overrides, Project, Quiet, Served
-from ._show import ingest_forecast_json, ingest_forecast_text, ingest_line, ingest_text
+from ._show import ingest_forecast_json, ingest_forecast_text, ingest_step, ingest_text
 
 
 @reported
@@ -45,8 +45,8 @@ def command(
     started = time.monotonic()
     shown: list[IngestProgress] = []
 
-    def line() -> str:
-        return ingest_line(shown[0], bench.progress) if shown else "opening"
+    def line() -> str | Step:
+        return ingest_step(shown[0], bench.progress) if shown else "opening"
 
     session = Session(
         tuple(overrides or ()),

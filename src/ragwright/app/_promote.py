@@ -77,7 +77,7 @@ def _show_promoted(console: Console, found: Promoted, as_json: bool) -> None:
         told |= {"promoted": found.changed, "baseline": found.baseline, "notes": found.notes}
         console.json({**told, "served": served})
         return
-    lines = [gate_table(found.outcome), *found.notes]
+    lines = [gate_table(found.outcome, console.columns()), *found.notes]
     number = "nothing" if found.served is None else f"number {found.served.number}"
     said = f"now served: {number}" if found.changed else f"not promoted; served: {number}"
     console.result("\n".join([*lines, said]))

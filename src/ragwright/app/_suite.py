@@ -123,7 +123,8 @@ def suite_curves(
     if as_json or (output is not None and output.suffix.lower() == ".json"):
         console.json(curves_json(curves, run=evaluation.name, notes=evaluation.notes))
         return
-    console.result(f"{curves_table(curves, notes=evaluation.notes)}\n\nrun: {evaluation.name}")
+    shown = curves_table(curves, notes=evaluation.notes, width=console.columns())
+    console.result(f"{shown}\n\nrun: {evaluation.name}")
 
 
 def _shares(flag: str, text: str) -> tuple[float, ...]:

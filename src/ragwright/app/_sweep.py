@@ -68,10 +68,7 @@ def command(
         ended: list[TrialResult] = []
         trials = found.size or found.options.trials
 
-        def line() -> str:
-            return f"{len(ended)} of {trials + 1} trials, "
-
-        with show_progress(console, bench, line):
+        with show_progress(console, bench, lambda: (len(ended), trials + 1, "trials")):
             result = bench.sweep(found, Sweeping(retry_errors, ended.append))
         _show(console, result, as_json)
         if result.stopped is not None:
@@ -103,7 +100,7 @@ def _show(console: Console, result: SweepResult, as_json: bool) -> None:
         return
     names = tuple(objective.name for objective in result.objectives)
     front = frozenset(trial.id for trial in result.front) if len(names) > 1 else frozenset()
-    view = BoardView(names, front)
+    view = BoardView(names, front, width=console.columns(120))
     table = leaderboard_table(board, rest=rest, notes=result.notes, view=view)
     said = ""
     if result.selection is not None:

@@ -20,20 +20,21 @@ HEADS = {
 """How parts are looked at -> what a table of it shows."""
 
 
-def ablation_table(found: Ablation, *, run: str = "") -> str:
+def ablation_table(found: Ablation, *, run: str = "", width: int = 0) -> str:
     """Verdict, a table for every measure and way of looking, what the confirm split says."""
-    blocks = ["\n".join(fill(line, WIDTH) for line in found.verdict)]
+    text, wide = width or WIDTH, width or _WIDE
+    blocks = ["\n".join(fill(line, text) for line in found.verdict)]
     measures = dict.fromkeys(effect.measure for one in found.parts for effect in one.effects)
     for measure in measures:
         for design in dict.fromkeys(one.design for one in found.parts):
             parts = [one for one in found.parts if one.design == design]
-            blocks.append(_table(measure, design, parts))
+            blocks.append(_table(measure, design, parts, wide))
     if found.openings:
-        blocks.append(_confirmed(found))
-    tail = [fill(_LEGEND, WIDTH)]
+        blocks.append(_confirmed(found, wide))
+    tail = [fill(_LEGEND, text)]
     if found.never:
-        tail.append(fill(f"in no row's prompt: {', '.join(found.never)}", WIDTH))
-    tail += [fill(f"note: {note}", WIDTH) for note in found.notes]
+        tail.append(fill(f"in no row's prompt: {', '.join(found.never)}", text))
+    tail += [fill(f"note: {note}", text) for note in found.notes]
     tail += [f"run: {run}"] if run else []
     return "\n\n".join([*blocks, "\n".join(tail)])
 
@@ -106,7 +107,7 @@ def _effect_json(effect: PartEffect) -> dict[str, Any]:
     return {name: getattr(effect, name) for name in names}
 
 
-def _table(measure: str, design: str, parts: Sequence[PartResult]) -> str:
+def _table(measure: str, design: str, parts: Sequence[PartResult], width: int) -> str:
     rows = [["part", "persona", "with", "without", "effect", "95 % interval", "p", "n"]]
     rows[0] += ["loss up to", "tokens", "per 1,000", ""]
     for one in parts:
@@ -115,7 +116,7 @@ def _table(measure: str, design: str, parts: Sequence[PartResult]) -> str:
     rows = _filled(rows)
     right = [at for at, name in enumerate(rows[0]) if name in _NUMBERS]
     head = fill(f"{measure}. {HEADS[design]}", WIDTH)
-    return f"{head}\n{text_table(rows, right=right, width=_WIDE)}"
+    return f"{head}\n{text_table(rows, right=right, width=width)}"
 
 
 _WIDE = 140
@@ -156,7 +157,7 @@ def _cells(one: PartResult, effect: PartEffect, *, first: bool) -> list[str]:
     ]
 
 
-def _confirmed(found: Ablation) -> str:
+def _confirmed(found: Ablation, width: int) -> str:
     """What the confirm split says of each deletion, and of all at once."""
     rows = [
         ["deleted", "measure", "persona", "effect", "95 % interval", "loss up to", "margin", ""]
@@ -177,7 +178,7 @@ def _confirmed(found: Ablation) -> str:
                 ]
             )
     head = f"The confirm split, {found.confirm_rows} rows that chose nothing"
-    return f"{head}\n{text_table(rows, right=(3, 5, 6), width=_WIDE)}"
+    return f"{head}\n{text_table(rows, right=(3, 5, 6), width=width)}"
 
 
 def _number(value: float | None, form: str = ".4f") -> str:

@@ -55,15 +55,21 @@ def _broken(cell: str, width: int) -> list[str]:
     return textwrap.wrap(cell, width) or [""]
 
 
-def _line(text: str) -> str:
+def _line(text: str, width: int) -> str:
     """A sentence below a table, further lines of it indented."""
     found = textwrap.wrap(
-        text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
     return "\n".join(found)
 
 
-def summary_table(summaries: Iterable[Summary], *, notes: Iterable[str] = (), run: str = "") -> str:
+def summary_table(
+    summaries: Iterable[Summary],
+    *,
+    notes: Iterable[str] = (),
+    run: str = "",
+    width: int = WIDTH,
+) -> str:
     """Measures with scale, mean, interval, n and coverage.
 
     Below: the states of rows without a score, with the bounds that the mean would have with
@@ -85,10 +91,10 @@ def summary_table(summaries: Iterable[Summary], *, notes: Iterable[str] = (), ru
         )
         for sentence in _beside_the_mean(s):
             below.setdefault(sentence, []).append(s.measure)
-    lines = [text_table(rows, right=(1, 3, 4, 5, 6))]
-    lines += [_line(f"{', '.join(measures)}: {said}") for said, measures in below.items()]
+    lines = [text_table(rows, right=(1, 3, 4, 5, 6), width=width)]
+    lines += [_line(f"{', '.join(measures)}: {said}", width) for said, measures in below.items()]
     lines += [f"run: {run}"] if run else []
-    return "\n".join([*lines, *(_line(f"note: {note}") for note in notes)])
+    return "\n".join([*lines, *(_line(f"note: {note}", width) for note in notes)])
 
 
 def _beside_the_mean(s: Summary) -> Iterator[str]:
@@ -110,7 +116,7 @@ def _beside_the_mean(s: Summary) -> Iterator[str]:
         yield f"{s.n} rows in {s.clusters} clusters"
 
 
-def slice_table(parts: Mapping[str, Sequence[Summary]], by: str) -> str:
+def slice_table(parts: Mapping[str, Sequence[Summary]], by: str, width: int = WIDTH) -> str:
     """One line a slice and measure, with mean, interval and n."""
     rows = [[by, "measure", "mean", "95 % interval", "n", "coverage"]]
     for value, summaries in parts.items():
@@ -125,10 +131,12 @@ def slice_table(parts: Mapping[str, Sequence[Summary]], by: str) -> str:
             ]
             for s in summaries
         ]
-    return text_table(rows, right=(2, 4, 5))
+    return text_table(rows, right=(2, 4, 5), width=width)
 
 
-def comparison_table(found: Comparisons, *, names: tuple[str, str] = ("A", "B")) -> str:
+def comparison_table(
+    found: Comparisons, *, names: tuple[str, str] = ("A", "B"), width: int = WIDTH
+) -> str:
     """B against A, measure by measure, and a sentence for each of them."""
     a, b = names
     rows = [["measure", a, b, f"{b} - {a}", "95 % interval", "p (Holm)", "wins/ties/losses", "n"]]
@@ -145,7 +153,10 @@ def comparison_table(found: Comparisons, *, names: tuple[str, str] = ("A", "B"))
                 str(c.n),
             ]
         )
-    lines = [text_table(rows, right=(1, 2, 3, 5, 7)), *(_line(c.text) for c in found.measures)]
+    lines = [
+        text_table(rows, right=(1, 2, 3, 5, 7), width=width),
+        *(_line(c.text, width) for c in found.measures),
+    ]
     for c in found.measures:
         if c.only_a or c.only_b:
             lines.append(
@@ -167,15 +178,15 @@ def comparison_table(found: Comparisons, *, names: tuple[str, str] = ("A", "B"))
     return "\n".join(lines)
 
 
-def gate_table(outcome: GateOutcome) -> str:
+def gate_table(outcome: GateOutcome, width: int = WIDTH) -> str:
     """Each rule with what became of it, the outcome last."""
     rows = [["rule", "outcome", "because"]]
     rows += [[check.rule, check.state, check.reason] for check in outcome.checks]
     hints = dict.fromkeys(f"to do: {check.hint}" for check in outcome.checks if check.hint)
-    return "\n".join([text_table(rows), *hints, f"gate: {outcome.state}"])
+    return "\n".join([text_table(rows, width=width), *hints, f"gate: {outcome.state}"])
 
 
-def calibration_table(found: Calibration) -> str:
+def calibration_table(found: Calibration, width: int = WIDTH) -> str:
     """Judge against people: agreement, bias, the corrected mean, and who confused what."""
     parts: list[tuple[str, Estimate]] = [
         ("equal", found.agreement),
@@ -200,7 +211,7 @@ def calibration_table(found: Calibration) -> str:
         f"{with_scale(found.measure, found.scale)} against people, {found.n} rows with both "
         f"({found.unlabelled} without a label, {found.unscored} without a score, "
         f"{found.unknown} labels of other rows)",
-        text_table(rows, right=(1,)),
+        text_table(rows, right=(1,), width=width),
     ]
     if found.labels > found.n:
         lines.insert(
@@ -213,7 +224,7 @@ def calibration_table(found: Calibration) -> str:
         table += [
             [head, *map(str, counts)] for head, counts in zip(heads, found.confusion, strict=True)
         ]
-        lines.append(text_table(table, right=range(1, len(heads) + 1)))
+        lines.append(text_table(table, right=range(1, len(heads) + 1), width=width))
     return "\n".join(lines)
 
 

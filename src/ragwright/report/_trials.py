@@ -17,7 +17,7 @@ _FEW = 3
 _FACTS = {"context_tokens": "tokens", "cost": "cost", "seconds": "s"}
 
 _WIDTH = 120
-"""Characters of a leaderboard: it has a column a key and a measure."""
+"""Characters of a leaderboard in a file: it has a column per key and per measure."""
 
 
 TrialLike: TypeAlias = "TrialResult | Entry"
@@ -32,11 +32,13 @@ class BoardView:
         objectives: Measures and facts that trials are ordered by: their intervals are shown.
         front: Names of trials that no other beats on every objective, where there are several.
         most: Trials shown; the project as it stands always is.
+        width: Characters of a line.
     """
 
     objectives: tuple[str, ...] = ()
     front: frozenset[str] = frozenset()
     most: int = 20
+    width: int = _WIDTH
 
 
 def leaderboard_table(
@@ -73,7 +75,7 @@ def leaderboard_table(
         mark = f"{place}*" if trial.id in how.front else str(place)
         rows.append([mark, trial.id, *values, *cells, str(trial.rows), *took])
     right = (0, *range(len(rows[0]) - len(facts) - 1, len(rows[0])))
-    lines = [text_table(rows, right=right, width=_WIDTH)] if board else ["no trial has a result"]
+    lines = [text_table(rows, right=right, width=how.width)] if board else ["no trial has a result"]
     if hidden:
         lines.append(f"… {hidden} more: --json has them all")
     if how.front:

@@ -7,10 +7,10 @@ from typing import Any
 
 from ..experiment import StudyVerdict
 from ..measure import Comparison
-from ._text import interval, number, text_table
+from ._text import WIDTH, interval, number, text_table
 
 
-def verdict_table(verdict: StudyVerdict, run: str = "") -> str:
+def verdict_table(verdict: StudyVerdict, run: str = "", width: int = WIDTH) -> str:
     """The verdict in words; below it, what the two splits say side by side."""
     lines = [verdict.text]
     rows = [["", "rows", "as it stands", "trial", "difference", "95 % interval", "p"]]
@@ -21,7 +21,7 @@ def verdict_table(verdict: StudyVerdict, run: str = "") -> str:
                 [f"{one.trial} {one.objective}, confirmed on", *_cells(one.confirmed, one.p)]
             )
     if len(rows) > 1:
-        lines += ["", text_table(rows, right=(1, 2, 3, 4, 6))]
+        lines += ["", text_table(rows, right=(1, 2, 3, 4, 6), width=width)]
         chosen = verdict.selection
         lines += [
             "",

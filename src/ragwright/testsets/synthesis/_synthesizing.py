@@ -248,7 +248,7 @@ def _prompt(project: Project, name: str) -> Mapped:
     Raises:
         PromptError: A key is unknown, with file and line.
     """
-    shipped = shipped_mapping("experiment", f"prompts/{name}.yaml")
+    shipped = shipped_mapping("testsets", f"prompts/{name}.yaml")
     own = project.folder.prompts / f"{name}.yaml"
     if not own.is_file():
         return shipped
