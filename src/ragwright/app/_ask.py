@@ -33,7 +33,7 @@ from ._show import answer_json, answer_text, runner_step, show_forecast, trace_j
 @reported
 def command(
     question: Annotated[
-        str | None, typer.Argument(help="The question; without one, a conversation begins.")
+        str | None, typer.Argument(help="The question; leave it out to start a conversation.")
     ] = None,
     project: Project = HERE,
     overrides: Overrides = None,

@@ -142,7 +142,7 @@ class Console:
         folder = path.parent
         if not folder.is_dir():
             folder.mkdir(parents=True)
-            self.remark(f"folder made: {folder}")
+            self.remark(f"created folder {folder}")
 
     def columns(self, in_file: int = _IN_A_FILE) -> int:
         """Characters of a line of the result: ``in_file`` where it goes to no terminal."""
@@ -347,12 +347,12 @@ def stopped(error: BaseException, resumes: bool = False) -> int:
     """
     kept = "; ".join(getattr(error, "__notes__", ()))
     line = "\n" if sys.stderr is not None and sys.stderr.isatty() else ""  # below the ^C
-    told = kept or "what was done is kept"
+    message = kept or "finished work is kept"
     if resumes:
-        told += ", run it again with --resume to go on"
+        message += ", run it again with --resume to go on"
     elif not kept:
-        told += ", run it again to go on"
-    write(sys.stderr, f"{line}stopped{ctrl_c.by}; {told}\n")
+        message += ", run it again to go on"
+    write(sys.stderr, f"{line}stopped{ctrl_c.by}; {message}\n")
     return ctrl_c.code
 
 
@@ -390,9 +390,9 @@ def _told(error: Exception, resumes: bool) -> int:
         return fail(error)
     if not isinstance(error, OSError):
         raise error
-    told = SourceError(
-        f"the system refuses: {error.strerror or error}",
+    error_ = SourceError(
+        f"cannot read or write: {error.strerror or error}",
         where=str(error.filename) if error.filename else None,
-        hint="see whether the folder can be written and the disk has room",
+        hint="check the path, its permissions and the free disk space",
     )
-    return fail(told)
+    return fail(error_)

@@ -88,7 +88,7 @@ def _testset(bench: Workbench, console: Console) -> Path:
     """The testset of the demo, made where it is not there."""
     path = bench.project.folder.testsets / "demo.jsonl"
     if path.exists():
-        console.result(f"\n# Testset\n\n{path} is there from before and is used")
+        console.result(f"\n# Testset\n\n{path} exists already and is used")
         return path
     with console.progress(lambda: "making questions from the guide"):
         made, _ = bench.synth(Synthesizing(QUESTIONS))
@@ -131,5 +131,5 @@ def _verdict(found: Confirmed) -> str:
         told = ", ".join(f"{key}: {value or 'none'}" for key, value in one.values.items())
         text += f"\n{one.trial} is {told}"
     if found.again:
-        text += "\n(confirmed before: shown again, nothing was opened)"
+        text += "\n(already confirmed: shown again, the confirm split was not opened)"
     return text

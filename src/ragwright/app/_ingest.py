@@ -18,7 +18,7 @@ from ._show import ingest_forecast_json, ingest_forecast_text, ingest_step, inge
 def command(
     sources: Annotated[
         list[str] | None,
-        typer.Argument(help="Files, folders, addresses; the project's own where none is given."),
+        typer.Argument(help="Files, folders, URLs; by default the project's sources."),
     ] = None,
     project: Project = HERE,
     overrides: Overrides = None,
@@ -27,10 +27,10 @@ def command(
     ] = False,
     embed_again: Annotated[
         bool,
-        typer.Option("--embed-again", help="Embed every text anew, also where a vector is stored."),
+        typer.Option("--embed-again", help="Embed every text again, even if its vector is stored."),
     ] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 where a source could not be read.")
+        bool, typer.Option("--strict", help="Exit with code 1 if a source could not be read.")
     ] = False,
     as_json: Json = False,
     quiet: Quiet = False,

@@ -34,7 +34,11 @@ def command(
         ),
     ] = None,
     rules_alone: Annotated[
-        bool, typer.Option("--rules-alone", help="Do not hold it against what is served now.")
+        bool,
+        typer.Option(
+            "--rules-alone",
+            help="Check the rules only; do not compare with the served configuration.",
+        ),
     ] = False,
     reason: Annotated[
         str, typer.Option("--reason", help="Stands in the history; --back needs one.")
@@ -46,7 +50,7 @@ def command(
     ] = False,
     dry_run: DryRun = False,
 ) -> int:
-    """Serve what a run was measured under, if it passes the gate; exit codes are the gate's."""
+    """Serve the settings of a run if it passes the gate; the exit codes are the gate's."""
     if sum((bool(run), history, show, back)) != 1:
         raise ConfigError(
             "name a run, or one of --history, --show, --back", where="ragwright promote"

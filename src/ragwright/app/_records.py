@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..project import IngestProgress
 
 group = typer.Typer(
-    help="Rows to bronze, silver and gold tables, and to documents.", no_args_is_help=True
+    help="Turn rows into bronze, silver and gold tables, and into documents.", no_args_is_help=True
 )
 
 _TABLES: tuple[TableName, ...] = ("bronze", "silver", "gold", "left_out")

@@ -106,7 +106,7 @@ def _show(console: Console, result: SweepResult, as_json: bool) -> None:
     if result.selection is not None:
         said = StudyVerdict(result.selection).text
         if result.selection.difference > 0:
-            said += f"\nto hold it against rows that picked nothing: ragwright confirm {result.run}"
+            said += f"\nto confirm it on held-out questions: ragwright confirm {result.run}"
         said += "\n\n"
     others = "".join(f"\n{line}" for line in _other_judges(result))
     console.result(f"{said}{table}{others}\nrun: {result.run}")
@@ -130,6 +130,6 @@ def _other_judges(result: SweepResult) -> list[str]:
         place = next(
             (at for at, values in enumerate(first, 1) if plain.items() <= values.items()), None
         )
-        stands = "not on the board above" if place is None else f"place {place} above"
-        lines.append(f"by {judge}: {best.id} is best ({stands}); judges are not ranked together")
+        stands = "not in the table above" if place is None else f"place {place} above"
+        lines.append(f"by {judge}: {best.id} is best ({stands}); judges are not comparable")
     return lines

@@ -33,17 +33,17 @@ def ablation_table(found: Ablation, *, run: str = "", width: int = 0) -> str:
         blocks.append(_confirmed(found, wide))
     tail = [fill(_LEGEND, text)]
     if found.never:
-        tail.append(fill(f"in no row's prompt: {', '.join(found.never)}", text))
+        tail.append(fill(f"not in the prompt of any row: {', '.join(found.never)}", text))
     tail += [fill(f"note: {note}", text) for note in found.notes]
     tail += [f"run: {run}"] if run else []
     return "\n\n".join([*blocks, "\n".join(tail)])
 
 
 _LEGEND = (
-    "effect: what the part adds, in the direction that is good. p is corrected for all parts of a "
-    "table (Holm), personas apart from all rows. loss: the most that deleting it can have cost; "
-    "safe where that is below the margin by every measure and for every persona. "
-    "tokens: what it adds to a prompt, by the project's tokenizer."
+    "effect: what the part adds; positive is better. p is corrected for all parts of a "
+    "table (Holm), personas separately from all rows. loss up to: the most that deleting it may "
+    "cost; safe if that is below the margin for every measure and persona. "
+    "tokens: its length in a prompt, by the project's tokenizer."
 )
 
 

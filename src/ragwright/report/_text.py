@@ -35,7 +35,7 @@ def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), width: 
 
 
 def _column_widths(rows: Sequence[Sequence[str]], right: Sequence[int], width: int) -> list[int]:
-    """A width a column: as its cells need, the widest made narrower until all fit."""
+    """The width of each column: what its cells need, the widest made narrower until all fit."""
     columns = [[len(row[at]) for row in rows] for at in range(len(rows[0]))]
     widths = [max(column) for column in columns]
     numbers = [max((*column[1:], 6)) if at in right else 20 for at, column in enumerate(columns)]
@@ -98,13 +98,13 @@ def summary_table(
 
 
 def _beside_the_mean(s: Summary) -> Iterator[str]:
-    """Sentences on what a mean does not say: rows without a score, the histogram, clusters."""
+    """What a mean leaves out: rows without a score, the histogram, clusters."""
     missing = [f"{state} {count}" for state, count in s.lost.items()]
     if missing:
         bounds = ""
         if s.n and s.worst is not None and s.best is not None:
             low, high = sorted((s.worst, s.best))
-            bounds = f"; mean {low:.4f} to {high:.4f} whatever they hold"
+            bounds = f"; mean {low:.4f} to {high:.4f} whatever their scores"
         yield f"without a score: {', '.join(missing)}{bounds}"
     if s.no_gold:
         yield f"without gold for it, not counted: {s.no_gold} of {sum(s.states.values())} rows"
@@ -117,7 +117,7 @@ def _beside_the_mean(s: Summary) -> Iterator[str]:
 
 
 def slice_table(parts: Mapping[str, Sequence[Summary]], by: str, width: int = WIDTH) -> str:
-    """One line a slice and measure, with mean, interval and n."""
+    """One line per slice and measure, with mean, interval and n."""
     rows = [[by, "measure", "mean", "95 % interval", "n", "coverage"]]
     for value, summaries in parts.items():
         rows += [
@@ -160,21 +160,21 @@ def comparison_table(
     for c in found.measures:
         if c.only_a or c.only_b:
             lines.append(
-                f"{c.measure}: {c.only_a} rows have a score in {a} alone, {c.only_b} in {b} alone"
+                f"{c.measure}: {c.only_a} rows have a score only in {a}, {c.only_b} only in {b}"
             )
         if c.no_gold:
-            lines.append(f"{c.measure}: {c.no_gold} rows have no gold for it, left out")
+            lines.append(f"{c.measure}: {c.no_gold} rows without gold for it, left out")
         if c.unanswerable:
             lines.append(
-                f"{c.measure}: {c.unanswerable} unanswerable rows on which one abstained, left out"
+                f"{c.measure}: {c.unanswerable} unanswerable rows where one run abstained, left out"
             )
         for way, ids in c.moved.items():
             lines.append(f"{c.measure}: {way} in {len(ids)} rows: {_some(ids)}")
     for name, ids in ((a, found.only_a), (b, found.only_b)):
         if ids:
-            lines.append(f"rows of {name} alone, left out: {_some(ids)}")
+            lines.append(f"rows only in {name}, left out: {_some(ids)}")
     if found.missing:
-        lines.append(f"measures of one run alone, left out: {_some(found.missing)}")
+        lines.append(f"measures of only one run, left out: {_some(found.missing)}")
     return "\n".join(lines)
 
 
@@ -231,11 +231,11 @@ def calibration_table(found: Calibration, width: int = WIDTH) -> str:
 def with_scale(measure: str, scale: MeasureScale | None) -> str:
     """A measure with its scale: others use some of its names for another one.
 
-    Where less is better, that is said too.
+    It also says where lower is better.
     """
     if scale is None:
         return measure
-    return f"{measure} ({scale}{'' if scale.higher_is_better else ', less is better'})"
+    return f"{measure} ({scale}{'' if scale.higher_is_better else ', lower is better'})"
 
 
 def number(value: float | None) -> str:
