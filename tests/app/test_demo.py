@@ -81,6 +81,6 @@ def test_the_full_demo_ends_in_a_verdict_and_a_report(
     opened = openings.read_text() if openings.exists() else ""
     _demo.run_demo(folder, Console(quiet=True), full=True)
     again = capsys.readouterr().out
-    assert "is there from before and is used" in again
+    assert "exists already and is used" in again
     assert told in again
     assert opened == (openings.read_text() if openings.exists() else "")

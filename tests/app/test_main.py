@@ -59,14 +59,14 @@ def test_before_the_command_begins_nothing_was_done(tmp_path: Path, module: str)
 @pytest.mark.parametrize("module", ["yaml", "sqlite3"])
 def test_while_a_command_works_it_says_what_is_kept(tmp_path: Path, module: str) -> None:
     told = pressed(tmp_path, module, "outputs", "list")
-    assert told == "stopped; what was done is kept, run it again to go on"
+    assert told == "stopped; finished work is kept, run it again to go on"
 
 
 def test_an_interrupt_that_was_lost_is_raised_again(tmp_path: Path) -> None:
     told = pressed(
         tmp_path, "yaml", "outputs", "list", press="Presses(); import time; time.sleep(5)"
     )
-    assert told == "stopped; what was done is kept, run it again to go on"
+    assert told == "stopped; finished work is kept, run it again to go on"
 
 
 def test_an_interrupt_that_a_library_swallowed_is_no_success(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_an_interrupt_that_a_library_swallowed_is_no_success(tmp_path: Path) -> 
             except BaseException as error:
                 raise ImportError("half loaded") from error"""
     told = pressed(tmp_path, "yaml", "outputs", "list", press=press)
-    assert told == "stopped; what was done is kept, run it again to go on"
+    assert told == "stopped; finished work is kept, run it again to go on"
 
 
 def test_the_second_time_ends_it_at_once(tmp_path: Path) -> None:

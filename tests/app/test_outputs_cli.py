@@ -183,7 +183,7 @@ def test_what_belongs_to_a_tenant_is_named_or_left_out(project: Path) -> None:
         done = called(project, "outputs", "evaluate", "--measures", "AnswerRelevance", *words)
         assert "2 of 2 stored texts" in done.stdout
     both = ("--scope", "acme", "--every-scope")
-    assert "no single tenant" in called(project, "outputs", "list", *both, code=1).stderr
+    assert "covers more than one tenant" in called(project, "outputs", "list", *both, code=1).stderr
 
 
 def test_what_drafts_were_made_under_is_promoted_and_served(project: Path) -> None:
@@ -285,9 +285,9 @@ def test_one_output_is_shown_by_its_id_and_prompts_turn_by_turn(project: Path) -
 def test_a_folder_that_a_file_needs_is_made_and_named(
     project: Path, words: tuple[str, ...]
 ) -> None:
-    assert "folder made: a/b\n" in called(project, *words).stderr
+    assert "created folder a/b\n" in called(project, *words).stderr
     assert (project / words[-1]).is_file()
-    assert "folder made" not in called(project, *words).stderr
+    assert "created folder" not in called(project, *words).stderr
 
 
 def test_going_back_prints_a_shape_of_its_own(project: Path) -> None:

@@ -39,11 +39,15 @@ def rows(folder: Path, count: int) -> str:
     return "rows.jsonl"
 
 
-def on_terminal(folder: Path, *words: str) -> str:
+def on_terminal(folder: Path, *words: str, **environment: str) -> str:
     """All that a command writes on a terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "ragwright", *words], cwd=folder, stdout=theirs, stderr=theirs
+        [sys.executable, "-m", "ragwright", *words],
+        cwd=folder,
+        stdout=theirs,
+        stderr=theirs,
+        env=os.environ | environment,
     )
     os.close(theirs)
     read = b""
@@ -84,7 +88,7 @@ def test_progress_does_not_come_between_the_pieces_of_a_streamed_answer(tmp_path
         called(folder, "ingest")
         seen = on_terminal(folder, "ask", "When is brake fluid changed?")
     line, answer = seen.split("alpha", 1)
-    assert "0 rows" in line
+    assert "1 calls" in line
     assert line.endswith(CLEARED)
     assert CLEARED not in answer.split("omega")[0]
 
@@ -112,6 +116,45 @@ def test_a_name_in_the_line_of_progress_commands_no_terminal(tmp_path: Path) -> 
         seen = on_terminal(folder, "ingest")
     assert "\\u001b]0;owned\\u0007" in seen
     assert "\x1b]0;" not in seen
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_a_table_is_as_wide_as_the_terminal(tmp_path: Path, columns: int) -> None:
+    seen = on_terminal(tmp_path, "measures", COLUMNS=str(columns), NO_COLOR="1")
+    assert columns - 10 <= max(map(len, seen.splitlines())) <= columns
+
+
+def test_colour_is_for_terminals_without_no_color(tmp_path: Path) -> None:
+    assert "\x1b[1m" in on_terminal(tmp_path, "measures", TERM="xterm", NO_COLOR="")
+    for environment in ({"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb", "NO_COLOR": ""}):
+        assert "\x1b" not in on_terminal(tmp_path, "measures", **environment)
+    assert "\x1b" not in ragwright(tmp_path, "measures").stdout
+
+
+def test_a_bar_counts_rows_and_never_more_than_there_are(tmp_path: Path) -> None:
+    good = json.dumps({"reasoning": "it is so", "score": 3})
+    with ScriptedServer(Reply(good, delay=0.4)) as server:
+        folder = project(tmp_path)
+        words = ("score", rows(folder, 6), "--measures", "AnswerRelevance", "-j", "1")
+        seen = on_terminal(folder, *words, "--set", f"judge.model={server.url}#m", NO_COLOR="1")
+    counts = [(int(a), int(b)) for a, b in re.findall(r"(\d+)/(\d+) rows", seen)]
+    assert counts
+    assert {total for _, total in counts} == {6}
+    assert [done for done, _ in counts] == sorted(done for done, _ in counts)
+    assert 0 < max(done for done, _ in counts) <= 6
+    assert "\N{BOX DRAWINGS HEAVY HORIZONTAL}" in seen
+    assert " s left" in seen
+
+
+def test_an_ingest_counts_what_is_embedded_while_it_goes_on(tmp_path: Path) -> None:
+    with ScriptedServer(Reply(delay=0.6)) as server:
+        folder = project(tmp_path, f"embed: {{model: '{server.url}#m'}}\n")
+        for number in range(150):
+            (folder / "docs" / f"{number}.md").write_text(f"# {number}\n\nBrake {number}.\n")
+        seen = on_terminal(folder, "ingest", "-j", "1", NO_COLOR="1", COLUMNS="200")
+    assert "151 documents read" in seen
+    embedded = {int(count) for count in re.findall(r"(\d+) embedded", seen)}
+    assert any(0 < count < 151 for count in embedded), embedded
 
 
 def test_a_judge_of_no_use_is_reported_while_the_run_goes_on(tmp_path: Path) -> None:

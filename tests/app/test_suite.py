@@ -86,8 +86,8 @@ def test_a_file_of_rgb_needs_no_documents(tmp_path: Path) -> None:
     ("words", "said"),
     [
         (("--suite", "nose"), "unknown suite 'nose'"),
-        (("--doses", "many"), "are no shares"),
-        (("--doses", "1/0"), "are no shares"),
+        (("--doses", "many"), "must be shares between 0 and 1"),
+        (("--doses", "1/0"), "must be shares between 0 and 1"),
         (("--doses", "2"), "a dose of 2"),
         (("--distractors", "easy"), "unknown distractors"),
     ],

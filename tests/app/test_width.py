@@ -39,7 +39,7 @@ def on_terminal(folder: Path, *words: str) -> list[str]:
     """The lines of a command's output on a terminal of 80 columns."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
-    environment = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
+    environment = {k: v for k, v in os.environ.items() if k != "COLUMNS"} | {"NO_COLOR": "1"}
     process = subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "ragwright", *words],
         cwd=folder,

@@ -90,7 +90,7 @@ def test_what_is_seen_is_told() -> None:
     assert (found.n, found.coverage, found.exact) == (20, 1.0, True)
     assert found.effect == pytest.approx(0.295 / np.std(np.subtract(b, a), ddof=1))
     assert (found.verdict, found.more_rows) == ("better", 0)
-    assert found.text.startswith("nDCG@10: better, +0.2950 (+0.0")
+    assert found.text.startswith("nDCG@10: better, +0.2950 (95 % interval +0.0")
 
 
 def test_lower_may_be_better() -> None:
@@ -129,7 +129,7 @@ def test_a_few_rows_prove_nothing_and_say_what_would() -> None:
     assert found.difference is not None
     due = 20 * (found.smallest / found.difference) ** 2
     assert found.more_rows == math.ceil(due - 20)
-    assert f"About {found.more()} would settle this one." in found.text
+    assert f"About {found.more()} are needed to prove this one." in found.text
 
 
 @pytest.mark.slow
@@ -158,7 +158,7 @@ def test_rows_of_one_side_are_named_and_lost_scores_counted() -> None:
 def test_no_row_with_both_scores_says_nothing() -> None:
     found = compared([0.1, None], [None, 0.2])
     assert (found.n, found.difference, found.verdict) == (0, None, "no change proven")
-    assert "nothing can be said" in found.text
+    assert "so they cannot be compared" in found.text
     one = compared([0.1], [0.2])
     assert (one.n, one.low, one.verdict) == (1, None, "no change proven")
 
@@ -246,7 +246,7 @@ def test_without_a_known_direction_there_is_no_verdict() -> None:
     assert found.verdict == "no change proven"
     assert found.more_rows == 0
     assert "no verdict" in found.text
-    assert "Which way is better is not known" in found.text
+    assert "It is unknown whether higher is better" in found.text
     scale = MeasureScale(1, 5, higher_is_better=False)
     assert compare_rows(*sides, scales={"Rubric(rude)": scale})["Rubric(rude)"].verdict == "worse"
 
@@ -266,7 +266,7 @@ def test_a_scale_without_an_end_leaves_lost_rows_unbounded() -> None:
     assert compared(whole, less, "Perplexity").verdict == "better"
     found = compared(whole, [*less[:19], None], "Perplexity")
     assert (found.lost, found.lowest, found.verdict) == (1, None, "no change proven")
-    assert "on a scale without an end they could turn it" in found.text
+    assert "on an unbounded scale they could reverse it" in found.text
 
 
 def test_rows_without_gold_are_not_lost() -> None:

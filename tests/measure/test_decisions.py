@@ -133,7 +133,7 @@ def test_many_small_gains_do_not_hide_a_few_large_losses(rows: int) -> None:
     assert gains.p is not None
     assert gains.p_rare is not None
     assert gains.p < 0.01 < gains.p_rare
-    assert "Rows too rare to be among these could turn it." in gains.text
+    assert "Rare kinds of rows that these lack could reverse it." in gains.text
 
 
 def five_points(draw: np.random.Generator, n: int) -> Values:
@@ -273,7 +273,7 @@ def test_what_would_settle_a_difference_is_a_range_that_holds_the_true_need() ->
         assert found.more_rows_low is not None
         assert found.more_rows_high is not None
         assert found.more_rows_low <= found.more_rows <= found.more_rows_high
-        assert f"About {found.more()} would settle this one." in found.text
+        assert f"About {found.more()} are needed to prove this one." in found.text
         said, held = said + 1, held + (found.more_rows_low <= need <= found.more_rows_high)
         points.append(found.more_rows)
     ends = np.quantile(points, [0.1, 0.9])

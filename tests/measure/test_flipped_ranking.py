@@ -102,7 +102,9 @@ def test_here_a_system_that_is_hardly_judged_does_not_win_unseen() -> None:
     assert comparison.coverage == pytest.approx(50 / 120)
     assert comparison.lowest == pytest.approx((50 * 1 - 70 * 3) / 120)
     assert "no verdict" in comparison.text
-    assert "70 rows lack a score in one of the two, and they could turn it" in comparison.text
+    assert (
+        "70 rows lack a score in one of the two runs, and they could reverse it" in comparison.text
+    )
     other_way = compare_rows(evasive, steady)["Faithfulness"]
     assert other_way.verdict == "no change proven"
     assert other_way.highest == pytest.approx((70 * 3 - 50 * 1) / 120)

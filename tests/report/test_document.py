@@ -142,11 +142,11 @@ def test_verdict_first_and_what_limits_it() -> None:
     subject = replace(MakeStudy()(6), stopped="the budget of 2.00 is spent", openings=2)
     found, _ = outline(subject)
     texts = " ".join(found.texts)
-    assert "leads the project as it stands by" in texts
-    assert "not confirmed" in texts
-    assert "Stopped before the end: the budget of 2.00 is spent" in texts
+    assert "leads the current settings by" in texts
+    assert "Not confirmed yet: " in texts
+    assert "Stopped early: the budget of 2.00 is spent" in texts
     assert "has been opened 2 times" in texts
-    heads = [at for at, text in enumerate(found.texts) if "leads the project" in text]
+    heads = [at for at, text in enumerate(found.texts) if "leads the current" in text]
     boards = [at for at, text in enumerate(found.texts) if text == "chunk.size"]
     assert heads[0] < boards[0]
 
@@ -154,7 +154,7 @@ def test_verdict_first_and_what_limits_it() -> None:
 def test_an_incumbent_that_nothing_beats() -> None:
     best_first = MakeStudy(value=lambda trial, at: ((1.0 if not trial else 0.5), 3.0))
     report = Report(best_first(4))
-    assert report.headline.text.startswith("Nothing that was tried beats")
+    assert report.headline.text.startswith("No trial beats")
 
 
 def test_an_empty_study() -> None:
@@ -184,7 +184,7 @@ def test_all_rows_failed() -> None:
 def test_one_trial_alone_and_rows_without_made() -> None:
     alone = MakeStudy()(1)
     found, _ = outline(alone)
-    assert any("no two trials to compare" in text for text in found.texts)
+    assert any("no second trial to compare" in text for text in found.texts)
     found, document = outline(one_run([result(at, (0.5, None), made=False) for at in range(4)]))
     assert any(text.startswith(" TokenF1 (0-1) is 0.5000") for text in found.texts)
     [[_, _, block]] = embedded_data(document)["index"]["entries"][0]["rows"]
@@ -199,7 +199,7 @@ def test_two_runs_side_by_side() -> None:
     subject = Subject("A and B", "pair", (before, after), measures=MEASURES)
     report = Report(subject)
     assert report.headline.state == "better"
-    assert report.headline.text.startswith("B against A: better by +0.4")
+    assert report.headline.text.startswith("B compared with A: better by +0.4")
     comparison = report.json()["comparison"]["measures"]
     assert comparison["TokenF1"]["verdict"] == "better"
     assert comparison["Faithfulness"]["verdict"] == "no change proven"

@@ -59,7 +59,7 @@ def test_the_summary_for_people() -> None:
     assert lines[2].startswith("MRR (0-1)")
     assert "0.7500" in lines[2]
     assert "50.0%" in lines[2]
-    missing = "without a score: errored 1, skipped 1; mean 0.3750 to 0.8750 whatever they hold"
+    missing = "without a score: errored 1, skipped 1; mean 0.3750 to 0.8750 whatever their scores"
     assert f"MRR: {missing}" in lines
     assert lines[-2:] == ["run: run-1", "note: a note"]
     nothing = summary_table([aggregate([Score("MRR", "errored", reason="why")])])
@@ -154,8 +154,8 @@ def test_a_comparison_in_both_forms() -> None:
     text = comparison_table(found, names=("old", "new"))
     assert "new - old" in text.splitlines()[0]
     assert "MRR: better, +0.1950" in text
-    assert "rows of new alone, left out: new" in text
-    assert "measures of one run alone, left out: KF1" in text
+    assert "rows only in new, left out: new" in text
+    assert "measures of only one run, left out: KF1" in text
     body = json.loads(json.dumps(comparison_json(found), allow_nan=False))
     assert body["measures"]["MRR"]["verdict"] == "better"
     assert body["measures"]["MRR"]["text"] == found["MRR"].text
@@ -215,10 +215,10 @@ def test_rows_without_gold_stand_apart() -> None:
         Score("MRR", "not_applicable", reason="no ranking"),
     ]
     lines = summary_table([aggregate(scores)]).splitlines()
-    missing = "without a score: not_applicable 1; mean 0.5000 to 0.8333 whatever they hold"
+    missing = "without a score: not_applicable 1; mean 0.5000 to 0.8333 whatever their scores"
     assert lines[-2:] == [f"MRR: {missing}", "MRR: without gold for it, not counted: 1 of 4 rows"]
 
 
 def test_where_less_is_better_the_table_says_so() -> None:
     shown = summary_table([aggregate([Score("EditDistance", "scored", 0.5)])])
-    assert "EditDistance (0-1, less is better)" in shown
+    assert "EditDistance (0-1, lower is better)" in shown

@@ -17,17 +17,20 @@ from ._show import show_progress, show_sweep_forecast
 
 Testsets = Annotated[
     str,
-    typer.Option("--testset", help="Rows; the tune split tells the effects.", show_default=False),
+    typer.Option(
+        "--testset", help="Rows; effects are measured on the tune split.", show_default=False
+    ),
 ]
 Measures = Annotated[
-    str, typer.Option("--measures", help="Separated by commas; those that suit where empty.")
+    str,
+    typer.Option("--measures", help="Separated by commas; by default those that suit the rows."),
 ]
 Presets = Annotated[
     str, typer.Option("--presets", help="all, a8 (the sixteen), or names separated by commas.")
 ]
 LeaveOneOut = Annotated[
     bool,
-    typer.Option("--leave-one-out", help="Leave out each part alone; done where nothing is asked."),
+    typer.Option("--leave-one-out", help="Leave out each part alone (the default)."),
 ]
 AddOne = Annotated[
     bool, typer.Option("--add-one", help="Add each part alone to context and question.")
@@ -36,26 +39,28 @@ Factorial = Annotated[
     str, typer.Option("--factorial", help="2 to 4 parts, on and off in every combination.")
 ]
 Parts = Annotated[
-    str, typer.Option("--parts", help="Leave out and add only these parts; all where empty.")
+    str, typer.Option("--parts", help="Leave out and add only these parts; all by default.")
 ]
 Personas = Annotated[
-    str, typer.Option("--personas", help="Ask every question for these; the rows' own where empty.")
+    str, typer.Option("--personas", help="Ask every question for these; by default the rows' own.")
 ]
 Margin = Annotated[
     float,
-    typer.Option("--margin", help="What a deletion may cost: a share of a measure's scale."),
+    typer.Option(
+        "--margin", help="Most that a deletion may cost, as a share of a measure's scale."
+    ),
 ]
 Cluster = Annotated[
     str,
     typer.Option(
         "--cluster",
-        help="What rows share: document (where left out), row for nothing, or a column.",
+        help="What related rows share: document (the default), a column, or row for none.",
     ),
 ]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Most rows, chosen by the seed.")]
 Confirm = Annotated[
     bool,
-    typer.Option("--confirm", help="Hold what is safe to delete against the confirm split, once."),
+    typer.Option("--confirm", help="Confirm what is safe to delete on the held-out split, once."),
 ]
 
 
@@ -77,7 +82,7 @@ def command(
     confirm: Confirm = False,
     retry_errors: RetryErrors = False,
 ) -> int:
-    """Say what each part of the prompt does, what it costs, and which may be deleted."""
+    """Measure what each part of the prompt does and costs, and which can be deleted."""
     asked = Ablating(
         presets=_names(presets),
         leave_one_out=leave_one_out,
@@ -110,17 +115,14 @@ def _run(
     total = len(plan_ablation(bench.project, testset, measures, asked).study.points) + 1
     ended: list[TrialResult] = []
 
-    def line() -> str:
-        return f"{len(ended)} of {total} prompts, "
-
-    with show_progress(console, bench, line):
+    with show_progress(console, bench, lambda: (len(ended), total, "prompts")):
         result = bench.ablate(testset, measures, replace(asked, on_trial=ended.append))
     if flags.as_json or (flags.output is not None and flags.output.suffix == ".json"):
         console.json(ablation_json(result.ablation, run=result.run, sweep=result.sweep.run))
     else:
-        console.result(ablation_table(result.ablation, run=result.run))
+        console.result(ablation_table(result.ablation, run=result.run, width=console.columns(0)))
     if result.again:
-        console.remark("confirmed before: shown again, nothing was opened")
+        console.remark("already confirmed: shown again, the confirm split was not opened")
     if result.stopped is not None:
         fail(result.stopped)
         return EXIT_UNTRUSTED

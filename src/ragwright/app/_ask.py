@@ -27,13 +27,13 @@ from ._options import (
     Served,
     SoftFilters,
 )
-from ._show import answer_json, answer_text, runner_line, show_forecast, trace_json, trace_text
+from ._show import answer_json, answer_text, runner_step, show_forecast, trace_json, trace_text
 
 
 @reported
 def command(
     question: Annotated[
-        str | None, typer.Argument(help="The question; without one, a conversation begins.")
+        str | None, typer.Argument(help="The question; leave it out to start a conversation.")
     ] = None,
     project: Project = HERE,
     overrides: Overrides = None,
@@ -80,7 +80,7 @@ def command(
         sink = _shown(console, pieces) if plain else None
 
         # The pieces of an answer show by themselves that it goes on.
-        with console.progress(lambda: "" if pieces else runner_line(bench.progress)):
+        with console.progress(lambda: "" if pieces else runner_step(bench.progress).line()):
             answers = bench.ask_all(question, names, Asking(sink=sink, trace=entries))
         if pieces:
             console.piece("\n")

@@ -8,7 +8,9 @@ from ..workbench import Workbench
 from ._console import Console, reported, table
 from ._options import HERE, Json, Project, Quiet
 
-group = typer.Typer(help="The store of replies that were paid for.", no_args_is_help=True)
+group = typer.Typer(
+    help="The store of paid replies: show its size, clear it.", no_args_is_help=True
+)
 
 
 @group.command("show")

@@ -33,18 +33,18 @@ def command(
     run: Annotated[str, typer.Argument(help=RUN_HELP)],
     labels: Annotated[
         list[Path],
-        typer.Option("--labels", help="A filled sheet of `review`, one a person; or rows."),
+        typer.Option("--labels", help="A filled-in sheet from `review`, one per person; or rows."),
     ],
     key: Annotated[
         Path | None,
-        typer.Option("--key", help="The key of the sheet; SHEET.key.json where it lies there."),
+        typer.Option("--key", help="The key of the sheet; SHEET.key.json by default."),
     ] = None,
     system: Annotated[
         str,
         typer.Option("--system", help="Which reviewed answers, where the run does not say it."),
     ] = "",
     measure: Annotated[
-        str, typer.Option("--measure", help="Measure of the run; its only one where empty.")
+        str, typer.Option("--measure", help="Measure of the run; optional where it has only one.")
     ] = "",
     column: Annotated[
         str, typer.Option("--column", help="Column of the labels, in rows instead of a sheet.")
@@ -58,7 +58,7 @@ def command(
     output: Output = None,
     seed: Seed = 0,
 ) -> None:
-    """Hold a judge's scores against people: agreement, kappa, bias, and the corrected mean."""
+    """Compare a judge's scores with people's: agreement, kappa, bias, and corrected mean."""
     console = Console(output=output)
     (evaluation,) = open_results(project, (run,), seed)
     name = measure or _only(evaluation)
@@ -77,7 +77,7 @@ def command(
     if as_json:
         console.json({"run": evaluation.name, **calibration_json(found)})
     else:
-        console.result(calibration_table(found))
+        console.result(calibration_table(found, console.columns()))
     if record:
         path = record_calibration(project, evaluation, found, [str(path) for path in labels])
         console.remark(
@@ -124,7 +124,7 @@ def _key_beside(labels: list[Path]) -> Path:
     near = sorted({str(key) for path in labels for key in path.parent.glob("*.key.json")})
     hint = f"--key {' or '.join(near)}" if near else "--key SHEET.key.json, which `review` wrote"
     raise ConfigError(
-        "whose answers the sheet holds stands in its key, and none is named",
+        "the sheet's key says whose answers it holds, and no key was given",
         where="--labels",
         hint=f"give {hint}; labels in a column of rows need no key: --column NAME",
     )

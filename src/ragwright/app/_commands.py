@@ -1,7 +1,7 @@
-"""The command line: every command in a file of its own, loaded when it is called.
+"""The command line: one file per command, loaded when it is called.
 
-The table below is all that `ragwright --help` needs; a test holds its sentences against the
-commands' own.
+`ragwright --help` needs only the table below; a test checks that its sentences are those of the
+commands.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ import typer
 COMMANDS = {
     "init": "Write a new project: ragwright.yaml, personas/, prompts/, testsets/.",
     "ingest": "Read sources into the index; unchanged documents cost nothing.",
-    "records": "Rows to bronze, silver and gold tables, and to documents.",
+    "records": "Turn rows into bronze, silver and gold tables, and into documents.",
     "retrieve": "Show the chunks that answer a query best, with their scores per channel.",
     "ask": "Answer a question from the index, with citations, for one or several personas.",
-    "draft": "Write texts from records, as a client would: lengths checked, near copies marked.",
+    "draft": "Write texts from records in a client's style; check lengths and mark near copies.",
     "eval": "Run a testset through the project and score what it finds.",
-    "score": "Score given rows, or the stored answers of a run again, without generating anything.",
-    "compare": "Compare two runs row by row: difference, interval, test, and what it would take to "
-    "know.",
-    "outputs": "What was drafted and served: list, show, export, judge, measure a sample of it.",
-    "gate": "Say whether a run may go out: exit code 0 passed, 100 failed, 101 cannot be trusted.",
-    "promote": "Serve what a run was measured under, if it passes the gate; exit codes are the "
-    "gate's.",
-    "diagnose": "Say which stage loses points: each one is done right in turn, row by row.",
-    "synth": "Make a testset from the indexed documents: by a model, offline, or from given rows.",
-    "review": "Review a testset row by row, or write a sheet on which people score answers blind.",
-    "calibrate": "Hold a judge's scores against people: agreement, kappa, bias, and the corrected "
+    "score": "Score given rows, or a run's stored answers again, without generating anything.",
+    "compare": "Compare two runs row by row: difference, interval, test, and rows needed to be "
+    "sure.",
+    "outputs": "Drafted and served texts: list, show, export, judge, measure a sample.",
+    "gate": "Check a run against rules: exit code 0 passed, 100 failed, 101 not trustworthy.",
+    "promote": "Serve the settings of a run if it passes the gate; the exit codes are the gate's.",
+    "diagnose": "Find the stage that loses points: each one is replaced by a perfect one in turn.",
+    "synth": "Make a testset from the indexed documents: with a model, offline, or from given "
+    "rows.",
+    "review": "Review a testset row by row, or write a sheet for people to score answers blind.",
+    "calibrate": "Compare a judge's scores with people's: agreement, kappa, bias, and corrected "
     "mean.",
     "sweep": "Run a study: every combination of settings on the tune split, ranked with intervals.",
-    "confirm": "Hold a sweep's winner against the project on the confirm split, opened once.",
-    "ablate": "Say what each part of the prompt does, what it costs, and which may be deleted.",
-    "report": "Write one HTML file on a run, two runs or a study: verdict first, every row a click "
-    "away.",
-    "measures": "List the measures: what each needs, its range, its direction and its source.",
-    "suite": "Capability suites: noise, rejection, integration, counterfactual, sources.",
-    "job": "Jobs of the project: run one, serve their schedules, see what they did.",
-    "cache": "The store of replies that were paid for.",
-    "forget": "Purge a document, or a tenant, from store, tables, replies, runs and outputs.",
-    "doctor": "Say what is configured, what is missing and what would be paid for.",
-    "demo": "Build a workbench over the guide, and ask it three questions as two personas.",
+    "confirm": "Compare a sweep's winner with the current settings on held-out questions.",
+    "ablate": "Measure what each part of the prompt does and costs, and which can be deleted.",
+    "report": "Write an HTML report on a run, two runs or a study: the verdict first, then every "
+    "row.",
+    "measures": "List the measures: the fields each needs, its range, direction and source.",
+    "suite": "Test how answers cope with irrelevant, missing, scattered or false passages.",
+    "job": "Scheduled jobs: run one, start the scheduler, see past runs.",
+    "cache": "The store of paid replies: show its size, clear it.",
+    "forget": "Delete a document or a tenant from the store, tables, replies, runs and outputs.",
+    "doctor": "Show what is configured, what is missing and what would cost money.",
+    "demo": "Build a demo project over the guide and ask it three questions as two personas.",
 }
 """Command -> its first sentence, in the order of the help page."""
 

@@ -26,14 +26,16 @@ RUN_HELP = "A run (latest, latest~1, a name, the beginning of an id), or a file 
 """How a run can be named wherever one is asked for."""
 
 CLUSTER_HELP = (
-    "Rows that share it are not independent: document (where left out), a column; row for none."
+    "Rows that share it count as one observation: document (the default), a column, or row."
 )
 
 
 @reported
 def command(
-    a: Annotated[str, typer.Argument(help=f"{RUN_HELP} Without any, runs are listed.")] = "",
-    b: Annotated[str, typer.Argument(help="Likewise; the verdicts are about this one.")] = "latest",
+    a: Annotated[str, typer.Argument(help=f"{RUN_HELP} Without one, the runs are listed.")] = "",
+    b: Annotated[
+        str, typer.Argument(help="The run that the verdicts are about; named like A.")
+    ] = "latest",
     cluster: Annotated[
         str,
         typer.Option("--cluster", help=CLUSTER_HELP),
@@ -43,7 +45,7 @@ def command(
     output: Output = None,
     seed: Seed = 0,
 ) -> None:
-    """Compare two runs row by row: difference, interval, test, and what it would take to know."""
+    """Compare two runs row by row: difference, interval, test, and rows needed to be sure."""
     console = Console(output=output)
     if not a:
         _show_runs(console, list_runs(project), as_json)
@@ -56,7 +58,7 @@ def command(
         told = {"a": first.name, "b": second.name, **comparison_json(found)}
         console.json({**told, "settings": [asdict(change) for change in changes]})
         return
-    lines = [comparison_table(found, names=(first.name, second.name))]
+    lines = [comparison_table(found, names=(first.name, second.name), width=console.columns())]
     if changes:
         lines.append(_changes_table(changes, (first.name, second.name)))
     elif first.manifest and second.manifest:

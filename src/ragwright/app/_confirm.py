@@ -37,7 +37,7 @@ def command(
     jobs: Jobs = None,
     max_cost: MaxCost = None,
 ) -> None:
-    """Hold a sweep's winner against the project on the confirm split, opened once."""
+    """Compare a sweep's winner with the current settings on held-out questions."""
     console = Console(quiet, output)
     with Workbench.open(project, Session(jobs=jobs, max_cost=max_cost)) as bench:
         with show_progress(console, bench):
@@ -47,4 +47,4 @@ def command(
             return
         if found.again:
             console.remark("confirmed before: shown again, nothing was opened")
-        console.result(verdict_table(found.verdict, found.run))
+        console.result(verdict_table(found.verdict, found.run, console.columns()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import json
 import os
 import re
@@ -12,8 +13,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TextIO
 
 import typer
 
@@ -26,13 +28,90 @@ P = ParamSpec("P")
 EXIT_ERROR = 1
 EXIT_UNTRUSTED = 101
 
-_NARROWEST, _WIDEST = 40, 100
+_NARROWEST, _WIDEST = 40, 200
+_IN_A_FILE = 100
+"""Characters of a line where the result goes to a file or a pipe."""
+_BAR = 24
+"""Characters of a bar."""
 _PRINTED_EVERY = 10.0
 """Seconds between two lines of progress where standard error is no terminal."""
 _UNSEEN = re.compile(
     "[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]|\\r(?!\\n)"
 )
 """Controls but tab and line end; marks that change the direction of what follows."""
+_STYLES = {
+    "head": "bold",
+    "rule": "bright_black",
+    "good": "green",
+    "bad": "red",
+    "mark": "yellow",
+}
+_STYLED = re.compile(
+    r"^(?P<head>.+)(?=\n-{2,}(?:  -+)*$)|^(?P<rule>-{2,}(?:  -+)*)$"
+    r"|(?P<good>(?<=^gate: )passed$)|(?P<bad>(?<=^gate: )(?:failed|cannot be trusted)$|^FAULT\b)"
+    r"|^(?P<mark>error:|warning:|fault:)",
+    re.MULTILINE,
+)
+"""Parts of a result that a terminal shows in a style."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far some work is.
+
+    Attributes:
+        done: What is done, in ``unit``.
+        total: What there is to do, in ``unit``; None where that is unknown.
+        unit: What is counted: ``rows``, ``trials``, ``MB``.
+        rate: Units per second.
+        eta: Seconds to the end, None where that is unknown.
+        cost: Money spent so far.
+        before: Shown first: what is being done, or waited for.
+        after: Shown last: further counts.
+    """
+
+    done: float
+    total: float | None
+    unit: str
+    rate: float = 0.0
+    eta: float | None = None
+    cost: float = 0.0
+    before: str = ""
+    after: str = ""
+
+    @property
+    def text(self) -> str:
+        """The numbers: done, total, rate, time left, spend."""
+        digits = 1 if self.unit == "MB" else 0
+        done = f"{self.done:,.{digits}f}"
+        total = "" if self.total is None else f"/{self.total:,.{digits}f}"
+        said = [f"{done}{total} {self.unit}"]
+        if self.rate > 0:
+            said.append(_rate(self.rate, self.unit))
+        if self.eta is not None:
+            said.append(f"{_duration(self.eta)} left")
+        if self.cost:
+            said.append(f"spent {self.cost:.4f}")
+        return ", ".join([*said, *filter(None, [self.after])])
+
+    def line(self) -> str:
+        """One line for a log."""
+        return f"{self.before}{self.text}"
+
+
+def _rate(rate: float, unit: str) -> str:
+    """Units per second, or per minute where that is less than one."""
+    return f"{rate:,.1f} {unit}/s" if rate >= 1 else f"{rate * 60:,.1f} {unit}/min"
+
+
+def _duration(seconds: float) -> str:
+    """A time as people say it: ``42 s``, ``3 min 20 s``, ``2 h 05 min``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole // 60 % 60:02} min"
 
 
 class Console:
@@ -56,14 +135,19 @@ class Console:
             replace_text(self._output, text + "\n")
             self.remark(f"written to {self._output}")
             return
-        write(sys.stdout, visible(text) + "\n")
+        write(sys.stdout, _coloured(visible(text), sys.stdout) + "\n")
 
     def make_folder_of(self, path: Path) -> None:
         """Make the folder that a file is to lie in, and say so, where it is not there."""
         folder = path.parent
         if not folder.is_dir():
             folder.mkdir(parents=True)
-            self.remark(f"folder made: {folder}")
+            self.remark(f"created folder {folder}")
+
+    def columns(self, in_file: int = _IN_A_FILE) -> int:
+        """Characters of a line of the result: ``in_file`` where it goes to no terminal."""
+        terminal = self._output is None and sys.stdout is not None and sys.stdout.isatty()
+        return _terminal_width() if terminal else in_file
 
     def json(self, value: Any) -> None:
         """The result as one JSON document."""
@@ -82,12 +166,13 @@ class Console:
 
     @contextmanager
     def progress(
-        self, line: Callable[[], str], warnings: Callable[[], Sequence[str]] = tuple
+        self, line: Callable[[], str | Step], warnings: Callable[[], Sequence[str]] = tuple
     ) -> Iterator[None]:
-        """Show a line on standard error, redrawn twice a second while the block runs.
+        """Show how far work is on standard error while the block runs.
 
-        Where standard error is no terminal, a line is printed every ten seconds; an empty one is
-        not shown. Each of the ``warnings``, to which some may be added, is printed once.
+        On a terminal the line, with a bar for a step, is redrawn twice a second; elsewhere a line
+        is printed every ten seconds. An empty line is not shown. Each of the ``warnings``, to
+        which some may be added, is printed once.
         """
         if self.quiet:
             yield
@@ -101,16 +186,17 @@ class Console:
             for text in warnings()[warned:]:
                 warned += 1
                 self._clear()
-                write(sys.stderr, visible(f"warning: {text}") + "\n")
+                write(sys.stderr, _coloured(visible(f"warning: {text}"), sys.stderr) + "\n")
 
         def draw() -> None:
             printed = time.monotonic()
             while not done.wait(0.5):
                 with self._lock:  # a piece of an answer comes before or after, not between
                     warn()
-                    text = visible(line())
+                    now = line()
+                    text = visible(now.line() if isinstance(now, Step) else now)
                     if terminal and text:
-                        write(sys.stderr, f"\r\x1b[K{text[:119]}")
+                        write(sys.stderr, f"\r\x1b[K{_drawn(now, text)}")
                         self._drawn = True
                     elif text and time.monotonic() - printed >= _PRINTED_EVERY:
                         printed = time.monotonic()
@@ -133,10 +219,59 @@ class Console:
             write(sys.stderr, "\r\x1b[K")
 
 
+def _bar(step: Step, stream: TextIO) -> str:
+    """The bar of a step as a terminal shows it; empty where the total is unknown."""
+    if not step.total:
+        return ""
+    from rich.console import Console
+    from rich.progress_bar import ProgressBar
+
+    colour = _has_colour(stream)
+    drawn = io.TextIOWrapper(io.BytesIO(), encoding=stream.encoding or "ascii")
+    console = Console(
+        file=drawn,
+        width=_BAR,
+        force_terminal=True,
+        color_system="standard" if colour else None,
+        no_color=not colour,
+        legacy_windows=False,
+    )
+    shown = ProgressBar(
+        total=step.total,
+        completed=min(step.done, step.total),
+        width=_BAR,
+        style="bright_black",
+        complete_style="cyan",
+        finished_style="green",
+    )
+    console.print(shown, end="")
+    drawn.seek(0)
+    text = drawn.read()
+    return f"{text if colour else text.ljust(_BAR)} "
+
+
+def _has_colour(stream: TextIO | None) -> bool:
+    """True for a terminal that shows colour, unless the environment has NO_COLOR."""
+    if stream is None or not stream.isatty() or os.environ.get("NO_COLOR"):
+        return False
+    return os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+
+
+def _drawn(now: str | Step, text: str) -> str:
+    """A line of progress, cut to the columns of the terminal, behind its bar."""
+    room = shutil.get_terminal_size().columns - 1
+    shown = _bar(now, sys.stderr) if isinstance(now, Step) and room > _NARROWEST + _BAR else ""
+    return shown + text[: room - (_BAR + 1 if shown else 0)]
+
+
 def width() -> int:
-    """Characters of a line: as many as the terminal shows, and 100 at most."""
+    """Characters of a line: as many as the terminal shows, 200 at most; 100 on a pipe."""
     if sys.stdout is None or not sys.stdout.isatty():
-        return _WIDEST
+        return _IN_A_FILE
+    return _terminal_width()
+
+
+def _terminal_width() -> int:
     return min(_WIDEST, max(_NARROWEST, shutil.get_terminal_size().columns))
 
 
@@ -152,6 +287,20 @@ def visible(text: str) -> str:
     In JSON the spelling means the character.
     """
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _coloured(text: str, stream: Any) -> str:
+    """Cleaned text with table heads, marks and outcomes styled where a terminal shows colour."""
+    if not _has_colour(stream) or not _STYLED.search(text):
+        return text
+    from rich.color import ColorSystem
+    from rich.style import Style
+
+    def style(found: re.Match[str]) -> str:
+        name = found.lastgroup or ""
+        return Style.parse(_STYLES[name]).render(found[0], color_system=ColorSystem.STANDARD)
+
+    return _STYLED.sub(style, text)
 
 
 def write(stream: Any, text: str) -> None:
@@ -187,7 +336,7 @@ def _to_nowhere(stream: Any) -> None:
 
 def fail(error: RagwrightError) -> int:
     """Say what went wrong; the exit code that goes with it."""
-    write(sys.stderr, visible(f"error: {error}\n"))
+    write(sys.stderr, _coloured(visible(f"error: {error}\n"), sys.stderr))
     return EXIT_UNTRUSTED if isinstance(error, StoppedError) else EXIT_ERROR
 
 
@@ -198,12 +347,12 @@ def stopped(error: BaseException, resumes: bool = False) -> int:
     """
     kept = "; ".join(getattr(error, "__notes__", ()))
     line = "\n" if sys.stderr is not None and sys.stderr.isatty() else ""  # below the ^C
-    told = kept or "what was done is kept"
+    message = kept or "finished work is kept"
     if resumes:
-        told += ", run it again with --resume to go on"
+        message += ", run it again with --resume to go on"
     elif not kept:
-        told += ", run it again to go on"
-    write(sys.stderr, f"{line}stopped{ctrl_c.by}; {told}\n")
+        message += ", run it again to go on"
+    write(sys.stderr, f"{line}stopped{ctrl_c.by}; {message}\n")
     return ctrl_c.code
 
 
@@ -241,9 +390,9 @@ def _told(error: Exception, resumes: bool) -> int:
         return fail(error)
     if not isinstance(error, OSError):
         raise error
-    told = SourceError(
-        f"the system refuses: {error.strerror or error}",
+    error_ = SourceError(
+        f"cannot read or write: {error.strerror or error}",
         where=str(error.filename) if error.filename else None,
-        hint="see whether the folder can be written and the disk has room",
+        hint="check the path, its permissions and the free disk space",
     )
-    return fail(told)
+    return fail(error_)

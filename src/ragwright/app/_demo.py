@@ -64,7 +64,7 @@ def run_demo(folder: Path, console: Console, full: bool = False) -> None:
         console.result(
             f"\n# Done in {time.monotonic() - started:.1f} s. Try next\n\n"
             f"  cd {folder}\n"
-            f"  {name} eval --testset testsets/demo.jsonl      # the project as it stands\n"
+            f"  {name} eval --testset testsets/demo.jsonl      # the current settings\n"
             f"  {name} diagnose --testset testsets/demo.jsonl  # where are points lost?\n"
             f"  {name} sweep studies/demo.yaml                 # edit it: any key may be a list"
         )
@@ -91,5 +91,5 @@ def command(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Build a workbench over the guide, and ask it three questions as two personas."""
+    """Build a demo project over the guide and ask it three questions as two personas."""
     run_demo(folder, Console(quiet), full)

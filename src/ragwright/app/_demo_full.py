@@ -15,7 +15,7 @@ from ..experiment import (
     TrialResult,
     read_study,
 )
-from ..report import Report, leaderboard_table, report_subject
+from ..report import BoardView, Report, leaderboard_table, report_subject
 from ..testsets import Synthesizing, write_rows
 from ..workbench import Workbench
 from ._console import Console
@@ -66,10 +66,12 @@ def run_full(bench: Workbench, console: Console, started: float) -> Path:
         "settings of retrieval apart, and say little about how people ask.\n"
     )
     hidden = len(swept.board) - _SHOWN
-    console.result(leaderboard_table(swept.board[:_SHOWN]))
+    console.result(
+        leaderboard_table(swept.board[:_SHOWN], view=BoardView(width=console.columns(120)))
+    )
     console.result(f"and {hidden} more trials, in the report" if hidden > 0 else "")
-    said("StudyVerdict")
-    with show_progress(console, bench, lambda: "confirming, "):
+    said("Verdict")
+    with show_progress(console, bench):
         found = bench.confirm(swept.run, Confirming(clusters="document"))
     console.result(_verdict(found))
     said("Report")
@@ -86,7 +88,7 @@ def _testset(bench: Workbench, console: Console) -> Path:
     """The testset of the demo, made where it is not there."""
     path = bench.project.folder.testsets / "demo.jsonl"
     if path.exists():
-        console.result(f"\n# Testset\n\n{path} is there from before and is used")
+        console.result(f"\n# Testset\n\n{path} exists already and is used")
         return path
     with console.progress(lambda: "making questions from the guide"):
         made, _ = bench.synth(Synthesizing(QUESTIONS))
@@ -115,12 +117,7 @@ def _study(bench: Workbench, testset: Path) -> Study:
 def _swept(bench: Workbench, console: Console, study: Study) -> SweepResult:
     ended: list[TrialResult] = []
     total = (study.size or 0) + 1
-    started = time.monotonic()
-
-    def line() -> str:
-        return f"{len(ended)} of {total} trials, {time.monotonic() - started:.0f} s"
-
-    with console.progress(line):
+    with show_progress(console, bench, lambda: (len(ended), total, "trials")):
         swept = bench.sweep(study, Sweeping(on_trial=ended.append))
     if swept.stopped is not None:
         raise swept.stopped
@@ -134,5 +131,5 @@ def _verdict(found: Confirmed) -> str:
         told = ", ".join(f"{key}: {value or 'none'}" for key, value in one.values.items())
         text += f"\n{one.trial} is {told}"
     if found.again:
-        text += "\n(confirmed before: shown again, nothing was opened)"
+        text += "\n(already confirmed: shown again, the confirm split was not opened)"
     return text

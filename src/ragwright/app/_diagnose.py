@@ -33,35 +33,38 @@ Testsets = Annotated[
     str, typer.Option("--testset", help="beir:DIR/SPLIT, or a JSONL file.", show_default=False)
 ]
 Measures = Annotated[
-    str, typer.Option("--measures", help="Separated by commas; those that suit where empty.")
+    str,
+    typer.Option("--measures", help="Separated by commas; by default those that suit the rows."),
 ]
 Stages = Annotated[
     str,
     typer.Option(
         "--stages",
         help="Separated by commas, of filter, retrieve, rerank, truncate, generate, judge; "
-        "all where empty.",
+        "all by default.",
     ),
 ]
 ClosedBook = Annotated[bool, typer.Option("--closed-book", help="Also ask without any passages.")]
 Rows = Annotated[
-    str, typer.Option("--rows", help="Show the rows that are lost first there: retrieve, index, …")
+    str, typer.Option("--rows", help="Show the rows first lost at this stage: retrieve, index, …")
 ]
 Generators = Annotated[
     str,
     typer.Option(
         "--compare-models",
-        help="Instead of stages: which of these generators serves which persona best.",
+        help="Instead of stages: find the best of these generators for each persona.",
     ),
 ]
 Personas = Annotated[
-    str, typer.Option("--personas", help="Instead of stages: do facts drop from one to another?")
+    str,
+    typer.Option("--personas", help="Instead of stages: do answers for some personas lose facts?"),
 ]
 Write = Annotated[
-    bool, typer.Option("--write", help="Write the generator that is proven best into personas/.")
+    bool, typer.Option("--write", help="Write the generator proven best into personas/.")
 ]
 Split = Annotated[
-    str, typer.Option("--split", help="tune, confirm or all; where rows name splits: tune.")
+    str,
+    typer.Option("--split", help="tune, confirm or all; tune by default where rows name splits."),
 ]
 
 
@@ -80,7 +83,7 @@ def command(
     split: Split = "",
     retry_errors: RetryErrors = False,
 ) -> int:
-    """Say which stage loses points: each one is done right in turn, row by row."""
+    """Find the stage that loses points: each one is replaced by a perfect one in turn."""
     folder = ProjectFolder(flags.project).require()
     given = project_testset(folder, testset, split, purpose="diagnose", rehearsal=flags.dry_run)
     resume = flags.resume or retry_errors
@@ -111,7 +114,7 @@ def command(
     if _as_json(flags):
         console.json(diagnosis_json(found, run=run.run))
     else:
-        text = diagnosis_table(found, run=run.run)
+        text = diagnosis_table(found, run=run.run, width=console.columns())
         console.result(f"{text}\n\n{lost_rows_text(found, rows)}" if rows else text)
     return _ended(console, run, bool(found.rows))
 
@@ -131,7 +134,7 @@ def _read(
     if _as_json(flags):
         console.json(generators_json(found, run=run.run))
     else:
-        console.result(generators_table(found, run=run.run))
+        console.result(generators_table(found, run=run.run, width=console.columns()))
     if write and run.complete:
         _write(console, ProjectFolder(flags.project), found)
     return _ended(console, run, True)

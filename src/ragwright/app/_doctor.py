@@ -26,7 +26,7 @@ def command(
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Say what is configured, what is missing and what would be paid for."""
+    """Show what is configured, what is missing and what would cost money."""
     console = Console()
     if show_keys:
         listed = list(project_keys())

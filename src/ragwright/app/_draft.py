@@ -36,7 +36,7 @@ from ._show import hit_json, show_forecast, show_progress, turn_lines
 Topics = Annotated[list[str] | None, typer.Option("--topic", help="What it is about; repeatable.")]
 Tones = Annotated[list[str] | None, typer.Option("--tone", help="How it is written; repeatable.")]
 Headlines = Annotated[
-    list[str] | None, typer.Option("--headline", help="News that a text may take up; repeatable.")
+    list[str] | None, typer.Option("--headline", help="News that a text may refer to; repeatable.")
 ]
 ModelNames = Annotated[
     list[str] | None, typer.Option("--model", "-m", help="Model that writes; repeatable.")
@@ -49,7 +49,9 @@ class DraftFlags:
 
     project: Project = HERE
     overrides: Overrides = None
-    client: Annotated[str | None, typer.Option("--client", help="Whom the texts are from.")] = None
+    client: Annotated[str | None, typer.Option("--client", help="Client who sends the texts.")] = (
+        None
+    )
     ask: Annotated[str | None, typer.Option("--ask", help="What they ask for.")] = None
     topics: Topics = None
     tones: Tones = None
@@ -75,7 +77,7 @@ class DraftFlags:
     ] = None
     served: Served = False
     show_prompt: Annotated[
-        bool, typer.Option("--show-prompt", help="Show the prompts; ask no model.")
+        bool, typer.Option("--show-prompt", help="Show the prompts without calling a model.")
     ] = False
     save: Annotated[
         bool, typer.Option("--save/--no-save", help="Keep prompts and texts as outputs.")
@@ -136,7 +138,7 @@ class DraftFlags:
 @reported
 @with_flags
 def command(flags: DraftFlags) -> int:
-    """Write texts from records, as a client would: lengths checked, near copies marked."""
+    """Write texts from records in a client's style; check lengths and mark near copies."""
     console = Console(flags.quiet, flags.output)
     scope = flags.scope or ""
     how = Drafting(tuple(flags.models or ()), flags.show_prompt, save=flags.save, scope=scope)
@@ -226,7 +228,7 @@ def prompts_text(batch: DraftBatch) -> str:
 
 
 def _found_text(hits: Sequence[Hit]) -> str:
-    """How many records stand on each rung."""
+    """How many records meet which filters."""
     rungs: dict[str, int] = {}
     for hit in hits:
         if hit.rung is not None:

@@ -26,7 +26,7 @@ def command(
     measures: Annotated[
         str,
         typer.Option(
-            "--measures", help="Separated by commas: Recall@5,TokenF1; those that suit where empty."
+            "--measures", help="Separated by commas: Recall@5,TokenF1; by default all that suit."
         ),
     ] = "",
     split: Annotated[
@@ -38,7 +38,8 @@ def command(
         ),
     ] = "",
     retrieval_only: Annotated[
-        bool, typer.Option("--retrieval-only", help="Score what is found; write no answers.")
+        bool,
+        typer.Option("--retrieval-only", help="Score only what is retrieved; write no answers."),
     ] = False,
     retry_errors: RetryErrors = False,
 ) -> int:

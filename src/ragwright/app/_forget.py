@@ -22,7 +22,7 @@ def command(
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
-    """Purge a document, or a tenant, from store, tables, replies, runs and outputs."""
+    """Delete a document or a tenant from the store, tables, replies, runs and outputs."""
     if (document is None) == (tenant is None):
         raise ConfigError("name a document, or a tenant with --tenant", where="ragwright forget")
     with Workbench.open(project) as bench:

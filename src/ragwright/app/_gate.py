@@ -24,36 +24,36 @@ EXIT_FAILED = 100
 class GateFlags:
     """The flags of every command that holds a run to rules; each is an option of its own."""
 
-    baseline: Annotated[
-        str, typer.Option("--baseline", help="The run, or the file, to be not worse than.")
-    ] = ""
+    baseline: Annotated[str, typer.Option("--baseline", help="Run or file to compare with.")] = ""
     floor: Annotated[
         float,
         typer.Option(
-            "--floor", min=0, max=1, help="Least share of rows with gold that has a score."
+            "--floor", min=0, max=1, help="Smallest share of rows with gold that must have a score."
         ),
     ] = 0.95
     sure: Annotated[
-        bool, typer.Option("--sure", help="The whole 95 % interval must clear a threshold.")
+        bool, typer.Option("--sure", help="Require the whole 95 % interval to meet each threshold.")
     ] = False
     calibrated: Annotated[
         bool,
         typer.Option(
-            "--calibrated", help="Judged measures count only if people checked the judge."
+            "--calibrated", help="Accept judged measures only if the judge was calibrated."
         ),
     ] = False
     min_kappa: Annotated[
         float | None,
         typer.Option(
-            "--min-kappa", min=0, max=1, help="And agreed with it so far beyond chance (0.6)."
+            "--min-kappa", min=0, max=1, help="Kappa that a calibration must reach (0.6)."
         ),
     ] = None
     corrected: Annotated[
         bool,
-        typer.Option("--corrected", help="Thresholds are for the mean less the judge's bias."),
+        typer.Option(
+            "--corrected", help="Apply thresholds to the mean corrected for the judge's bias."
+        ),
     ] = False
     least: Annotated[
-        int, typer.Option("--least", min=1, help="Fewest scored rows that say anything.")
+        int, typer.Option("--least", min=1, help="Fewest scored rows for a decision.")
     ] = 10
     cluster: Annotated[str, typer.Option("--cluster", help=f"With --baseline. {CLUSTER_HELP}")] = ""
     project: Project = HERE
@@ -82,7 +82,7 @@ def command(
         ),
     ],
 ) -> int:
-    """Say whether a run may go out: exit code 0 passed, 100 failed, 101 cannot be trusted."""
+    """Check a run against rules: exit code 0 passed, 100 failed, 101 not trustworthy."""
     names = [run, *([flags.baseline] if flags.baseline else [])]
     evaluation, *others = open_results(flags.project, names, flags.seed)
     against = others[0] if others else None
@@ -104,4 +104,4 @@ def _show(
     elif as_json:
         console.json({"run": run, **gate_json(outcome)})
     else:
-        console.result(gate_table(outcome))
+        console.result(gate_table(outcome, console.columns()))

@@ -9,16 +9,16 @@ import typer
 
 from ..project import IngestProgress, Session
 from ..workbench import Workbench
-from ._console import EXIT_ERROR, Console, reported
+from ._console import EXIT_ERROR, Console, Step, reported
 from ._options import HERE, DryRun, Jobs, Json, MaxCost, Output, Overrides, Project, Quiet, Served
-from ._show import ingest_forecast_json, ingest_forecast_text, ingest_line, ingest_text
+from ._show import ingest_forecast_json, ingest_forecast_text, ingest_step, ingest_text
 
 
 @reported
 def command(
     sources: Annotated[
         list[str] | None,
-        typer.Argument(help="Files, folders, addresses; the project's own where none is given."),
+        typer.Argument(help="Files, folders, URLs; by default the project's sources."),
     ] = None,
     project: Project = HERE,
     overrides: Overrides = None,
@@ -27,10 +27,10 @@ def command(
     ] = False,
     embed_again: Annotated[
         bool,
-        typer.Option("--embed-again", help="Embed every text anew, also where a vector is stored."),
+        typer.Option("--embed-again", help="Embed every text again, even if its vector is stored."),
     ] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 where a source could not be read.")
+        bool, typer.Option("--strict", help="Exit with code 1 if a source could not be read.")
     ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -45,8 +45,8 @@ def command(
     started = time.monotonic()
     shown: list[IngestProgress] = []
 
-    def line() -> str:
-        return ingest_line(shown[0], bench.progress) if shown else "opening"
+    def line() -> str | Step:
+        return ingest_step(shown[0], bench.progress) if shown else "opening"
 
     session = Session(
         tuple(overrides or ()),

@@ -16,19 +16,19 @@ from ._job_lines import line_problem
 from ._options import HERE, Json, Project, Quiet
 
 group = typer.Typer(
-    help="Jobs of the project: run one, serve their schedules, see what they did.",
+    help="Scheduled jobs: run one, start the scheduler, see past runs.",
     no_args_is_help=True,
 )
 
 Name = Annotated[str, typer.Argument(help="Name of the job, a key under `jobs`.")]
-AnyName = Annotated[str, typer.Argument(help="Name of a job; all of them where none is given.")]
+AnyName = Annotated[str, typer.Argument(help="Name of a job; all by default.")]
 Flags = Annotated[
     list[str] | None,
     typer.Option("--flag", metavar="NAME[=false]", help="Turn a flag of the job on, or off."),
 ]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait where the job is running already.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait if the job is already running.")]
 Last = Annotated[int, typer.Option("-n", "--last", min=1, help="Most runs to list.")]
-Number = Annotated[int | None, typer.Option("--run", min=1, help="All that is known of this run.")]
+Number = Annotated[int | None, typer.Option("--run", min=1, help="Show this run in full.")]
 
 
 @group.command("run")
@@ -55,7 +55,7 @@ def job_run(
 @group.command("serve")
 @reported
 def job_serve(project: Project = HERE) -> None:
-    """Start jobs by their schedules; end it once: after the running job, twice: at once."""
+    """Start jobs on schedule; Ctrl-C ends it after the running job, twice at once."""
     server, lock = Jobs(project, line_problem).server(Console().remark)
     with lock:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -66,7 +66,7 @@ def job_serve(project: Project = HERE) -> None:
 @group.command("list")
 @reported
 def job_list(project: Project = HERE, as_json: Json = False) -> None:
-    """The jobs, when each runs next, and how it went last."""
+    """List the jobs, when each runs next, and how its last run ended."""
     console = Console()
     listed = Jobs(project).listed()
     if as_json:
@@ -91,7 +91,7 @@ def job_history(
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
-    """What jobs did: when, why, how it ended, every step, who was told."""
+    """List past runs: when, why, how they ended, every step and notice."""
     console = Console()
     runs = Jobs(project).history(name, -1 if number else last)
     if number:
@@ -110,7 +110,7 @@ def job_history(
 @group.command("test-notice")
 @reported
 def job_test_notice(name: Name, project: Project = HERE, as_json: Json = False) -> int:
-    """Send a test to every address of a job; exit code 1 where one was not sent."""
+    """Send a test notice to every address of a job; exit code 1 if one fails."""
     console = Console()
     sent = Jobs(project, line_problem).test_notice(name)
     if as_json:

@@ -17,12 +17,12 @@ from ._options import Json, Output
 @reported
 def command(
     name: Annotated[
-        str | None, typer.Argument(help="A measure to be told all about; all of them without.")
+        str | None, typer.Argument(help="Measure to show in full; without one, all are listed.")
     ] = None,
     as_json: Json = False,
     output: Output = None,
 ) -> None:
-    """List the measures: what each needs, its range, its direction and its source."""
+    """List the measures: the fields each needs, its range, direction and source."""
     console = Console(output=output)
     found = definitions()
     if name is not None:

@@ -24,7 +24,7 @@ Repeat = Annotated[
 RunName = Annotated[
     str,
     typer.Option(
-        "--name", help="Call the run so; several may have one name, the newest answers to it."
+        "--name", help="Name of the run; where several share a name, it means the newest."
     ),
 ]
 Filters = Annotated[
@@ -32,7 +32,7 @@ Filters = Annotated[
     typer.Option(
         "--filter",
         metavar="FIELD=VALUE",
-        help="Hits must meet it: party=D, topic=health|tax, year=2019..2021, or kind!=record to "
+        help="Hits must match: party=D, topic=health|tax, year=2019..2021, or kind!=record to "
         "leave out; repeatable.",
     ),
 ]
@@ -41,8 +41,7 @@ SoftFilters = Annotated[
     typer.Option(
         "--soft",
         metavar="FIELD=VALUE^WEIGHT",
-        help="Hits should meet it, and rank by the weights they meet: topic=health^3, lang!=fr; "
-        "repeatable.",
+        help="Hits should match, ranked by weight: topic=health^3, lang!=fr; repeatable.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -53,25 +52,29 @@ Output = Annotated[
 Jobs = Annotated[
     int | None, typer.Option("-j", "--jobs", min=1, help="Most requests in flight per model.")
 ]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Make every call again.")]
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Ignore stored replies and make every call again.")
+]
 MaxCost = Annotated[
     float | None, typer.Option("--max-cost", min=0.0, help="Stop before spending more than this.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would call and cost.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show the calls and cost without doing the work.")
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an unfinished run.")]
 RetryErrors = Annotated[
     bool,
-    typer.Option("--retry-errors", help="Run rows that failed again; replies that came are kept."),
+    typer.Option("--retry-errors", help="Run failed rows again; stored replies are kept."),
 ]
 Served = Annotated[
     bool,
-    typer.Option("--served", help="Under the configuration that was promoted, not the project's."),
+    typer.Option("--served", help="Use the promoted configuration instead of the project file."),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of everything drawn at random.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed for everything random.")]
 
 
 def tenant_name(value: str | None) -> str | None:
-    """A tenant as it was named; an empty name is refused: it would stand for no tenant."""
+    """A tenant's name; an empty one is refused, since it means no tenant."""
     if value is not None and not value.strip():
         raise typer.BadParameter("the name of the tenant is empty; is a variable not set?")
     return value

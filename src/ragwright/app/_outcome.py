@@ -51,8 +51,9 @@ def show_evaluation(
         console.json(_document(evaluation, run, sliced))
     else:
         shown = (*evaluation.summaries, *evaluation.baselines)
-        blocks = [report.summary_table(shown, notes=evaluation.notes, run=run)]
-        blocks += [report.slice_table(parts, field) for field, parts in sliced.items()]
+        wide = console.columns()
+        blocks = [report.summary_table(shown, notes=evaluation.notes, run=run, width=wide)]
+        blocks += [report.slice_table(parts, field, wide) for field, parts in sliced.items()]
         console.result("\n\n".join(blocks))
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     pass
 
 group = typer.Typer(
-    help="What was drafted and served: list, show, export, judge, measure a sample of it.",
+    help="Drafted and served texts: list, show, export, judge, measure a sample.",
     no_args_is_help=True,
 )
 
@@ -84,7 +84,7 @@ class QueryFlags:
     def query(self, kind: str = "") -> OutputQuery:
         """Which outputs they name; of this kind where they name none."""
         if self.scope and self.every_scope:
-            raise ConfigError("--every-scope is no single tenant", where="--scope")
+            raise ConfigError("--every-scope covers more than one tenant", where="--scope")
         return OutputQuery(
             self.batch,
             _time(self.since),
@@ -164,7 +164,7 @@ def outputs_export(
             "--output",
             "-o",
             metavar="FILE",
-            help=".jsonl rows in ragas' names; .csv or .parquet a line an output; .chat.jsonl "
+            help=".jsonl rows in ragas' names; .csv or .parquet one line per output; .chat.jsonl "
             "accepted texts as chats to fine-tune a model on.",
         ),
     ],
@@ -217,7 +217,7 @@ def outputs_feedback(
     if as_json:
         console.json({"feedback": [asdict(one) for one in found]})
     elif not found:
-        console.result("nobody has said anything of it")
+        console.result("no feedback yet")
     else:
         rows = [["at", "by", "verdict", "score", "note"]]
         rows += [[f.at, f.by, f.verdict, _number(f.score), f.note] for f in found]

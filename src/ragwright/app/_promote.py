@@ -34,7 +34,11 @@ def command(
         ),
     ] = None,
     rules_alone: Annotated[
-        bool, typer.Option("--rules-alone", help="Do not hold it against what is served now.")
+        bool,
+        typer.Option(
+            "--rules-alone",
+            help="Check the rules only; do not compare with the served configuration.",
+        ),
     ] = False,
     reason: Annotated[
         str, typer.Option("--reason", help="Stands in the history; --back needs one.")
@@ -46,7 +50,7 @@ def command(
     ] = False,
     dry_run: DryRun = False,
 ) -> int:
-    """Serve what a run was measured under, if it passes the gate; exit codes are the gate's."""
+    """Serve the settings of a run if it passes the gate; the exit codes are the gate's."""
     if sum((bool(run), history, show, back)) != 1:
         raise ConfigError(
             "name a run, or one of --history, --show, --back", where="ragwright promote"
@@ -77,7 +81,7 @@ def _show_promoted(console: Console, found: Promoted, as_json: bool) -> None:
         told |= {"promoted": found.changed, "baseline": found.baseline, "notes": found.notes}
         console.json({**told, "served": served})
         return
-    lines = [gate_table(found.outcome), *found.notes]
+    lines = [gate_table(found.outcome, console.columns()), *found.notes]
     number = "nothing" if found.served is None else f"number {found.served.number}"
     said = f"now served: {number}" if found.changed else f"not promoted; served: {number}"
     console.result("\n".join([*lines, said]))

@@ -12,7 +12,7 @@ from ..drafting import Refreshing
 from ..project import Session
 from ..records import RefreshProgress, TableName
 from ..workbench import Workbench
-from ._console import EXIT_ERROR, Console, reported, table
+from ._console import EXIT_ERROR, Console, Step, reported, table
 from ._options import (
     HERE,
     DryRun,
@@ -26,15 +26,15 @@ from ._options import (
     Seed,
     Served,
 )
-from ._show import ingest_line
+from ._show import ingest_step
 from ._show_check import check_text
-from ._show_tables import history_text, refresh_line, refresh_text, rows_text
+from ._show_tables import history_text, refresh_step, refresh_text, rows_text
 
 if TYPE_CHECKING:
     from ..project import IngestProgress
 
 group = typer.Typer(
-    help="Rows to bronze, silver and gold tables, and to documents.", no_args_is_help=True
+    help="Turn rows into bronze, silver and gold tables, and into documents.", no_args_is_help=True
 )
 
 _TABLES: tuple[TableName, ...] = ("bronze", "silver", "gold", "left_out")
@@ -78,13 +78,13 @@ def refresh(
     started = time.monotonic()
     shown: list[RefreshProgress | IngestProgress] = []
 
-    def line() -> str:
+    def line() -> str | Step:
         if not shown:
             return "opening"
         now = shown[-1]
         if isinstance(now, RefreshProgress):
-            return refresh_line(now)
-        return ingest_line(now, bench.progress)
+            return refresh_step(now)
+        return ingest_step(now, bench.progress)
 
     how = Refreshing(source, key, text, query, engine, full, index, dry_run)
     session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost, served=served)

@@ -39,7 +39,7 @@ def command(
         typer.Option("--pictures", metavar="FOLDER", help="Also write each chart as PNG and SVG."),
     ] = None,
 ) -> None:
-    """Write one HTML file on a run, two runs or a study: verdict first, every row a click away."""
+    """Write an HTML report on a run, two runs or a study: the verdict first, then every row."""
     names = [name for name in (run, other) if name]
     with Workbench.open(project) as bench:
         how = Reporting(tuple(trials or ()), seed)

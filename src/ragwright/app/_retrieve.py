@@ -39,7 +39,7 @@ def command(
         bool,
         typer.Option(
             "--explain",
-            help="Show words and pieces looked for, what each hit matched, weights and rungs.",
+            help="Show the words searched for, what each hit matched, weights and filter levels.",
         ),
     ] = False,
     as_json: Json = False,

@@ -37,7 +37,7 @@ def command(
     quiet: Quiet = False,
     seed: Seed = 0,
 ) -> int:
-    """Review a testset row by row, or write a sheet on which people score answers blind."""
+    """Review a testset row by row, or write a sheet for people to score answers blind."""
     if not measures:
         path = only_testset(runs)
         return review_testset(Console(quiet), path, sheet=table, filled=filled, by=by)

@@ -34,7 +34,7 @@ def command(
     run: Annotated[Path | None, typer.Option("--run", help="A TREC run, with --qrels.")] = None,
     qrels: Annotated[Path | None, typer.Option("--qrels", help="TREC or BEIR judgments.")] = None,
 ) -> int:
-    """Score given rows, or the stored answers of a run again, without generating anything."""
+    """Score given rows, or a run's stored answers again, without generating anything."""
     name, whole = "", True
     if run is not None or qrels is not None:
         _offline(flags)
@@ -75,7 +75,7 @@ def _offline(flags: MeasuringFlags) -> None:
     useless = [flag for flag, said in given.items() if said]
     if useless:
         raise ConfigError(
-            f"{', '.join(useless)}: there is no project here, so no model is asked and no run kept",
+            f"{', '.join(useless)}: there is no project here to call a model or store a run",
             where=str(flags.project.resolve()),
             hint="leave it out; or run `ragwright init` first, or name a project with --project",
         )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import textwrap
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .. import flow, models
 from ..core import Usage
-from ._console import table, width
+from ._console import Step, table, width
 
 if TYPE_CHECKING:
     from ..core import Answer, Hit
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from ..retrieve import Explanation, Retrieved
     from ..workbench import Check, Workbench
     from ._console import Console
+
+
+Counted: TypeAlias = tuple[int, int, str]
+"""What is done, of how much, in which unit."""
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:
@@ -291,39 +296,76 @@ def ingest_forecast_text(forecast: IngestForecast) -> str:
     return "\n".join(lines)
 
 
-def ingest_line(progress: IngestProgress, runner: Progress) -> str:
-    """One line of progress: done, rate, time left, spend."""
-    rate = progress.documents / progress.seconds if progress.seconds > 0 else 0.0
-    eta = "" if progress.eta is None else f", {progress.eta:.0f} s left"
-    money = f", spent {runner.cost:.4f}" if runner.cost else ""
-    return (
-        f"{_wait_text(runner)}"
-        f"{progress.documents} written, {progress.unchanged} unchanged, {progress.failed} failed, "
-        f"{progress.chunks} chunks, {rate:.1f} documents/s{eta}{money}  {progress.current}"
+def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
+    """How far an ingest is: by the bytes of local files, by documents where there are none."""
+    seconds = max(1e-9, progress.seconds)
+    counts = f"{progress.read:,} documents read, "
+    done, total, unit = progress.indexed / 1e6, progress.bytes_total / 1e6 or None, "MB"
+    if total is None:
+        done, unit, counts = progress.read, "documents read", ""
+    embedded = f"{progress.embedded:,} embedded, " if progress.texts else ""
+    return Step(
+        done,
+        total,
+        unit,
+        rate=progress.read / seconds if total is None else done / seconds,
+        eta=progress.eta,
+        cost=runner.cost,
+        before=_wait_text(runner),
+        after=f"{_tail(progress.current)}{counts}{progress.unchanged:,} unchanged, "
+        f"{progress.failed:,} failed, {embedded}"
+        f"{progress.chunks:,} chunks indexed",
     )
+
+
+def _tail(name: str, most: int = 36) -> str:
+    """The end of a path, which tells more of it than its beginning."""
+    if not name:
+        return ""
+    return f"{name if len(name) <= most else '…' + name[-most:]}, "
 
 
 def show_progress(
-    console: Console, bench: Workbench, before: Callable[[], str] = str
+    console: Console, bench: Workbench, counted: Callable[[], Counted] | None = None
 ) -> AbstractContextManager[None]:
     """Show what a project's runner does while a block runs, with its warnings.
 
-    ``before`` is put in front of the line.
+    ``counted`` gives what is done, the total and the unit, where those are not the run's rows.
     """
-    return console.progress(
-        lambda: before() + runner_line(bench.progress),
-        lambda: bench.progress.warnings,
-    )
+    started = time.monotonic()
+
+    def step() -> Step:
+        if counted is None:
+            return runner_step(bench.progress)
+        return _counted_step(bench.progress, *counted(), time.monotonic() - started)
+
+    return console.progress(step, lambda: bench.progress.warnings)
 
 
-def runner_line(progress: Progress) -> str:
-    """One line of progress of a run: done, rate, time left, spend."""
-    total = "" if progress.total is None else f"/{progress.total}"
-    eta = "" if progress.eta is None else f", {progress.eta:.0f} s left"
-    return (
-        f"{_wait_text(progress)}{progress.finished}{total} rows, {progress.rate:.1f}/s{eta}, "
-        f"{progress.calls} calls, {progress.reused} reused, {progress.retries} retries, "
-        f"spent {progress.cost:.4f}"
+def _counted_step(progress: Progress, done: int, total: int, unit: str, seconds: float) -> Step:
+    rate = done / seconds if seconds > 0 else 0.0
+    rows = runner_step(progress)
+    inner = f"{progress.finished:,}/{progress.total:,} rows of these, " if progress.total else ""
+    eta = (total - done) / rate if rate else None
+    after = f"{inner}{rows.after}"
+    return Step(done, total, unit, rate, eta, progress.cost, rows.before, after)
+
+
+def runner_step(progress: Progress) -> Step:
+    """How far a run is: by its rows, by calls where no rows are known."""
+    before = _wait_text(progress)
+    counts = f"{progress.reused:,} reused, {progress.retries:,} retries"
+    if not progress.total and not progress.finished:
+        return Step(progress.calls, None, "calls", cost=progress.cost, before=before, after=counts)
+    return Step(
+        progress.finished,
+        progress.total,
+        "rows",
+        progress.rate,
+        progress.eta,
+        progress.cost,
+        before,
+        f"{progress.calls:,} calls, {counts}",
     )
 
 

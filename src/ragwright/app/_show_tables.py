@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._console import table
+from ._console import Step, table
 
 if TYPE_CHECKING:
     from ..drafting import RecordsReport
@@ -16,13 +16,18 @@ _CELL = 100
 """Longest cell of a row that is shown."""
 
 
-def refresh_line(progress: RefreshProgress) -> str:
-    """One line of progress: the stage, rows, rate, time left."""
-    total = f"/{progress.total:,}" if progress.total else ""
-    eta = "" if progress.eta is None else f", {progress.eta:.0f} s left"
-    if not progress.done:
-        return f"{progress.stage}{f' {progress.total:,} rows' if progress.total else ''}"
-    return f"{progress.stage}: {progress.done:,}{total} rows, {progress.rate:,.0f} rows/s{eta}"
+def refresh_step(progress: RefreshProgress) -> Step | str:
+    """How far the stage of a refresh is, by its rows."""
+    if not progress.done and not progress.total:
+        return progress.stage
+    return Step(
+        progress.done,
+        progress.total or None,
+        "rows",
+        progress.rate,
+        progress.eta,
+        before=f"{progress.stage}: ",
+    )
 
 
 def refresh_text(report: RecordsReport, seconds: float, folder: Path, dry_run: bool) -> str:

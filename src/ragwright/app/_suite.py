@@ -19,7 +19,7 @@ from ._options import HERE, Jobs, Json, MaxCost, Output, Overrides, Project, Qui
 from ._show import show_progress
 
 group = typer.Typer(
-    help="Capability suites: noise, rejection, integration, counterfactual, sources.",
+    help="Test how answers cope with irrelevant, missing, scattered or false passages.",
     no_args_is_help=True,
 )
 _DEFAULT = SuiteOptions()
@@ -29,7 +29,7 @@ Doses = Annotated[
     str,
     typer.Option(
         "--doses",
-        help="Shares of irrelevant passages: 0,0.5,2/3; what the questions allow where empty.",
+        help="Shares of irrelevant passages: 0,0.5,2/3; by default all that the questions allow.",
     ),
 ]
 Falsified = Annotated[str, typer.Option("--falsified", help="Shares of falsified passages.")]
@@ -49,7 +49,7 @@ def suite_make(
         str, typer.Option("--testset", help="Questions with gold, or rgb:FILE/SUITE.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="JSONL to write.")],
-    suite: Annotated[str, typer.Option("--suite", help="noise,rejection,…; all where empty.")] = "",
+    suite: Annotated[str, typer.Option("--suite", help="noise,rejection,…; all by default.")] = "",
     passages: Annotated[
         int, typer.Option("--passages", min=1, help="Passages in a context.")
     ] = _DEFAULT.passages,
@@ -70,7 +70,7 @@ def suite_make(
     quiet: Quiet = False,
     seed: Seed = 0,
 ) -> None:
-    """Make a testset whose rows carry their passages, each in an exact dose."""
+    """Make a testset whose rows carry their own passages, with an exact share of bad ones."""
     options = SuiteOptions(
         tuple(name.strip() for name in suite.split(",") if name.strip()),
         passages,
@@ -114,7 +114,7 @@ def suite_curves(
     output: Output = None,
     seed: Seed = 0,
 ) -> None:
-    """Show what a run of suites came to: every quantity over its doses, with intervals."""
+    """Show the results of a suite run: each quantity at each share, with its interval."""
     console = Console(output=output)
     with Workbench.open(project, Session(seed=seed)) as bench:
         evaluation = bench.results(run)
@@ -123,7 +123,8 @@ def suite_curves(
     if as_json or (output is not None and output.suffix.lower() == ".json"):
         console.json(curves_json(curves, run=evaluation.name, notes=evaluation.notes))
         return
-    console.result(f"{curves_table(curves, notes=evaluation.notes)}\n\nrun: {evaluation.name}")
+    shown = curves_table(curves, notes=evaluation.notes, width=console.columns())
+    console.result(f"{shown}\n\nrun: {evaluation.name}")
 
 
 def _shares(flag: str, text: str) -> tuple[float, ...]:
@@ -132,5 +133,7 @@ def _shares(flag: str, text: str) -> tuple[float, ...]:
         return tuple(float(Fraction(part.strip())) for part in text.split(",") if part.strip())
     except (ValueError, ZeroDivisionError) as error:
         raise ConfigError(
-            f"{text!r} are no shares", where=flag, hint="write for example 0,0.5,2/3"
+            f"{text!r} must be shares between 0 and 1",
+            where=flag,
+            hint="write for example 0,0.5,2/3",
         ) from error

@@ -68,10 +68,7 @@ def command(
         ended: list[TrialResult] = []
         trials = found.size or found.options.trials
 
-        def line() -> str:
-            return f"{len(ended)} of {trials + 1} trials, "
-
-        with show_progress(console, bench, line):
+        with show_progress(console, bench, lambda: (len(ended), trials + 1, "trials")):
             result = bench.sweep(found, Sweeping(retry_errors, ended.append))
         _show(console, result, as_json)
         if result.stopped is not None:
@@ -103,13 +100,13 @@ def _show(console: Console, result: SweepResult, as_json: bool) -> None:
         return
     names = tuple(objective.name for objective in result.objectives)
     front = frozenset(trial.id for trial in result.front) if len(names) > 1 else frozenset()
-    view = BoardView(names, front)
+    view = BoardView(names, front, width=console.columns(120))
     table = leaderboard_table(board, rest=rest, notes=result.notes, view=view)
     said = ""
     if result.selection is not None:
         said = StudyVerdict(result.selection).text
         if result.selection.difference > 0:
-            said += f"\nto hold it against rows that picked nothing: ragwright confirm {result.run}"
+            said += f"\nto confirm it on held-out questions: ragwright confirm {result.run}"
         said += "\n\n"
     others = "".join(f"\n{line}" for line in _other_judges(result))
     console.result(f"{said}{table}{others}\nrun: {result.run}")
@@ -133,6 +130,6 @@ def _other_judges(result: SweepResult) -> list[str]:
         place = next(
             (at for at, values in enumerate(first, 1) if plain.items() <= values.items()), None
         )
-        stands = "not on the board above" if place is None else f"place {place} above"
-        lines.append(f"by {judge}: {best.id} is best ({stands}); judges are not ranked together")
+        stands = "not in the table above" if place is None else f"place {place} above"
+        lines.append(f"by {judge}: {best.id} is best ({stands}); judges are not comparable")
     return lines

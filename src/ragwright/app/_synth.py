@@ -77,7 +77,7 @@ def command(
         typer.Option("--from", help="Take the rows of this file: locate gold, label, split."),
     ] = None,
 ) -> int:
-    """Make a testset from the indexed documents: by a model, offline, or from given rows."""
+    """Make a testset from the indexed documents: with a model, offline, or from given rows."""
     console = Console(flags.quiet)
     if output.exists() and not flags.may_replace(output):
         raise ConfigError(

@@ -174,7 +174,7 @@ class _Stream(Generic[T]):
             yield self.end(work)
 
     def _makers(self, first: Job[T]) -> Iterator[Maker[T]]:
-        self._runner.progress.total = self._runner.progress.finished
+        self._runner.progress.begin()
         for job in chain([first], self._jobs):
             if (job.limit, job.scope, job.timeout) != (first.limit, first.scope, first.timeout):
                 raise FlowError("jobs that run together share limit, scope and time limit")
@@ -223,6 +223,8 @@ class _Work(Generic[T]):
     def take(self, outcome: Outcome[T]) -> None:
         """Write how the oldest row under way ended."""
         self._write(*self._under_way.popleft(), outcome)
+        if outcome.state != "skipped":
+            self._progress.finished += 1
 
     def end(self) -> RunSummary:
         """Close the run."""
@@ -262,6 +264,7 @@ class _Work(Generic[T]):
                 self._kept += 1
                 self._counts[state] += 1
                 self._progress.finished += 1
+                self._progress.kept += 1
                 continue
             self._under_way.append((ordinal, row))
             yield make

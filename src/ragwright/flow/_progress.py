@@ -34,12 +34,16 @@ class Waiting:
 class Progress:
     """What the runner has done since it started; read it from any thread.
 
-    ``total`` is set by whoever knows how many flows there will be. ``warnings`` only grows: what a
-    person should hear of while the work goes on.
+    Attributes:
+        total: Rows of the jobs begun since :meth:`begin`, None where their number is unknown.
+        finished: Rows of these jobs that are done or failed, those of an earlier run included.
+        kept: Rows among them that an earlier run had finished.
+        warnings: What a person should know while the work goes on; it only grows.
     """
 
     total: int | None = None
     finished: int = 0
+    kept: int = 0
     failed: int = 0
     skipped: int = 0
     calls: int = 0
@@ -52,16 +56,21 @@ class Progress:
     cost: float = 0.0
     possibly_billed: int = 0
     warnings: list[str] = field(default_factory=list)
-    started: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=time.monotonic)
     _waiting: dict[tuple[str, bool], Waiting] = field(default_factory=dict)
     _used: set[str] = field(default_factory=set)
     _unused: Counter[str] = field(default_factory=Counter)
 
+    def begin(self) -> None:
+        """Jobs begin: count their rows from zero."""
+        self.total, self.finished, self.kept = 0, 0, 0
+        self.began = time.monotonic()
+
     @property
     def rate(self) -> float:
-        """Finished flows a second since the start."""
-        elapsed = time.monotonic() - self.started
-        return self.finished / elapsed if elapsed > 0 else 0.0
+        """Rows finished per second since :meth:`begin`, without those of an earlier run."""
+        elapsed = time.monotonic() - self.began
+        return (self.finished - self.kept) / elapsed if elapsed > 0 else 0.0
 
     @property
     def eta(self) -> float | None:

@@ -437,8 +437,6 @@ class _Mapping:
         if outcome.state == "skipped":
             progress.skipped += 1
             self._stopped = True
-        else:
-            progress.finished += 1
         self._ended[position] = outcome
         self._news.set()
 

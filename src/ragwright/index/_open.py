@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ._lance import LanceStore
+from .. import index
 from ._options import StoreOptions
 from ._sqlite import SqliteStore
 from ._store import Store
@@ -39,7 +39,7 @@ def open_store(
     if options.kind == "lance":
         # An address (s3://…) is not a path below the project.
         place = options.path if "://" in options.path else path
-        return LanceStore(place, options, analyzers=analyzers, views=views)
+        return index.LanceStore(place, options, analyzers=analyzers, views=views)
     return SqliteStore(path, options, analyzers=analyzers, views=views)
 
 

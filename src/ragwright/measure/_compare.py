@@ -1,4 +1,4 @@
-"""Two systems, row by row: whether the second is better, and how sure these rows can be."""
+"""Two systems compared row by row: whether the second is better, and how sure that is."""
 
 from __future__ import annotations
 
@@ -160,12 +160,12 @@ class Comparison:
     def text(self) -> str:
         """The verdict in words, with what it rests on."""
         if self.difference is None:
-            return f"{self.measure}: no row has a score in both, nothing can be said."
+            return f"{self.measure}: no row has a score in both runs, so they cannot be compared."
         seen = f"{self.difference:+.4f}"
         if self.low is not None and self.high is not None:
-            seen += f" ({self.low:+.4f} to {self.high:+.4f})"
+            seen += f" (95 % interval {self.low:+.4f} to {self.high:+.4f})"
         said = f"{self.measure}: {'no verdict' if self._silent else self.verdict}, {seen}"
-        said += f" over {self.n} rows"
+        said += f" on {self.n} rows"
         if self.clusters is not None:
             said += f" in {self.clusters} clusters"
         if self.p_holm is not None:
@@ -175,11 +175,11 @@ class Comparison:
             return f"{said} {self._silent[0].upper()}{self._silent[1:]}."
         if self.verdict == "no change proven":
             if self.p is not None and self.p <= LEVEL < (self.p_rare or 0.0):
-                said += " Rows too rare to be among these could turn it."
+                said += " Rare kinds of rows that these lack could reverse it."
             if self.smallest is not None:
-                said += f" So many rows show differences from about {self.smallest:.4f}."
+                said += f" So many rows can show a difference of about {self.smallest:.4f} or more."
             if more := self.more():
-                said += f" About {more} would settle this one."
+                said += f" About {more} are needed to prove this one."
         return said
 
     @property
@@ -242,12 +242,14 @@ def compare_rows(
         what = "row" if shared else "measure"
         raise MeasureError(
             f"the two have no {what} in common",
-            hint="compare results of the same rows by the same measures",
+            hint="compare two runs of the same rows by the same measures",
         )
     ids = list(dict.fromkeys([*a, *b]))
     if clusters is not None and not clusters.keys() >= set(ids):
         lost = next(key for key in ids if key not in clusters)
-        raise MeasureError(f"row {lost!r} has no cluster", hint="give every row one, or none")
+        raise MeasureError(
+            f"row {lost!r} has no cluster", hint="give a cluster to every row or to none"
+        )
     given, apart = scales or {}, incomparable or {}
     bare = [
         Comparison(
@@ -545,14 +547,14 @@ def _doubt(found: Comparison) -> str:
     if found.incomparable:
         return found.incomparable
     if found.scale is None:
-        return "which way is better is not known: the measure has no known scale"
+        return "it is unknown whether higher is better: the measure has no known scale"
     if not found.lost:
         return ""
-    rows = f"{found.lost} rows lack a score in one of the two"
+    rows = f"{found.lost} rows lack a score in one of the two runs"
     if found.lowest is None or found.highest is None:
-        return f"{rows}, and on a scale without an end they could turn it"
+        return f"{rows}, and on an unbounded scale they could reverse it"
     ahead = found.lowest if (found.difference or 0.0) > 0 else -found.highest
     if ahead > 0:
         return ""
-    ends = f"{found.lowest:+.4f} to {found.highest:+.4f} whatever they hold"
-    return f"{rows}, and they could turn it: {ends}"
+    ends = f"with them the difference lies between {found.lowest:+.4f} and {found.highest:+.4f}"
+    return f"{rows}, and they could reverse it: {ends}"

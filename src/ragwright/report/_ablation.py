@@ -20,29 +20,30 @@ HEADS = {
 """How parts are looked at -> what a table of it shows."""
 
 
-def ablation_table(found: Ablation, *, run: str = "") -> str:
+def ablation_table(found: Ablation, *, run: str = "", width: int = 0) -> str:
     """Verdict, a table for every measure and way of looking, what the confirm split says."""
-    blocks = ["\n".join(fill(line, WIDTH) for line in found.verdict)]
+    text, wide = width or WIDTH, width or _WIDE
+    blocks = ["\n".join(fill(line, text) for line in found.verdict)]
     measures = dict.fromkeys(effect.measure for one in found.parts for effect in one.effects)
     for measure in measures:
         for design in dict.fromkeys(one.design for one in found.parts):
             parts = [one for one in found.parts if one.design == design]
-            blocks.append(_table(measure, design, parts))
+            blocks.append(_table(measure, design, parts, wide))
     if found.openings:
-        blocks.append(_confirmed(found))
-    tail = [fill(_LEGEND, WIDTH)]
+        blocks.append(_confirmed(found, wide))
+    tail = [fill(_LEGEND, text)]
     if found.never:
-        tail.append(fill(f"in no row's prompt: {', '.join(found.never)}", WIDTH))
-    tail += [fill(f"note: {note}", WIDTH) for note in found.notes]
+        tail.append(fill(f"not in the prompt of any row: {', '.join(found.never)}", text))
+    tail += [fill(f"note: {note}", text) for note in found.notes]
     tail += [f"run: {run}"] if run else []
     return "\n\n".join([*blocks, "\n".join(tail)])
 
 
 _LEGEND = (
-    "effect: what the part adds, in the direction that is good. p is corrected for all parts of a "
-    "table (Holm), personas apart from all rows. loss: the most that deleting it can have cost; "
-    "safe where that is below the margin by every measure and for every persona. "
-    "tokens: what it adds to a prompt, by the project's tokenizer."
+    "effect: what the part adds; positive is better. p is corrected for all parts of a "
+    "table (Holm), personas separately from all rows. loss up to: the most that deleting it may "
+    "cost; safe if that is below the margin for every measure and persona. "
+    "tokens: its length in a prompt, by the project's tokenizer."
 )
 
 
@@ -106,7 +107,7 @@ def _effect_json(effect: PartEffect) -> dict[str, Any]:
     return {name: getattr(effect, name) for name in names}
 
 
-def _table(measure: str, design: str, parts: Sequence[PartResult]) -> str:
+def _table(measure: str, design: str, parts: Sequence[PartResult], width: int) -> str:
     rows = [["part", "persona", "with", "without", "effect", "95 % interval", "p", "n"]]
     rows[0] += ["loss up to", "tokens", "per 1,000", ""]
     for one in parts:
@@ -115,7 +116,7 @@ def _table(measure: str, design: str, parts: Sequence[PartResult]) -> str:
     rows = _filled(rows)
     right = [at for at, name in enumerate(rows[0]) if name in _NUMBERS]
     head = fill(f"{measure}. {HEADS[design]}", WIDTH)
-    return f"{head}\n{text_table(rows, right=right, width=_WIDE)}"
+    return f"{head}\n{text_table(rows, right=right, width=width)}"
 
 
 _WIDE = 140
@@ -156,7 +157,7 @@ def _cells(one: PartResult, effect: PartEffect, *, first: bool) -> list[str]:
     ]
 
 
-def _confirmed(found: Ablation) -> str:
+def _confirmed(found: Ablation, width: int) -> str:
     """What the confirm split says of each deletion, and of all at once."""
     rows = [
         ["deleted", "measure", "persona", "effect", "95 % interval", "loss up to", "margin", ""]
@@ -177,7 +178,7 @@ def _confirmed(found: Ablation) -> str:
                 ]
             )
     head = f"The confirm split, {found.confirm_rows} rows that chose nothing"
-    return f"{head}\n{text_table(rows, right=(3, 5, 6), width=_WIDE)}"
+    return f"{head}\n{text_table(rows, right=(3, 5, 6), width=width)}"
 
 
 def _number(value: float | None, form: str = ".4f") -> str:

@@ -374,7 +374,7 @@ def bars(
 
 def front(points: Sequence[Mapping[str, Any]], *, x: str, y: str) -> Spec:
     """Trials as points ``x``, ``y``, ``kind``; those of the Pareto front joined by a line."""
-    kinds = ["on the front", "as it stands", "other trials"]
+    kinds = ["on the front", "current settings", "other trials"]
     known = [kind for kind in kinds if any(point["kind"] == kind for point in points)]
     colours = dict(zip(kinds, ("@accent", "@second", "@quiet"), strict=True))
     axes = {

@@ -8,12 +8,12 @@ from dataclasses import asdict
 from typing import Any
 
 from ..experiment import Curve
-from ._text import interval, number, text_table
+from ._text import WIDTH, interval, number, text_table
 
 
-def curves_table(curves: Iterable[Curve], *, notes: Iterable[str] = ()) -> str:
+def curves_table(curves: Iterable[Curve], *, notes: Iterable[str] = (), width: int = WIDTH) -> str:
     """A block a curve: every dose with mean, interval, n and the closed-book control."""
-    blocks = [_block(curve) for curve in curves]
+    blocks = [_block(curve, width) for curve in curves]
     return "\n\n".join([*blocks, *(f"note: {note}" for note in notes)])
 
 
@@ -28,7 +28,7 @@ def curves_json(
     }
 
 
-def _block(curve: Curve) -> str:
+def _block(curve: Curve, width: int) -> str:
     controlled = any(point.above is not None for point in curve.points)
     share = "share" in curve.dose_name
     head = ["dose", "mean", "95 % interval", "n", "abstained"]
@@ -55,7 +55,7 @@ def _block(curve: Curve) -> str:
     title = f"{curve.suite}: {curve.quantity} ({curve.measure}) over {curve.dose_name}{known}"
     lines = [
         *textwrap.wrap(title, 100, subsequent_indent="  "),
-        text_table(rows, right=(0, 1, 3, 4, 5, 6)),
+        text_table(rows, right=(0, 1, 3, 4, 5, 6), width=width),
     ]
     if curve.change is not None:
         ends = f"{interval(curve.change_low, curve.change_high)}"

@@ -31,18 +31,18 @@ LOST = {
 """Where a row is lost first, in words."""
 
 
-def diagnosis_table(found: Diagnosis, *, run: str = "") -> str:
+def diagnosis_table(found: Diagnosis, *, run: str = "", width: int = WIDTH) -> str:
     """Verdict, points of every stage, where rows are lost first, what the passages add."""
-    blocks = ["\n".join(fill(line, WIDTH) for line in found.verdict)]
+    blocks = ["\n".join(fill(line, width) for line in found.verdict)]
     if found.points:
-        blocks.append(_points_table(found.points))
-    blocks.append(_losses_table(found))
+        blocks.append(_points_table(found.points, width))
+    blocks.append(_losses_table(found, width))
     if found.context is not None:
-        blocks.append(_context_text(found.context, found.known))
+        blocks.append(_context_text(found.context, found.known, width))
     for value, part in found.parts.items():
-        blocks.append("\n".join([value, *part.verdict, _losses_table(part)]))
+        blocks.append("\n".join([value, *part.verdict, _losses_table(part, width)]))
     tail = [f"run: {run}"] if run else []
-    tail += [fill(f"note: {note}", WIDTH) for note in found.notes]
+    tail += [fill(f"note: {note}", width) for note in found.notes]
     return "\n\n".join([*blocks, *(["\n".join(tail)] if tail else [])])
 
 
@@ -81,7 +81,7 @@ def diagnosis_json(found: Diagnosis, *, run: str = "") -> dict[str, Any]:
     }
 
 
-def _points_table(points: Sequence[StagePoints]) -> str:
+def _points_table(points: Sequence[StagePoints], width: int) -> str:
     """A line for every stage and measure of which the oracle changes anything."""
     rows = [["stage", "measure", "without", "oracle", "95 % interval", "p", "own rows", "p", ""]]
     moving = [one for one in points if one.recovered.wins or one.recovered.losses]
@@ -103,7 +103,7 @@ def _points_table(points: Sequence[StagePoints]) -> str:
     lines = []
     if moving:
         lines = [
-            text_table(rows, right=(2, 3, 5, 6, 7)),
+            text_table(rows, right=(2, 3, 5, 6, 7), width=width),
             "oracle: points recovered with that stage done right; own rows: the part of it on rows "
             "that",
             "this stage is the first to lose. p is corrected for all stages and measures (Holm).",
@@ -118,16 +118,16 @@ def _stages(points: Iterable[StagePoints]) -> set[str]:
     return {one.stage for one in points}
 
 
-def _losses_table(found: Diagnosis) -> str:
+def _losses_table(found: Diagnosis, width: int) -> str:
     rows = [["lost first", "rows", "what became of the gold", "such as"]]
     for lost, count in found.losses.items():
         ids = [row.plain.row_id for row in found.rows if row.lost == lost]
         more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
         rows.append([lost or "-", str(count), LOST[lost], ", ".join(ids[:_SHOWN]) + more])
-    return text_table(rows, right=(1,))
+    return text_table(rows, right=(1,), width=width)
 
 
-def _context_text(context: Comparisons, known: Summary | None) -> str:
+def _context_text(context: Comparisons, known: Summary | None, width: int) -> str:
     rows = [["measure", "closed book", "with passages", "effect", "95 % interval", "p"]]
     rows += [
         [
@@ -140,7 +140,7 @@ def _context_text(context: Comparisons, known: Summary | None) -> str:
         ]
         for c in context.measures
     ]
-    lines = [text_table(rows, right=(1, 2, 3, 5))]
+    lines = [text_table(rows, right=(1, 2, 3, 5), width=width)]
     if known is not None and known.mean is not None:
         span = "" if known.low is None else f" ({interval(known.low, known.high)})"
         lines.append(f"right without any passage: {known.mean:.1%} of {known.n} rows{span}")

@@ -62,8 +62,8 @@ def _effects(measure: str, design: str, parts: Sequence[PartResult]) -> Chart:
     return Chart(
         f"ablation-{measure}-{design.replace(' ', '-')}",
         f"What each part of the prompt does to {measure}",
-        f"{HEADS.get(design, design)}. Right of 0 the part helps; an interval that holds 0 proves "
-        "nothing, the part may still be needed.",
+        f"{HEADS.get(design, design)}. Right of 0 the part helps; an interval that contains 0 "
+        "proves nothing: the part may still be needed.",
         intervals(points, x=f"effect on {measure}", groups=groups),
         ("part", "persona", "effect", "95 % interval", "n", "tokens", "verdict"),
         tuple(rows),
@@ -126,8 +126,8 @@ def _diagnosis(found: Diagnosis) -> Iterator[Chart]:
         drawn = [{"x": lost or "nothing lost", "y": n} for lost, n in counts]
         yield Chart(
             "losses",
-            "Where rows are lost first",
-            "Each row counts once, at the first stage that loses it.",
+            "The first stage that loses each row",
+            "Each row is counted once.",
             bars(drawn, x="stage", y="rows"),
             ("lost first", "rows", "what became of the gold"),
             tuple((lost or "-", str(n), LOST.get(lost, "")) for lost, n in counts),
@@ -167,8 +167,8 @@ def _diagnosis(found: Diagnosis) -> Iterator[Chart]:
         yield Chart(
             f"stages-{measure}",
             f"Points of {measure} recovered by each stage's oracle",
-            "Every row again with one stage done right; the interval is that of the paired "
-            "difference, p is corrected for all stages and measures (Holm).",
+            "Each row run again with one stage made perfect. The interval is that of the paired "
+            "difference; p is corrected for all stages and measures (Holm).",
             intervals(points, x=f"points of {measure}"),
             ("stage", "without", "oracle", "95 % interval", "p", "own rows", "rows", ""),
             tuple(rows),

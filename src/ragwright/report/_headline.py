@@ -35,7 +35,7 @@ class Headline:
 def headline_of(subject: Subject) -> Headline:
     """The verdict of a report, from the stored rows of the entries it compares."""
     if subject.ablation is not None:
-        first, *rest = subject.ablation.verdict or ("Nothing was left out.",)
+        first, *rest = subject.ablation.verdict or ("No part was left out.",)
         return Headline(first, said=(*rest, *_state(subject)))
     if not any(entry.rows for entry in subject.entries):
         return Headline("Nothing was measured.", said=_state(subject))
@@ -62,7 +62,7 @@ def compared(subject: Subject, a: Entry, b: Entry) -> Comparisons | None:
 def values_of(entry: Entry) -> str:
     """The settings of an entry in words."""
     shown = [f"{key} = {value_text(value)}" for key, value in entry.values.items()]
-    return ", ".join(shown) or "the project as it stands"
+    return ", ".join(shown) or "the current settings"
 
 
 def _study(subject: Subject) -> Headline:
@@ -70,41 +70,44 @@ def _study(subject: Subject) -> Headline:
     goal = subject.goals[0] if subject.goals else None
     if best is None or goal is None:
         failed = sum(entry.state != "done" for entry in subject.entries)
-        told = f"{failed} of {len(subject.entries)} trials failed."
-        return Headline("No trial has a result.", said=(told,))
+        failures = f"{failed} of {len(subject.entries)} trials failed."
+        return Headline("No trial has a result.", said=(failures,))
     board = subject.boards[0].entries
     if incumbent is None or incumbent.id not in board or len(board) < 2:
         return Headline(
             f"{best.id} has the best {goal.name} of {len(board)} trials: {_mean(best, goal.name)}.",
-            said=(f"{best.id} is {values_of(best)}.", "There are no two trials to compare."),
+            said=(
+                f"{best.id} is {values_of(best)}.",
+                "There is no second trial to compare it with.",
+            ),
         )
     if best.id == incumbent.id:
         rest = len(board) - 1
         return Headline(
-            f"Nothing that was tried beats the project as it stands on {goal.name}.",
+            f"No trial beats the current settings on {goal.name}.",
             "open",
-            (f"It reaches {_mean(best, goal.name)}; {rest} other trials are below it.",),
+            (f"The current settings score {_mean(best, goal.name)}; {rest} trials score less.",),
         )
     verdict = subject.verdict
     if verdict is not None and verdict.selection.difference <= 0:
         return Headline(verdict.text, "open")
     chosen = best if verdict is None else subject.entry(verdict.selection.best) or best
     found = compared(subject, incumbent, chosen)
-    names = ("as it stands", chosen.id)
+    names = ("current", chosen.id)
     said = [f"{chosen.id} is {values_of(chosen)}."]
     if verdict is not None and verdict.confirmations:
         first = verdict.confirmations[0]
         state = first.outcome if first.outcome in ("better", "worse") else "open"
         return Headline(_sentence(verdict), state, (*said, *_selection(verdict)), found, names)
     text = (
-        f"{chosen.id} leads the project as it stands{_lead(found, incumbent, chosen, goal.name)} "
-        f"on the rows that picked it: not confirmed yet."
+        f"Not confirmed yet: {chosen.id} leads the current settings"
+        f"{_lead(found, incumbent, chosen, goal.name)} on the questions that chose it."
     )
     if verdict is not None:
         said += _selection(verdict)
     said.append(
-        "The lead of the best of many looks larger than it is: `ragwright confirm` compares the "
-        "two on rows that picked nothing."
+        "The best of many trials looks better than it is: `ragwright confirm` compares the two on "
+        "held-out questions."
     )
     return Headline(text, "open", tuple(said), found, names)
 
@@ -114,26 +117,26 @@ def _sentence(verdict: StudyVerdict) -> str:
     first = verdict.confirmations[0]
     found = first.confirmed
     if found is None or found.difference is None:
-        return f"{first.trial}: no row of the confirm split has a score on both sides."
-    seen = f"{_by(found)} of {first.objective} over {found.n} rows that picked nothing"
+        return f"{first.trial}: no question of the confirm split has a score under both settings."
+    seen = f"{_by(found)} {first.objective} on {found.n} held-out questions"
     if first.outcome in ("better", "worse"):
-        return f"{first.trial} is {first.outcome} than the project as it stands: {seen}."
-    return f"No change proven: {first.trial} differs by {seen}."
+        return f"{first.trial} is {first.outcome} than the current settings: {seen}."
+    return f"No change proven for {first.trial}: {seen}."
 
 
 def _selection(verdict: StudyVerdict) -> Iterable[str]:
     """What the choice itself is worth, and what the split says of it."""
     chosen = verdict.selection
-    many = "the only candidate" if chosen.candidates == 1 else f"{chosen.candidates} candidates"
+    many = "1 candidate" if chosen.candidates == 1 else f"{chosen.candidates} candidates"
     yield (
-        f"On the {chosen.n} rows that picked it out of {many} it leads by "
-        f"{chosen.difference:.4f}; choosing the best alone is expected to add "
-        f"{chosen.optimism:.4f} (p = {chosen.p:.2g} with the choice counted in)."
+        f"On the {chosen.n} questions that chose it, it leads by {chosen.difference:.4f}. Expected "
+        f"optimism from picking the best of {many}: {chosen.optimism:.4f} "
+        f"(p = {chosen.p:.2g}, corrected for the choice)."
     )
     if verdict.confirmations:
         found = verdict.confirmations[0].confirmed
         if found is not None and (more := found.more()):
-            yield f"About {more} would settle a difference of this size."
+            yield f"About {more} are needed to prove a difference of this size."
 
 
 def _lead(found: Comparisons | None, a: Entry, b: Entry, name: str) -> str:
@@ -163,17 +166,14 @@ def _runs(subject: Subject) -> Headline:
         lead = scored[0]
         sure = f" ({lead.low:.4f} to {lead.high:.4f})" if lead.low is not None else ""
         return Headline(
-            f"{with_scale(lead.measure, lead.scale)} is {lead.mean:.4f}{sure} over {lead.n} rows.",
-            said=(
-                "One run alone says how things are, not whether they became better: "
-                "compare two with `ragwright report A B`.",
-            ),
+            f"{with_scale(lead.measure, lead.scale)} is {lead.mean:.4f}{sure} on {lead.n} rows.",
+            said=("One run cannot show an improvement: compare two with `ragwright report A B`.",),
         )
     first_, second = subject.entries[:2]
     found = compared(subject, first_, second)
     names = (first_.label or first_.id, second.label or second.id)
     if found is None or not found.measures:
-        return Headline("The two runs share no row with a score.", "open", (), None, names)
+        return Headline("The two runs have no scored row in common.", "open", (), None, names)
     clear = [one for one in found.measures if one.verdict != "no change proven"]
     state = {"better": "better", "worse": "worse"}.get(clear[0].verdict if clear else "", "open")
     if len({one.verdict for one in clear}) > 1:
@@ -181,8 +181,8 @@ def _runs(subject: Subject) -> Headline:
     if not clear:
         head = f"No difference between {names[0]} and {names[1]} is proven."
     else:
-        told = "; ".join(f"{one.verdict} by {_by(one)} of {one.measure}" for one in clear)
-        head = f"{names[1]} against {names[0]}: {told}."
+        changes = "; ".join(f"{one.verdict} by {_by(one)} of {one.measure}" for one in clear)
+        head = f"{names[1]} compared with {names[0]}: {changes}."
     return Headline(head, state, tuple(one.text for one in found.measures), found, names)
 
 
@@ -190,7 +190,9 @@ def _state(subject: Subject) -> tuple[str, ...]:
     """What limits everything else that is said."""
     said = []
     if subject.stopped:
-        said.append(f"Stopped before the end: {subject.stopped}. What follows rests on the rest.")
+        said.append(
+            f"Stopped early: {subject.stopped}. The results below cover only what was finished."
+        )
     if subject.openings:
         often = "once" if subject.openings == 1 else f"{subject.openings} times"
         said.append(f"The confirm split of this testset has been opened {often} so far.")
@@ -201,12 +203,12 @@ def _state(subject: Subject) -> tuple[str, ...]:
 
 def _states(entry: Entry) -> Iterable[str]:
     for summary in entry.summaries:
-        told = ", ".join(f"{name} {count}" for name, count in summary.states.items() if count)
-        yield f"{summary.measure}: {told or 'no row'}."
+        counts = ", ".join(f"{name} {count}" for name, count in summary.states.items() if count)
+        yield f"{summary.measure}: {counts or 'no row'}."
 
 
 def _by(one: Comparison) -> str:
-    sure = f" ({one.low:+.4f} to {one.high:+.4f})" if one.low is not None else ""
+    sure = f" (95 % interval {one.low:+.4f} to {one.high:+.4f})" if one.low is not None else ""
     return f"{one.difference:+.4f}{sure}"
 
 
@@ -216,4 +218,4 @@ def _mean(entry: Entry, name: str) -> str:
         value = entry.value(name)
         return "unknown" if value is None else f"{value:.4g}"
     sure = f" ({summary.low:.4f} to {summary.high:.4f})" if summary.low is not None else ""
-    return f"{summary.mean:.4f}{sure} over {summary.n} rows"
+    return f"{summary.mean:.4f}{sure} on {summary.n} rows"

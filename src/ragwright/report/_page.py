@@ -59,7 +59,7 @@ def _confirmed(subject: Subject) -> Html | None:
         return None
     rows = []
     for one in found.confirmations:
-        for name, side in (("the rows that picked it", one.tune), ("confirm split", one.confirmed)):
+        for name, side in (("tune split", one.tune), ("confirm split", one.confirmed)):
             if side is None:
                 continue
             p = one.p if side is one.confirmed else None
@@ -75,8 +75,10 @@ def _confirmed(subject: Subject) -> Html | None:
                     one.outcome if side is one.confirmed else "",
                 )
             )
-    head = ("", "as it stands", "trial", "difference", "95 % interval", "p, corrected", "rows", "")
-    return table(head, rows, caption="Optimistic and confirmed effect", right=range(1, 7))
+    head = ("", "current", "trial", "difference", "95 % interval", "p, corrected", "rows", "")
+    return table(
+        head, rows, caption="Effect on the tune split and on held-out questions", right=range(1, 7)
+    )
 
 
 def board_sections(subject: Subject) -> Html:
@@ -95,8 +97,8 @@ def board_sections(subject: Subject) -> Html:
             tag("h3", "How the order depends on the judge"),
             tag(
                 "p",
-                "Numbers of two judges are never ranked against each other. A setting that is in "
-                "front under one judge alone is a finding about the judge.",
+                "Scores of different judges are not comparable. A setting that leads under one "
+                "judge only says something about that judge.",
                 class_="note",
             ),
             table(head, rows, caption="Place of each setting under each judge"),
@@ -164,7 +166,7 @@ def _board(subject: Subject, board: Board, at: int) -> Html:
 
 def _marks(subject: Subject, board: Board, entry: Entry) -> Iterable[Html]:
     if entry.id == subject.incumbent:
-        yield tag("span", "as it stands", class_="tag")
+        yield tag("span", "current", class_="tag")
     if entry.id in board.front and len(subject.goals) > 1:
         yield tag("span", "front", class_="tag", title="on the Pareto front")
 
@@ -247,7 +249,7 @@ def _without_result(subject: Subject) -> Html | None:
     rows = [(entry.id, entry.state, values_of(entry), entry.reason or "not run") for entry in rest]
     return tag(
         "details",
-        tag("summary", f"{len(rest)} trials without a place"),
+        tag("summary", f"{len(rest)} trials without a rank"),
         table(("trial", "state", "settings", "because"), rows, caption="Trials without a result"),
     )
 

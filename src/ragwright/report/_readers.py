@@ -14,18 +14,18 @@ from ._text import WIDTH, interval, number, text_table
 _OWN = "(as configured)"
 
 
-def generators_table(found: PersonaModelGrid, *, run: str = "") -> str:
+def generators_table(found: PersonaModelGrid, *, run: str = "", width: int = WIDTH) -> str:
     """Verdicts first, then persona by generator for each measure, pairs, and facts kept."""
-    blocks = ["\n".join(fill(line, WIDTH) for line in reader_verdicts(found))]
-    blocks += [_grid(found, measure) for measure in found.measures]
+    blocks = ["\n".join(fill(line, width) for line in reader_verdicts(found))]
+    blocks += [_table(found, measure, found.cells, width) for measure in found.measures]
     if found.pairs:
-        blocks.append(_pairs("persona", found.pairs))
+        blocks.append(_pairs("persona", found.pairs, width))
     for name in dict.fromkeys(key[2] for key in found.kept):
-        blocks.append(_kept(found, name))
+        blocks.append(_table(found, name, found.kept, width))
     if found.facts:
-        blocks.append(_pairs("generator", found.facts))
+        blocks.append(_pairs("generator", found.facts, width))
     tail = [f"run: {run}"] if run else []
-    tail += [fill(f"note: {note}", WIDTH) for note in found.notes]
+    tail += [fill(f"note: {note}", width) for note in found.notes]
     return "\n\n".join([*blocks, *(["\n".join(tail)] if tail else [])])
 
 
@@ -82,22 +82,17 @@ def generators_json(found: PersonaModelGrid, *, run: str = "") -> dict[str, Any]
     }
 
 
-def _grid(found: PersonaModelGrid, measure: str) -> str:
-    return _table(found, measure, found.cells)
-
-
-def _kept(found: PersonaModelGrid, name: str) -> str:
-    return _table(found, name, found.kept)
-
-
 def _table(
-    found: PersonaModelGrid, name: str, cells: Mapping[tuple[str, str, str], Summary]
+    found: PersonaModelGrid,
+    name: str,
+    cells: Mapping[tuple[str, str, str], Summary],
+    width: int,
 ) -> str:
     rows = [[name, *(model or _OWN for model in found.generators)]]
     for persona in found.personas:
         cells_of = [cells.get((persona, model, name)) for model in found.generators]
         rows.append([persona or _OWN, *map(_cell, cells_of)])
-    return text_table(rows)
+    return text_table(rows, width=width)
 
 
 def _cell(summary: Summary | None) -> str:
@@ -106,7 +101,7 @@ def _cell(summary: Summary | None) -> str:
     return f"{number(summary.mean)} ({interval(summary.low, summary.high)}), n {summary.n}"
 
 
-def _pairs(within: str, pairs: Sequence[GridComparison]) -> str:
+def _pairs(within: str, pairs: Sequence[GridComparison], width: int) -> str:
     rows = [[within, "a", "b", "b - a", "95 % interval", "p", "n", ""]]
     for pair in pairs:
         c = pair.comparison
@@ -123,5 +118,5 @@ def _pairs(within: str, pairs: Sequence[GridComparison]) -> str:
             ]
         )
     return f"{pairs[0].comparison.measure}, paired, p corrected for all pairs (Holm)\n" + (
-        text_table(rows, right=(3, 5, 6))
+        text_table(rows, right=(3, 5, 6), width=width)
     )

@@ -47,7 +47,7 @@ def parameter_relations(subject: Subject) -> tuple[Relation, ...]:
     """Every measure and fact against every swept key, over the trials of the first judge.
 
     Keys with numbers are taken as they are; of others each value becomes a column that is 1 where
-    a trial has it. The project as it stands is no part of it: nobody chose its values to be swept.
+    a trial has it. The current settings are left out: nobody chose its values to be swept.
     """
     chosen = set(subject.boards[0].entries) if subject.boards else set()
     trials = [entry for entry in subject.entries if entry.values and entry.id in chosen]

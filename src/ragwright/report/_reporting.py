@@ -228,7 +228,7 @@ class _Reader:
         return Entry(
             trial.id,
             trial.summaries,
-            "" if trial.number else "as it stands",
+            "" if trial.number else "current settings",
             trial.values,
             trial.state,
             trial.rows if run is not None else 0,
@@ -255,7 +255,7 @@ class _Reader:
     def _verdict(
         self, run: Run, trials: Sequence[TrialResult], objective: Objective
     ) -> StudyVerdict | None:
-        """What the rows that picked say of the best trial, and the confirm split if it did."""
+        """What the tune split says of the best trial, and the confirm split if it did."""
         candidates = [t for t in trials if t.number and t.value(objective.name) is not None]
         incumbent = next((trial for trial in trials if not trial.number and trial.run), None)
         if incumbent is None or not candidates:
@@ -374,7 +374,7 @@ class _Reader:
 def _boards(
     trials: Sequence[TrialResult], entries: Sequence[Entry], objectives: Sequence[Objective]
 ) -> list[Board]:
-    """A leaderboard a judge, that of the project as it stands first."""
+    """A leaderboard a judge, that of the current settings first."""
     judged: dict[str, list[TrialResult]] = {}
     for trial, entry in zip(trials, entries, strict=True):
         if entry.run:

@@ -32,7 +32,7 @@ class Entry:
         id: How it is called, in links too: ``T007``, or the name of a run.
         summaries: One a measure.
         label: What a person knows it by; the id where empty.
-        values: Swept key -> value; empty for the project as it stands.
+        values: Swept key -> value; empty for the current settings.
         state: How it ended; ``done`` where there are results.
         rows: Rows it was measured on.
         facts: Mean per answer of ``cost``, ``seconds`` and ``context_tokens``, those known.
@@ -96,12 +96,12 @@ class Subject:
         title: Its heading.
         kind: ``run`` (one entry), ``pair`` (the second against the first), or ``study``.
         entries: Every entry; boards hold their order.
-        boards: Entries of one judge each, that of the project as it stands first.
+        boards: Entries of one judge each, that of the current settings first.
         goals: What the order is by, the first first.
         measures: Measures in order.
         facts: What it rests on, label -> text: testset, run, time, settings.
-        incumbent: Id of the entry that is the project as it stands, empty where there is none.
-        verdict: What the rows that picked say of the best trial, and the confirm split where it
+        incumbent: Id of the entry that is the current settings, empty where there is none.
+        verdict: What the tune split says of the best trial, and the confirm split where it
             was asked.
         openings: How often the confirm split of the testset was opened, None where unknown.
         stopped: Why not everything was run, empty where it was.

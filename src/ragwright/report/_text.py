@@ -35,7 +35,7 @@ def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), width: 
 
 
 def _column_widths(rows: Sequence[Sequence[str]], right: Sequence[int], width: int) -> list[int]:
-    """A width a column: as its cells need, the widest made narrower until all fit."""
+    """The width of each column: what its cells need, the widest made narrower until all fit."""
     columns = [[len(row[at]) for row in rows] for at in range(len(rows[0]))]
     widths = [max(column) for column in columns]
     numbers = [max((*column[1:], 6)) if at in right else 20 for at, column in enumerate(columns)]
@@ -55,15 +55,21 @@ def _broken(cell: str, width: int) -> list[str]:
     return textwrap.wrap(cell, width) or [""]
 
 
-def _line(text: str) -> str:
+def _line(text: str, width: int) -> str:
     """A sentence below a table, further lines of it indented."""
     found = textwrap.wrap(
-        text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
     return "\n".join(found)
 
 
-def summary_table(summaries: Iterable[Summary], *, notes: Iterable[str] = (), run: str = "") -> str:
+def summary_table(
+    summaries: Iterable[Summary],
+    *,
+    notes: Iterable[str] = (),
+    run: str = "",
+    width: int = WIDTH,
+) -> str:
     """Measures with scale, mean, interval, n and coverage.
 
     Below: the states of rows without a score, with the bounds that the mean would have with
@@ -85,20 +91,20 @@ def summary_table(summaries: Iterable[Summary], *, notes: Iterable[str] = (), ru
         )
         for sentence in _beside_the_mean(s):
             below.setdefault(sentence, []).append(s.measure)
-    lines = [text_table(rows, right=(1, 3, 4, 5, 6))]
-    lines += [_line(f"{', '.join(measures)}: {said}") for said, measures in below.items()]
+    lines = [text_table(rows, right=(1, 3, 4, 5, 6), width=width)]
+    lines += [_line(f"{', '.join(measures)}: {said}", width) for said, measures in below.items()]
     lines += [f"run: {run}"] if run else []
-    return "\n".join([*lines, *(_line(f"note: {note}") for note in notes)])
+    return "\n".join([*lines, *(_line(f"note: {note}", width) for note in notes)])
 
 
 def _beside_the_mean(s: Summary) -> Iterator[str]:
-    """Sentences on what a mean does not say: rows without a score, the histogram, clusters."""
+    """What a mean leaves out: rows without a score, the histogram, clusters."""
     missing = [f"{state} {count}" for state, count in s.lost.items()]
     if missing:
         bounds = ""
         if s.n and s.worst is not None and s.best is not None:
             low, high = sorted((s.worst, s.best))
-            bounds = f"; mean {low:.4f} to {high:.4f} whatever they hold"
+            bounds = f"; mean {low:.4f} to {high:.4f} whatever their scores"
         yield f"without a score: {', '.join(missing)}{bounds}"
     if s.no_gold:
         yield f"without gold for it, not counted: {s.no_gold} of {sum(s.states.values())} rows"
@@ -110,8 +116,8 @@ def _beside_the_mean(s: Summary) -> Iterator[str]:
         yield f"{s.n} rows in {s.clusters} clusters"
 
 
-def slice_table(parts: Mapping[str, Sequence[Summary]], by: str) -> str:
-    """One line a slice and measure, with mean, interval and n."""
+def slice_table(parts: Mapping[str, Sequence[Summary]], by: str, width: int = WIDTH) -> str:
+    """One line per slice and measure, with mean, interval and n."""
     rows = [[by, "measure", "mean", "95 % interval", "n", "coverage"]]
     for value, summaries in parts.items():
         rows += [
@@ -125,10 +131,12 @@ def slice_table(parts: Mapping[str, Sequence[Summary]], by: str) -> str:
             ]
             for s in summaries
         ]
-    return text_table(rows, right=(2, 4, 5))
+    return text_table(rows, right=(2, 4, 5), width=width)
 
 
-def comparison_table(found: Comparisons, *, names: tuple[str, str] = ("A", "B")) -> str:
+def comparison_table(
+    found: Comparisons, *, names: tuple[str, str] = ("A", "B"), width: int = WIDTH
+) -> str:
     """B against A, measure by measure, and a sentence for each of them."""
     a, b = names
     rows = [["measure", a, b, f"{b} - {a}", "95 % interval", "p (Holm)", "wins/ties/losses", "n"]]
@@ -145,37 +153,40 @@ def comparison_table(found: Comparisons, *, names: tuple[str, str] = ("A", "B"))
                 str(c.n),
             ]
         )
-    lines = [text_table(rows, right=(1, 2, 3, 5, 7)), *(_line(c.text) for c in found.measures)]
+    lines = [
+        text_table(rows, right=(1, 2, 3, 5, 7), width=width),
+        *(_line(c.text, width) for c in found.measures),
+    ]
     for c in found.measures:
         if c.only_a or c.only_b:
             lines.append(
-                f"{c.measure}: {c.only_a} rows have a score in {a} alone, {c.only_b} in {b} alone"
+                f"{c.measure}: {c.only_a} rows have a score only in {a}, {c.only_b} only in {b}"
             )
         if c.no_gold:
-            lines.append(f"{c.measure}: {c.no_gold} rows have no gold for it, left out")
+            lines.append(f"{c.measure}: {c.no_gold} rows without gold for it, left out")
         if c.unanswerable:
             lines.append(
-                f"{c.measure}: {c.unanswerable} unanswerable rows on which one abstained, left out"
+                f"{c.measure}: {c.unanswerable} unanswerable rows where one run abstained, left out"
             )
         for way, ids in c.moved.items():
             lines.append(f"{c.measure}: {way} in {len(ids)} rows: {_some(ids)}")
     for name, ids in ((a, found.only_a), (b, found.only_b)):
         if ids:
-            lines.append(f"rows of {name} alone, left out: {_some(ids)}")
+            lines.append(f"rows only in {name}, left out: {_some(ids)}")
     if found.missing:
-        lines.append(f"measures of one run alone, left out: {_some(found.missing)}")
+        lines.append(f"measures of only one run, left out: {_some(found.missing)}")
     return "\n".join(lines)
 
 
-def gate_table(outcome: GateOutcome) -> str:
+def gate_table(outcome: GateOutcome, width: int = WIDTH) -> str:
     """Each rule with what became of it, the outcome last."""
     rows = [["rule", "outcome", "because"]]
     rows += [[check.rule, check.state, check.reason] for check in outcome.checks]
     hints = dict.fromkeys(f"to do: {check.hint}" for check in outcome.checks if check.hint)
-    return "\n".join([text_table(rows), *hints, f"gate: {outcome.state}"])
+    return "\n".join([text_table(rows, width=width), *hints, f"gate: {outcome.state}"])
 
 
-def calibration_table(found: Calibration) -> str:
+def calibration_table(found: Calibration, width: int = WIDTH) -> str:
     """Judge against people: agreement, bias, the corrected mean, and who confused what."""
     parts: list[tuple[str, Estimate]] = [
         ("equal", found.agreement),
@@ -200,7 +211,7 @@ def calibration_table(found: Calibration) -> str:
         f"{with_scale(found.measure, found.scale)} against people, {found.n} rows with both "
         f"({found.unlabelled} without a label, {found.unscored} without a score, "
         f"{found.unknown} labels of other rows)",
-        text_table(rows, right=(1,)),
+        text_table(rows, right=(1,), width=width),
     ]
     if found.labels > found.n:
         lines.insert(
@@ -213,18 +224,18 @@ def calibration_table(found: Calibration) -> str:
         table += [
             [head, *map(str, counts)] for head, counts in zip(heads, found.confusion, strict=True)
         ]
-        lines.append(text_table(table, right=range(1, len(heads) + 1)))
+        lines.append(text_table(table, right=range(1, len(heads) + 1), width=width))
     return "\n".join(lines)
 
 
 def with_scale(measure: str, scale: MeasureScale | None) -> str:
     """A measure with its scale: others use some of its names for another one.
 
-    Where less is better, that is said too.
+    It also says where lower is better.
     """
     if scale is None:
         return measure
-    return f"{measure} ({scale}{'' if scale.higher_is_better else ', less is better'})"
+    return f"{measure} ({scale}{'' if scale.higher_is_better else ', lower is better'})"
 
 
 def number(value: float | None) -> str:

@@ -17,7 +17,7 @@ _FEW = 3
 _FACTS = {"context_tokens": "tokens", "cost": "cost", "seconds": "s"}
 
 _WIDTH = 120
-"""Characters of a leaderboard: it has a column a key and a measure."""
+"""Characters of a leaderboard in a file: it has a column per key and per measure."""
 
 
 TrialLike: TypeAlias = "TrialResult | Entry"
@@ -31,12 +31,14 @@ class BoardView:
     Attributes:
         objectives: Measures and facts that trials are ordered by: their intervals are shown.
         front: Names of trials that no other beats on every objective, where there are several.
-        most: Trials shown; the project as it stands always is.
+        most: Trials shown; the current settings are always shown.
+        width: Characters of a line.
     """
 
     objectives: tuple[str, ...] = ()
     front: frozenset[str] = frozenset()
     most: int = 20
+    width: int = _WIDTH
 
 
 def leaderboard_table(
@@ -67,17 +69,17 @@ def leaderboard_table(
             continue
         values = [_shown(trial.values[key]) if key in trial.values else "" for key in keys]
         if not trial.values and keys:
-            values = ["as it stands", *values[1:]]
+            values = ["current", *values[1:]]
         took = [f"{trial.facts[name]:.4g}" if name in trial.facts else "" for name in facts]
         cells = [_cell(summary, how.objectives) for summary in trial.summaries]
         mark = f"{place}*" if trial.id in how.front else str(place)
         rows.append([mark, trial.id, *values, *cells, str(trial.rows), *took])
     right = (0, *range(len(rows[0]) - len(facts) - 1, len(rows[0])))
-    lines = [text_table(rows, right=right, width=_WIDTH)] if board else ["no trial has a result"]
+    lines = [text_table(rows, right=right, width=how.width)] if board else ["no trial has a result"]
     if hidden:
-        lines.append(f"… {hidden} more: --json has them all")
+        lines.append(f"… {hidden} more; --json lists all")
     if how.front:
-        lines.append("* no other trial is better on every objective")
+        lines.append("* on the Pareto front: no other trial is better on every objective")
     lines += _order_of_the_lost(board, how.objectives)
     lines += _without_result(rest)
     return "\n".join([*lines, *(f"note: {note}" for note in notes)])
@@ -112,11 +114,11 @@ def _order_of_the_lost(board: Sequence[TrialLike], objectives: Sequence[str]) ->
         counted = [f"{t.id} {s.worst:.3f}" for t, s in mine if s.worst is not None]
         if counted:
             few = ", ".join(counted[:_FEW]) + (", …" if len(counted) > _FEW else "")
-            lines.append(f"ordered by {name} with rows that lack a score as the worst: {few}")
+            lines.append(f"ordered by {name}, unscored rows counted as the worst value: {few}")
         endless = [t.id for t, s in mine if s.worst is None and s.mean is not None]
         if endless:
             few = ", ".join(endless[:_FEW]) + (", …" if len(endless) > _FEW else "")
-            lines.append(f"{name} has no worst value: {few} ordered by the rows that have a score")
+            lines.append(f"{name} has no worst value: {few} ordered by their scored rows")
     return lines
 
 
@@ -166,7 +168,9 @@ def trial_json(trial: TrialLike) -> dict[str, Any]:
 
 
 def _values(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={_shown(value)}" for key, value in values.items()) or "as it stands"
+    return (
+        ", ".join(f"{key}={_shown(value)}" for key, value in values.items()) or "current settings"
+    )
 
 
 def _shown(value: Any) -> str:

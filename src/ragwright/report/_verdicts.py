@@ -7,27 +7,27 @@ from typing import Any
 
 from ..experiment import StudyVerdict
 from ..measure import Comparison
-from ._text import interval, number, text_table
+from ._text import WIDTH, interval, number, text_table
 
 
-def verdict_table(verdict: StudyVerdict, run: str = "") -> str:
+def verdict_table(verdict: StudyVerdict, run: str = "", width: int = WIDTH) -> str:
     """The verdict in words; below it, what the two splits say side by side."""
     lines = [verdict.text]
-    rows = [["", "rows", "as it stands", "trial", "difference", "95 % interval", "p"]]
+    rows = [["", "rows", "current", "trial", "difference", "95 % interval", "p"]]
     for one in verdict.confirmations:
-        rows.append([f"{one.trial} {one.objective}, picked on", *_cells(one.tune, None)])
+        rows.append([f"{one.trial} {one.objective}, tune split", *_cells(one.tune, None)])
         if one.confirmed is not None:
             rows.append(
-                [f"{one.trial} {one.objective}, confirmed on", *_cells(one.confirmed, one.p)]
+                [f"{one.trial} {one.objective}, confirm split", *_cells(one.confirmed, one.p)]
             )
     if len(rows) > 1:
-        lines += ["", text_table(rows, right=(1, 2, 3, 4, 6))]
+        lines += ["", text_table(rows, right=(1, 2, 3, 4, 6), width=width)]
         chosen = verdict.selection
         lines += [
             "",
-            f"choosing the best of {chosen.candidates} adds about {chosen.optimism:.4f} to its "
-            f"lead on the rows that picked it; without that it is {chosen.expected:+.4f} "
-            f"(p = {chosen.p:.3g} with the choice counted in)",
+            f"expected optimism from picking the best of {chosen.candidates}: "
+            f"{chosen.optimism:.4f}; lead without it: {chosen.expected:+.4f} "
+            f"(p = {chosen.p:.3g}, corrected for the choice)",
         ]
     lines += [f"note: {note}" for note in verdict.notes]
     lines += [f"run: {run}"] if run else []

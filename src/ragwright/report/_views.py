@@ -105,7 +105,7 @@ def sensitivity(subject: Subject) -> tuple[tuple[str, ...], list[tuple[str, ...]
                 continue
             values = {k: v for k, v in entry.values.items() if not k.startswith("judge.")}
             key = ", ".join(f"{k} = {value_text(v)}" for k, v in values.items())
-            line = places.setdefault(key or "as it stands", ["-"] * len(subject.boards))
+            line = places.setdefault(key or "current settings", ["-"] * len(subject.boards))
             if line[at] == "-":
                 line[at] = f"{place} of {len(board.entries)}"
     return tuple(heads), [(key, *line) for key, line in places.items()]
@@ -222,7 +222,7 @@ def _front_chart(subject: Subject, trials: Sequence[Entry]) -> Iterator[Chart]:
     for trial, a, b in placed:
         on = trial.id in best
         as_is = trial.id == subject.incumbent
-        kind = "as it stands" if as_is else "on the front" if on else "other trials"
+        kind = "current settings" if as_is else "on the front" if on else "other trials"
         points.append(
             {
                 "x": a,
@@ -328,12 +328,12 @@ def _difference_chart(subject: Subject, found: Comparisons) -> Chart:
         )
     first, second = subject.focus[0], subject.focus[-1]
     stands = first.id == subject.incumbent
-    against = "the project as it stands" if stands else first.label or first.id
+    against = "the current settings" if stands else first.label or first.id
     return Chart(
         "differences",
         f"{second.label or second.id} against {against}, measure by measure",
-        "Difference of the means over the rows both have, with its 95 % interval; an interval that "
-        "holds 0 proves nothing.",
+        "Difference of the means on the rows both have, with its 95 % interval. An interval that "
+        "contains 0 proves no change.",
         intervals(points, x="difference"),
         (
             "measure",

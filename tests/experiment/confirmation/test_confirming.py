@@ -130,8 +130,9 @@ def test_rows_that_picked_are_no_rows_to_confirm_on(tmp_path: Path) -> None:
         [one] = found.verdict.confirmations
         assert one.confirmed is not None
         assert one.confirmed.n == 20
-        assert "4 of 24 rows of the confirm split are among the rows that picked: left out" in (
-            found.verdict.notes
+        assert (
+            "4 of 24 rows of the confirm split were also used to choose the winner: left out"
+            in (found.verdict.notes)
         )
 
 
@@ -152,7 +153,7 @@ def test_openings_of_other_versions_and_earlier_evaluations_count(tmp_path: Path
         assert once.confirmations[0].p is not None
         assert twice.confirmations[0].p is not None
         assert twice.confirmations[0].p > once.confirmations[0].p
-        assert any("1 evaluations of all rows have shown rows" in note for note in twice.notes)
+        assert any("1 evaluations of the whole testset, the first" in note for note in twice.notes)
 
 
 def test_a_confirmation_that_was_cut_off_goes_on_with_its_opening(tmp_path: Path) -> None:

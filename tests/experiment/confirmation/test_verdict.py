@@ -99,7 +99,7 @@ def test_a_real_lift_is_confirmed() -> None:
     found = [concluded(*study(draw, [0.0] * 9 + [0.7], 40), seed) for seed in range(12)]
     better = [v for v in found if v.confirmations and v.confirmations[0].outcome == "better"]
     assert len(better) >= 11
-    assert "T10 is better on M: +" in better[0].text
+    assert "T10 is better than the current settings: +" in better[0].text
     # One candidate far ahead: being chosen adds next to nothing.
     assert np.mean([v.selection.optimism for v in better]) == pytest.approx(0, abs=0.02)
 
@@ -109,7 +109,9 @@ def test_nothing_better_leaves_the_split_closed_and_says_so() -> None:
     found = concluded(worse, worse, 0)
     assert not found.confirmations
     assert found.openings == 0
-    assert found.text.startswith("None of 1 candidates beats the project as it stands")
+    assert found.text.startswith(
+        "None of 1 candidates beats the current settings on the tune split"
+    )
 
 
 def test_every_further_opening_makes_the_proof_dearer() -> None:
@@ -136,7 +138,7 @@ def test_no_change_proven_says_how_many_more_questions_would_settle_it() -> None
     )
     found = StudyVerdict(chosen(tune[0], {"T1": tune[1]}, M), settled([one], M, 1), 1)
     assert found.confirmations[0].outcome == "no change proven"
-    assert "more questions would settle" in found.text
+    assert "more questions are needed" in found.text
 
 
 def test_facts_of_an_answer_are_objectives_too_and_less_is_better() -> None:
@@ -187,8 +189,8 @@ def test_rows_that_could_turn_it_leave_nothing_proven() -> None:
     found = StudyVerdict(chosen(incumbent, {"T001": shy}, objective), (one,), 1)
     assert found.selection.difference == pytest.approx(-0.5)
     assert "T001 on the confirm split: 30 rows lack a score in one of the two" in found.text
-    assert "-0.5000 to +0.2500 whatever they hold" in found.text
-    assert "On the rows that picked, 30 lack a score of T001" in found.text
+    assert "the difference lies between -0.5000 and +0.2500" in found.text
+    assert "On the tune split, 30 questions lack a score under T001" in found.text
 
 
 def test_few_lost_rows_that_turn_nothing_are_said_and_proven_over() -> None:
@@ -198,7 +200,7 @@ def test_few_lost_rows_that_turn_nothing_are_said_and_proven_over() -> None:
     [one] = settled([Confirmation("T001", {}, "TokenF1", held, held)], objective, 1)
     assert one.outcome == "better"
     assert (
-        "1 rows lack a score in one of the two and are not compared"
+        "1 questions lack a score under one of the two settings and are not compared"
         in StudyVerdict(chosen(incumbent, {"T001": better}, objective), (one,), 1).text
     )
 
@@ -212,7 +214,7 @@ def test_a_measure_without_a_worst_value_is_chosen_over_the_rows_it_has_and_says
     ]
     found = chosen(sides[0], {"T001": sides[1]}, objective)
     assert (found.n, found.lost, found.left_out, found.difference) == (11, 0, 1, 1.0)
-    assert "1 lack a score of T001" in StudyVerdict(found).text
+    assert "1 questions lack a score under T001" in StudyVerdict(found).text
 
 
 def test_one_that_was_dropped_counts_and_is_not_chosen() -> None:

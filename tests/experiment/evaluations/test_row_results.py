@@ -124,7 +124,7 @@ def test_runs_are_compared_row_by_row(runner: Runner, evaluation: Evaluation) ->
     other = evaluation_of(results, MEASURES)
     shared = compare_evaluations(evaluation, other)["TokenF1"]
     assert (shared.wins, shared.ties, shared.clusters) == (6, 6, 4)  # four documents, 12 rows
-    assert "over 12 rows in 4 clusters" in shared.text
+    assert "on 12 rows in 4 clusters" in shared.text
     found = compare_evaluations(evaluation, other, clusters={})["TokenF1"]
     assert (found.wins, found.ties, found.p) == (6, 6, 2 / 64)
     assert found.verdict == "no change proven"  # two measures: 4 / 64 after Holm

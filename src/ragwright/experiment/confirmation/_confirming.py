@@ -1,4 +1,4 @@
-"""Confirming: the best trials of a sweep against the project as it stands, on rows that chose
+"""Confirming: the best trials of a sweep against the current settings, on rows that chose
 nothing.
 """
 
@@ -93,13 +93,13 @@ class _Swept:
 
     @property
     def incumbent(self) -> TrialResult:
-        """The project as it stands."""
+        """The trial of the current settings."""
         return next(trial for trial in self.trials if not trial.number)
 
 
 @at_work("confirm")
 def confirm(project: Project, name: str, how: Confirming | None = None) -> Confirmed:
-    """Hold the best trials of a stored sweep against the project as it stands, on the confirm
+    """Compare the best trials of a stored sweep with the current settings, on the confirm
     split.
 
     The split is opened once: that is written down before a row of it is read, and confirming the
@@ -118,10 +118,10 @@ def confirm(project: Project, name: str, how: Confirming | None = None) -> Confi
         "incumbent"
     ):
         raise StudyError(
-            "what stands now is not what the trials were held against: the project, its files, "
-            "its index or the tune rows have changed since the sweep",
+            "the project, its files, its index or the tune split have changed since the sweep, so "
+            "its trials cannot be compared with the current settings",
             where=f"run {swept.run.id}",
-            hint="sweep again (what was paid for is reused), or take the change back",
+            hint="run the sweep again (paid replies are reused), or undo the change",
         )
     incumbent = _results(project, swept.incumbent)
     clusters = _clusters(incumbent, options.clusters)
@@ -219,7 +219,7 @@ class _Opening:
 
 
 def _unseen(testset: Testset, tune: Testset) -> Testset:
-    """The rows of a confirm split that picked nothing.
+    """The rows of a confirm split that took no part in the choice.
 
     Splits move where a testset changes: what the sweep has seen is left out, and said.
 
@@ -236,11 +236,11 @@ def _unseen(testset: Testset, tune: Testset) -> Testset:
     seen = f"{len(testset.rows) - len(kept)} of {len(testset.rows)} rows of the confirm split"
     if not kept:
         raise TestsetError(
-            f"{seen} are among the rows that picked",
+            f"{seen} were also used to choose the winner",
             where=testset.name,
-            hint="add questions that no sweep has seen, and confirm on those",
+            hint="add new questions and confirm on those",
         )
-    note = f"{seen} are among the rows that picked: left out"
+    note = f"{seen} were also used to choose the winner: left out"
     return replace(testset, rows=kept, notes=(*testset.notes, note))
 
 
@@ -255,8 +255,8 @@ def _with_earlier_looks(project: Project, testset: Testset) -> Testset:
     if not read:
         return testset
     note = (
-        f"{len(read)} evaluations of all rows have shown rows of this split before, the first as "
-        f"{read[0]}: whoever chose by them has chosen by these rows"
+        f"{len(read)} evaluations of the whole testset, the first {read[0]}, included questions of "
+        "the confirm split: if settings were chosen by their results, this split is not independent"
     )
     return replace(testset, notes=(*testset.notes, note))
 

@@ -17,7 +17,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What the confirm split says of one trial against the project as it stands.
+    """What the confirm split says of one trial against the current settings.
 
     Attributes:
         trial: Its name in the study.
@@ -115,33 +115,34 @@ def _sentence(verdict: StudyVerdict) -> str:
     chosen = verdict.selection
     if chosen.difference == 0:
         return (
-            f"None of {chosen.candidates} candidates is ahead of the project as it stands on the "
-            f"rows that picked; {chosen.best} is level with it."
+            f"None of {chosen.candidates} candidates beats the current settings on the tune split; "
+            f"{chosen.best} scores the same."
         )
     if chosen.difference < 0:
         return (
-            f"None of {chosen.candidates} candidates beats the project as it stands on the rows "
-            f"that picked; the nearest, {chosen.best}, is {chosen.difference:+.4f} away."
+            f"None of {chosen.candidates} candidates beats the current settings on the tune split; "
+            f"the closest, {chosen.best}, differs by {chosen.difference:+.4f}."
         )
     if not verdict.confirmations:
         return (
-            f"{chosen.best} leads by {chosen.difference:.4f} on the {chosen.n} rows that picked it "
-            f"out of {chosen.candidates}; choosing the best adds about {chosen.optimism:.4f} to "
-            f"such a lead (p = {chosen.p:.3g} with the choice counted in). Not confirmed."
+            f"Not confirmed yet: {chosen.best} leads the current settings by "
+            f"{chosen.difference:.4f} on the {chosen.n} questions of the tune split that chose it. "
+            f"Expected optimism from picking the best of {chosen.candidates}: "
+            f"{chosen.optimism:.4f} (p = {chosen.p:.3g}, corrected for the choice)."
         )
     first = verdict.confirmations[0]
     found = first.confirmed
     if found is None or found.difference is None:
-        return f"{first.trial}: no row of the confirm split has a score on both sides."
-    span = "" if found.low is None else f" ({found.low:+.4f} to {found.high:+.4f})"
-    seen = f"{found.difference:+.4f}{span} over {found.n} rows that picked nothing"
-    on_tune = f"on the rows that picked it: {_signed(first.tune.difference)}"
+        return f"{first.trial}: no question of the confirm split has a score under both settings."
+    span = "" if found.low is None else f" (95 % interval {found.low:+.4f} to {found.high:+.4f})"
+    seen = f"{found.difference:+.4f} {first.objective}{span} on {found.n} held-out questions"
+    on_tune = f"On the questions that chose it: {_signed(first.tune.difference)}."
     if first.outcome in ("better", "worse"):
-        return f"{first.trial} is {first.outcome} on {first.objective}: {seen}; {on_tune}."
+        return f"{first.trial} is {first.outcome} than the current settings: {seen}. {on_tune}"
     more = ""
     if asked := found.more("question"):
-        more = f" About {asked} would settle a difference of this size."
-    return f"No change proven: {first.trial} is {seen}; {on_tune}.{more}"
+        more = f" About {asked} are needed to prove a difference of this size."
+    return f"No change proven for {first.trial}: {seen}. {on_tune}{more}"
 
 
 def _signed(value: float | None) -> str:
@@ -156,24 +157,24 @@ def _doubts(verdict: StudyVerdict) -> list[str]:
             found.append(f"{one.trial} on the confirm split: {held.doubt}.")
         elif held is not None and held.lost:
             found.append(
-                f"{one.trial} on the confirm split: {held.lost} rows lack a score in one of the "
-                "two and are not compared."
+                f"{one.trial} on the confirm split: {held.lost} questions lack a score under "
+                "one of the two settings and are not compared."
             )
     chosen = verdict.selection
     if chosen.lost:
         found.append(
-            f"On the rows that picked, {chosen.lost} lack a score of {chosen.best} or of the "
-            "project as it stands: they count as the worst value in the choice."
+            f"On the tune split, {chosen.lost} questions lack a score under {chosen.best} or the "
+            "current settings: in the choice they count as the worst value."
         )
     if chosen.left_out:
         found.append(
-            f"On the rows that picked, {chosen.left_out} lack a score of {chosen.best} or of the "
-            "project as it stands: they are left out, since the scale has no worst value."
+            f"On the tune split, {chosen.left_out} questions lack a score under {chosen.best} or "
+            "the current settings: they are left out, since the scale has no worst value."
         )
     if verdict.openings > 1:
         found.append(
-            f"The confirm split has been opened {verdict.openings} times: every look uses it up, "
-            "and p is corrected for them."
+            f"The confirm split has been opened {verdict.openings} times. Each time makes it less "
+            "independent; p is corrected for this."
         )
     return found
 

@@ -101,6 +101,7 @@ class _Batch:
     waiting: dict[str, str] = field(default_factory=dict)
     refused: dict[str, _Bad] = field(default_factory=dict)
     replaced: set[str] = field(default_factory=set)
+    mark: tuple[int, int] = (0, 0)
 
     def take(self, group: _Texts, outcome: Matrix | Exception) -> None:
         """Note the vectors of a group, or what was wrong with its one text."""
@@ -313,12 +314,14 @@ class Ingest:
         self._seen.update(documents)
         self.progress.bytes_done += size
         self._unchanged += len(documents)
+        self.progress.read += len(documents)
         self.progress.unchanged += len(documents)
         return True
 
     def _cut(self, document: Document, content: str) -> tuple[Chunk, ...] | None:
         """Chunks of a document, None where there is nothing to write."""
         self.progress.current = document.id
+        self.progress.read += 1
         before = self._seen.get(document.id)
         if before is not None:
             if before != content:
@@ -380,6 +383,8 @@ class Ingest:
                 elif key not in batch.vectors:
                     batch.missing[key] = text
             self._flying |= batch.missing.keys()
+            self.progress.texts += len(batch.missing)
+        batch.mark = self.progress.mark()
         return batch
 
     def _sound(self, key: str, vector: Matrix) -> bool:
@@ -416,14 +421,14 @@ class Ingest:
         return batch
 
     def _embed(self, groups: Sequence[_Texts]) -> Flow[list[Matrix | Exception]]:
+        return gather((self._vectors(group) for group in groups), settle=True)
+
+    def _vectors(self, group: _Texts) -> Flow[Matrix]:
         sources = () if self._local else (KEPT,)
-        return gather(
-            (
-                embed(self._model, [text for _, text in group], "passage", sources=sources)
-                for group in groups
-            ),
-            settle=True,
-        )
+        texts = [text for _, text in group]
+        vectors = yield from embed(self._model, texts, "passage", sources=sources)
+        self.progress.embedded += len(group)
+        return vectors
 
     # -- writing ---------------------------------------------------------------------------
 
@@ -447,6 +452,7 @@ class Ingest:
             for path, stamp, documents in batch.files:
                 self._stamps.put(path, stamp, documents)
             self._stamps.commit()
+        self.progress.store(batch.mark)
         return counts
 
     def _collect(self, batch: _Batch) -> None:

@@ -67,9 +67,16 @@ class IngestForecast:
 
 @dataclass(slots=True)
 class IngestProgress:
-    """How far an ingest is; read it from any thread."""
+    """How far an ingest is; read it from any thread.
+
+    Attributes:
+        read: Documents read so far, unchanged ones included.
+        bytes_done: Bytes of local files read, of ``bytes_total``.
+        texts: Texts to embed found so far; ``embedded`` of them have their vector.
+    """
 
     documents: int = 0
+    read: int = 0
     chunks: int = 0
     characters: int = 0
     unchanged: int = 0
@@ -77,6 +84,9 @@ class IngestProgress:
     current: str = ""
     bytes_done: int = 0
     bytes_total: int = 0
+    texts: int = 0
+    embedded: int = 0
+    _stored: tuple[int, int] = (0, 0)
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -84,12 +94,30 @@ class IngestProgress:
         """Seconds since the start."""
         return time.monotonic() - self.started
 
+    def mark(self) -> tuple[int, int]:
+        """Bytes read and texts found so far, for :meth:`store`."""
+        return self.bytes_done, self.texts
+
+    def store(self, mark: tuple[int, int]) -> None:
+        """Note that everything up to a mark is in the index."""
+        self._stored = mark
+
+    @property
+    def indexed(self) -> int:
+        """Bytes of local files that are done with: read bytes, less the share still to embed."""
+        at, known = self._stored
+        texts = self.texts - known
+        if texts <= 0:
+            return self.bytes_done
+        share = min(1.0, max(0, self.embedded - known) / texts)
+        return at + int((self.bytes_done - at) * share)
+
     @property
     def eta(self) -> float | None:
         """Seconds to the end by the bytes of local files, None where there are none."""
-        if not self.bytes_done or not self.bytes_total:
+        if not self.indexed or not self.bytes_total:
             return None
-        return self.seconds * max(0, self.bytes_total - self.bytes_done) / self.bytes_done
+        return self.seconds * max(0, self.bytes_total - self.indexed) / self.indexed
 
 
 def _described(failure: Failure) -> dict[str, object]:
