@@ -12,7 +12,7 @@ from pathlib import Path
 import typer
 from typer.testing import CliRunner
 
-from ragwright import core, measure, workbench
+from ragwright import core, measure, project
 from ragwright.answer import presets
 from ragwright.app import command_line
 
@@ -44,7 +44,7 @@ def keys() -> Iterator[str]:
         "`query`: a change takes effect at once.\n\n"
     )
     yield "| key | when | default | meaning |\n|---|---|---|---|\n"
-    for name, when, default, text in workbench.project_keys():
+    for name, when, default, text in project.project_keys():
         shown = "" if default is None else f"`{default!r}`"
         yield f"| `{name}` | {when} | {shown} | {text} |\n"
 

@@ -157,7 +157,7 @@ def test_rows_of_one_side_are_named_and_lost_scores_counted() -> None:
 def test_no_row_with_both_scores_says_nothing() -> None:
     found = compared([0.1, None], [None, 0.2])
     assert (found.n, found.difference, found.verdict) == (0, None, "no change proven")
-    assert "nothing can be said" in found.text
+    assert "no row has a score in both runs" in found.text
     one = compared([0.1], [0.2])
     assert (one.n, one.low, one.verdict) == (1, None, "no change proven")
 

@@ -38,9 +38,7 @@ class SynthFlags(WorkFlags):
     levels: Annotated[str, typer.Option(help="fact,extraction,style,idea; all where left out.")] = (
         ""
     )
-    personas: Annotated[
-        str, typer.Option(help="PersonaModelGrid with a gold answer of their own.")
-    ] = ""
+    personas: Annotated[str, typer.Option(help="Personas with a gold answer of their own.")] = ""
     model: Annotated[
         str, typer.Option(help="Chat model that writes; answer.model where left out.")
     ] = ""

@@ -160,7 +160,7 @@ class Comparison:
     def text(self) -> str:
         """The verdict in words, with what it rests on."""
         if self.difference is None:
-            return f"{self.measure}: no row has a score in both, nothing can be said."
+            return f"{self.measure}: no row has a score in both runs."
         seen = f"{self.difference:+.4f}"
         if self.low is not None and self.high is not None:
             seen += f" ({self.low:+.4f} to {self.high:+.4f})"

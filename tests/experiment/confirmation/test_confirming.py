@@ -130,7 +130,7 @@ def test_rows_that_picked_are_no_rows_to_confirm_on(tmp_path: Path) -> None:
         [one] = found.verdict.confirmations
         assert one.confirmed is not None
         assert one.confirmed.n == 20
-        assert "4 of 24 rows of the confirm split are among the rows that picked: left out" in (
+        assert "4 of 24 rows of the confirm split were used to pick the winner: left out" in (
             found.verdict.notes
         )
 

@@ -108,7 +108,7 @@ def test_nothing_better_leaves_the_split_closed_and_says_so() -> None:
     found = concluded(worse, worse, 0)
     assert not found.confirmations
     assert found.openings == 0
-    assert found.text.startswith("None of 1 candidates beats the project as it stands")
+    assert found.text.startswith("None of 1 candidates beats the current settings")
 
 
 def test_every_further_opening_makes_the_proof_dearer() -> None:
@@ -187,7 +187,7 @@ def test_rows_that_could_turn_it_leave_nothing_proven() -> None:
     assert found.selection.difference == pytest.approx(-0.5)
     assert "T001 on the confirm split: 30 rows lack a score in one of the two" in found.text
     assert "-0.5000 to +0.2500 whatever they hold" in found.text
-    assert "On the rows that picked, 30 lack a score of T001" in found.text
+    assert "On the tune split, 30 rows lack a score of T001" in found.text
 
 
 def test_few_lost_rows_that_turn_nothing_are_said_and_proven_over() -> None:
@@ -211,7 +211,7 @@ def test_a_measure_without_a_worst_value_is_chosen_over_the_rows_it_has_and_says
     ]
     found = chosen(sides[0], {"T001": sides[1]}, objective)
     assert (found.n, found.lost, found.left_out, found.difference) == (11, 0, 1, 1.0)
-    assert "1 lack a score of T001" in StudyVerdict(found).text
+    assert "1 rows lack a score of T001" in StudyVerdict(found).text
 
 
 def test_one_that_was_dropped_counts_and_is_not_chosen() -> None:

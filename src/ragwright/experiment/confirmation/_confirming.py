@@ -118,8 +118,8 @@ def confirm(project: Project, name: str, how: Confirming | None = None) -> Confi
         "incumbent"
     ):
         raise StudyError(
-            "what stands now is not what the trials were held against: the project, its files, "
-            "its index or the tune rows have changed since the sweep",
+            "the trials were compared with other settings than the current ones: the project, "
+            "its files, its index or the tune rows have changed since the sweep",
             where=f"run {swept.run.id}",
             hint="sweep again (what was paid for is reused), or take the change back",
         )
@@ -236,11 +236,11 @@ def _unseen(testset: Testset, tune: Testset) -> Testset:
     seen = f"{len(testset.rows) - len(kept)} of {len(testset.rows)} rows of the confirm split"
     if not kept:
         raise TestsetError(
-            f"{seen} are among the rows that picked",
+            f"{seen} were used to pick the winner",
             where=testset.name,
             hint="add questions that no sweep has seen, and confirm on those",
         )
-    note = f"{seen} are among the rows that picked: left out"
+    note = f"{seen} were used to pick the winner: left out"
     return replace(testset, rows=kept, notes=(*testset.notes, note))
 
 

@@ -115,27 +115,27 @@ def _sentence(verdict: StudyVerdict) -> str:
     chosen = verdict.selection
     if chosen.difference == 0:
         return (
-            f"None of {chosen.candidates} candidates is ahead of the project as it stands on the "
-            f"rows that picked; {chosen.best} is level with it."
+            f"None of {chosen.candidates} candidates is better than the current settings on the "
+            f"tune questions; {chosen.best} is equal to them."
         )
     if chosen.difference < 0:
         return (
-            f"None of {chosen.candidates} candidates beats the project as it stands on the rows "
-            f"that picked; the nearest, {chosen.best}, is {chosen.difference:+.4f} away."
+            f"None of {chosen.candidates} candidates beats the current settings on the tune "
+            f"questions; the nearest, {chosen.best}, differs by {chosen.difference:+.4f}."
         )
     if not verdict.confirmations:
         return (
-            f"{chosen.best} leads by {chosen.difference:.4f} on the {chosen.n} rows that picked it "
-            f"out of {chosen.candidates}; choosing the best adds about {chosen.optimism:.4f} to "
-            f"such a lead (p = {chosen.p:.3g} with the choice counted in). Not confirmed."
+            f"{chosen.best} leads by {chosen.difference:.4f} on the {chosen.n} questions used to "
+            f"pick it; expected optimism from picking the best of {chosen.candidates}: "
+            f"{chosen.optimism:.4f} (p = {chosen.p:.3g}, corrected for the choice). Not confirmed."
         )
     first = verdict.confirmations[0]
     found = first.confirmed
     if found is None or found.difference is None:
         return f"{first.trial}: no row of the confirm split has a score on both sides."
     span = "" if found.low is None else f" ({found.low:+.4f} to {found.high:+.4f})"
-    seen = f"{found.difference:+.4f}{span} over {found.n} rows that picked nothing"
-    on_tune = f"on the rows that picked it: {_signed(first.tune.difference)}"
+    seen = f"{found.difference:+.4f}{span} on {found.n} held-out questions"
+    on_tune = f"on the questions used to pick it: {_signed(first.tune.difference)}"
     if first.outcome in ("better", "worse"):
         return f"{first.trial} is {first.outcome} on {first.objective}: {seen}; {on_tune}."
     more = ""
@@ -162,13 +162,13 @@ def _doubts(verdict: StudyVerdict) -> list[str]:
     chosen = verdict.selection
     if chosen.lost:
         found.append(
-            f"On the rows that picked, {chosen.lost} lack a score of {chosen.best} or of the "
-            "project as it stands: they count as the worst value in the choice."
+            f"On the tune split, {chosen.lost} rows lack a score of {chosen.best} or of the "
+            "current settings: they count as the worst value in the choice."
         )
     if chosen.left_out:
         found.append(
-            f"On the rows that picked, {chosen.left_out} lack a score of {chosen.best} or of the "
-            "project as it stands: they are left out, since the scale has no worst value."
+            f"On the tune split, {chosen.left_out} rows lack a score of {chosen.best} or of the "
+            "current settings: they are left out, because the scale has no worst value."
         )
     if verdict.openings > 1:
         found.append(

@@ -93,7 +93,7 @@ def _ours(source: Path, seed: int) -> Evaluation:
             results.append(result_of(record))
         except (KeyError, TypeError, ValueError) as error:
             raise TestsetError(
-                f"this is no result of a row: {error}", where=where, hint="write the file again"
+                f"this is not the result of a row: {error}", where=where, hint="write it again"
             ) from error
     measures = [
         on_scale(_measure(text, str(source)), None if scale is None else MeasureScale(**scale))
@@ -187,7 +187,7 @@ def _number(value: Any, where: str) -> float | None:
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
-        raise TestsetError(f"{value!r} is no score", where=where) from error
+        raise TestsetError(f"{value!r} is not a score", where=where) from error
     if isinstance(value, bool):
         return float(value)
     return number if math.isfinite(number) else None
