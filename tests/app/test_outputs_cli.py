@@ -230,11 +230,11 @@ def test_what_cannot_be_is_told(project: Path) -> None:
     for words, message in (
         (("show", "9"), "there is no batch 9"),
         (("feedback", "1.9", "--accept"), "no output '1.9'"),
-        (("feedback", "1.1"), "says nothing"),
+        (("feedback", "1.1"), "is empty"),
         (("feedback", "1.1", "--accept", "--history"), "--history goes with no feedback"),
         (("list", "--kind", "texts"), "unknown kind"),
         (("list", "--verdict", "fine"), "unknown verdict"),
-        (("list", "--since", "yesterday"), "is no time"),
+        (("list", "--since", "yesterday"), "is not a time"),
         (("evaluate", "--measures", "Nonsense"), "Nonsense"),
     ):
         done = called(project, "outputs", *words, code=1)

@@ -105,7 +105,7 @@ def test_a_gate_wants_a_judge_that_people_checked(project: Path) -> None:
     run = told(project, "score", "rows.jsonl", *measures)["run"]
     gate = ("gate", run, "--rule", "Rubric(polite)>=2", "--calibrated")
     shown, _ = ran(project, *gate, code=101)
-    assert "its judge was never held" in shown
+    assert "its judge was never checked against people" in shown
     assert f"ragwright review {run} --measures 'Rubric(polite)'" in shown
 
     ran(project, "review", run, *measures, "-o", "sheet.csv")
@@ -204,7 +204,7 @@ def test_two_people_bias_nothing_and_an_older_calibration_is_refused(project: Pa
     body["outcomes"][-1]["gate"]["bias"]["value"] = "NaN"
     kept.write_text(json.dumps(body))
     _, error = ran(project, *gate, code=1)
-    assert "no record of calibrations" in error
+    assert "not a record of calibrations" in error
 
 
 def test_the_same_sheet_twice_is_not_two_people(project: Path) -> None:
@@ -241,7 +241,7 @@ def test_nobody_loses_what_he_wrote_and_everybody_sees_the_levels(project: Path)
     _, error = ran(
         project, "calibrate", "latest", "--labels", "ada.csv", "--key", "sheet.key.json", code=1
     )
-    assert "no whole number from 1 to 3" in error
+    assert "not a whole number from 1 to 3" in error
 
 
 def test_runs_are_listed_named_and_counted_back(project: Path) -> None:
@@ -437,7 +437,7 @@ def test_a_cell_that_is_no_score_is_refused(labelled: Path, cell: str) -> None:
     (labelled / "cell.csv").write_bytes((labelled / "sheet.csv").read_bytes())
     filled_sheet(labelled / "cell.csv", "Contains (0-1)", rude=cell, kind="1")
     words = ("calibrate", "r", "--labels", "cell.csv", "--key", "sheet.key.json")
-    assert "no whole number from 0 to 1" in called(labelled, *words, code=1).stderr
+    assert "not a whole number from 0 to 1" in called(labelled, *words, code=1).stderr
 
 
 @pytest.mark.parametrize(
@@ -456,4 +456,4 @@ def test_a_damaged_key_is_refused(labelled: Path, change: Callable[[str], str]) 
     filled_sheet(filled, "Contains (0-1)", rude="0")
     (labelled / "key.json").write_text(change((labelled / "sheet.key.json").read_text()))
     words = ("calibrate", "r", "--labels", "filled.csv", "--key", "key.json")
-    assert "no key of a review" in called(labelled, *words, code=1).stderr
+    assert "not the key of a review" in called(labelled, *words, code=1).stderr

@@ -102,7 +102,7 @@ def test_what_cannot_be_is_told(project: Path) -> None:
         ((), "name a run"),
         (("first", "--show"), "name a run"),
         (("--show",), "nothing is served yet"),
-        (("--back", "--reason", "x"), "no configuration to go back to"),
+        (("--back", "--reason", "x"), "no earlier configuration to return to"),
         (("nobody", *RULE), "there is no run"),
     ):
         done = called(project, "promote", *words, code=1)

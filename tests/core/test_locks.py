@@ -130,7 +130,7 @@ def test_a_word_that_is_none_names_nobody(
     with FileLock(path, "first"):
         path.write_text(word)
         assert FileLock(path, "").holder() == LockHolder()
-        with pytest.raises(StoreBusyError, match="another process, which does not say who"):
+        with pytest.raises(StoreBusyError, match="another, unidentified process"):
             FileLock(path, "second").__enter__()
 
 
@@ -143,7 +143,7 @@ def test_the_word_of_a_dead_process_names_nobody(
     with FileLock(path, "first"):
         said = json.loads(path.read_text())
         path.write_text(json.dumps({**said, "pid": dead.pid}))
-        with pytest.raises(StoreBusyError, match="another process, which does not say who"):
+        with pytest.raises(StoreBusyError, match="another, unidentified process"):
             FileLock(path, "second").__enter__()
         path.write_text(json.dumps({**said, "pid": dead.pid, "host": "elsewhere"}))
         with pytest.raises(StoreBusyError, match=f"process {dead.pid} on elsewhere"):

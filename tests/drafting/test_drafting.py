@@ -135,7 +135,7 @@ def test_without_a_model(project: Path) -> None:
 def test_a_misspelt_model_is_said_before_any_other_is_paid(
     project: Path, server: ScriptedServer
 ) -> None:
-    with Workbench.open(project) as bench, pytest.raises(ConfigError, match="no model name"):
+    with Workbench.open(project) as bench, pytest.raises(ConfigError, match="not a model name"):
         bench.draft(REQUEST, Drafting((f"{server.url}#good", "good")))
     assert server.count == 0
 

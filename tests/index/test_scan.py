@@ -354,7 +354,7 @@ def test_damaged_files_are_built_anew(tmp_path: Path, store: SqliteStore, damage
     assert views.snapshot(PAIR) == snapshot
     searches, lookups = answers(views, snapshot)
     assert bare(searches, lookups) == expected
-    # What was built anew is saved, and sound.
+    # What was rebuilt is saved, and sound.
     third = SqliteStore(tmp_path / "store.sqlite", views=tmp_path / "views")
     searches, lookups = answers(Views(third), snapshot)
     assert bare(searches, lookups) == expected
@@ -373,13 +373,13 @@ def test_files_cut_while_open_do_not_end_the_process(tmp_path: Path, store: Sqli
     searches, lookups = answers(views, snapshot)
     assert bare(searches, lookups) == expected
     assert "cut off while it was open" in searches[0].notes[0]
-    assert "built anew" in searches[0].notes[0]
+    assert "rebuilt" in searches[0].notes[0]
     assert not lookups[0].notes
     # A second damage is mended like the first, not answered by slow scans for good.
     for path in saved(store, tmp_path):
         os.truncate(path, 4096)
     searches, _ = answers(views, snapshot)
-    assert "built anew" in searches[0].notes[0]
+    assert "rebuilt" in searches[0].notes[0]
     assert not searches[1].notes
 
 

@@ -177,7 +177,7 @@ def test_papers_are_fetched_only_when_asked_for(site: Site) -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (feed(), "knows no paper"),
+        (feed(), "has no paper"),
         (feed(ERROR), "incorrect id format"),
         (feed(ERROR, status=400), "cannot read"),
         (feed(entry("2401.01234v2", comment="This paper has been withdrawn.")), "withdrawn"),

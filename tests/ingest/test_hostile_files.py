@@ -147,8 +147,8 @@ def test_a_file_that_takes_too_long_is_ended() -> None:
 @pytest.mark.parametrize(
     ("html", "what"),
     [
-        ("<div>" * 50_000 + "deep", "in one another"),
-        ("<div></span>" * 50_000 + "deep", "in one another"),
+        ("<div>" * 50_000 + "deep", "are nested"),
+        ("<div></span>" * 50_000 + "deep", "are nested"),
         ("<p " + "".join(f"a{n}=1 " for n in range(50_000)) + ">text", "attributes"),
     ],
 )

@@ -320,7 +320,7 @@ def test_back_goes_to_the_one_before_and_says_so(make: Make) -> None:
     folder = make()
     runs = [measured(folder, f"retrieve.top_k={k}") for k in (3, 4, 5)]
     with Workbench.open(folder) as bench:
-        with pytest.raises(ConfigError, match="no configuration to go back to"):
+        with pytest.raises(ConfigError, match="no earlier configuration to return to"):
             bench.promote_back("why not")
         for run in runs:
             bench.promote(run, RULE, ALONE)
@@ -383,7 +383,7 @@ def test_runs_that_say_nothing_of_their_settings_are_refused(make: Make) -> None
     (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     with Workbench.open(folder) as bench:
         _, summary = bench.score(str(folder / "rows.jsonl"), "ExactMatch")
-        with pytest.raises(ConfigError, match="nothing says which settings"):
+        with pytest.raises(ConfigError, match=r"the settings of the run .* are unknown"):
             bench.promote(summary.run, ("ExactMatch>=0.5",), OPEN)
         with pytest.raises(StoreError, match="there is no run"):
             bench.promote("nobody", ("ExactMatch>=0.5",), OPEN)
@@ -432,7 +432,7 @@ def test_a_run_over_served_texts_promotes_what_they_were_drafted_under(make: Mak
         assert save_drafts(bench.project, drafted()) == 17
         assert bench.outputs.batch(17).served == 2
         _, mixed, _ = evaluate_outputs(bench.project, "KPrecision", Sampling())
-        with pytest.raises(ConfigError, match="nothing says which settings"):
+        with pytest.raises(ConfigError, match=r"the settings of the run .* are unknown"):
             bench.promote(mixed.run, ("KPrecision>=0.5",), OPEN)
 
 

@@ -63,9 +63,9 @@ def test_a_rule_parses_back(text: str) -> None:
         ("nDCG@10>=baseline-1.5", "every run meets"),
         ("Faithfulness>=baseline-4", "every run meets"),
         ("QADistance<=baseline+2", "every run meets"),
-        ("Perplexity<=inf", "is no number"),
-        ("nDCG@10>=inf", "is no number"),
-        ("nDCG@10>=-inf", "is no number"),
+        ("Perplexity<=inf", "is not a number"),
+        ("nDCG@10>=inf", "is not a number"),
+        ("nDCG@10>=-inf", "is not a number"),
     ],
 )
 def test_rules_that_test_nothing_are_refused(text: str, said: str) -> None:

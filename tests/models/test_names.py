@@ -62,7 +62,7 @@ def test_a_password_in_an_address_is_not_repeated() -> None:
 
 @pytest.mark.parametrize("base", ["llm.example/v1", "ftp://x/v1", "http://", "http://x:port/v1"])
 def test_a_base_address_that_is_none_is_refused(base: str) -> None:
-    with pytest.raises(ConfigError, match="no base address"):
+    with pytest.raises(ConfigError, match="not a base address"):
         Directory({"acme": ModelSettings(base=base)}).find("acme:m")
 
 

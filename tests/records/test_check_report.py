@@ -448,7 +448,7 @@ def test_clients_that_differ_in_writing_alone_are_noted(tmp_path: Path) -> None:
     rollups = "client: {column: sender, names: {Bo: []}}\n"
     [note] = check_records(*project(tmp_path / "a", rows, rollups=rollups)).notes
     assert note.what == (
-        "clients that differ in capitals, spaces or ends alone: "
+        "clients that differ only in capitals, spaces or ends: "
         "'Ann Lee' (2), 'ANN LEE ' (1), 'ann  lee' (1)"
     )
     assert note.hint == "list one of them under names: {Ann Lee: []}"

@@ -184,7 +184,7 @@ class Nan(Reranker):
 
 def test_scores_that_are_no_numbers_are_refused(models: Models, reranked: Rerank) -> None:
     models.register("own:ranker", Nan())
-    with pytest.raises(RetrieveError, match="no numbers"):
+    with pytest.raises(RetrieveError, match="not numbers"):
         reranked(model="own:ranker")
 
 
@@ -310,7 +310,7 @@ def test_a_reply_without_a_valid_order_is_asked_again_once(
     [
         ("[7] > [1]", r"names \[7\]"),
         ("I cannot do that.", "names no passage"),
-        ("[1] is better than [2]", "no chain"),
+        ("[1] is better than [2]", "not a chain"),
         (Reply("[1] > [2", finish="length"), "cut off"),
         ("[0] > [1]", r"names \[0\]"),
     ],

@@ -42,7 +42,7 @@ def test_tune_and_confirm_make_up_the_whole(tmp_path: Path) -> None:
 
 def test_without_leave_the_confirm_split_stays_closed(tmp_path: Path) -> None:
     address = written(tmp_path)
-    with pytest.raises(TestsetError, match="writes it down"):
+    with pytest.raises(TestsetError, match="must be recorded"):
         load_testset(address, split="confirm")
 
 

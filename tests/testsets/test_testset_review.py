@@ -85,7 +85,7 @@ def test_what_somebody_else_changed_is_kept_and_a_clash_is_named(path: Path) -> 
     bob.decide(bob.open[1], "rejected")
     ann.decide(ann.open[0], "accepted")
     assert statuses(path) == ["accepted", "rejected", "", ""]
-    with pytest.raises(TestsetError, match="'r0' was changed by somebody else"):
+    with pytest.raises(TestsetError, match="'r0' was changed by another process"):
         bob.decide(bob.rows[0], "rejected")
     assert statuses(path) == ["accepted", "rejected", "", ""]
     bob.decide(bob.rows[0], "rejected")  # after another look
@@ -178,7 +178,7 @@ def test_conflicts_are_named_and_the_rest_is_applied(path: Path) -> None:
     assert statuses(path) == ["rejected", "", "", "accepted"]
     assert filled(path, {"r1": {"review": "edited"}}).conflicts
     assert filled(path, {"r1": {"reference": ""}}).conflicts
-    with pytest.raises(TestsetError, match="'perhaps' is no decision"):
+    with pytest.raises(TestsetError, match="'perhaps' is not a decision"):
         filled(path, {"r1": {"review": "perhaps"}})
 
 
@@ -189,10 +189,10 @@ def test_a_row_twice_on_a_sheet_is_a_conflict(path: Path) -> None:
 
 def test_a_sheet_is_never_overwritten(path: Path) -> None:
     sheet = path.with_suffix(".csv")
-    sheet.write_text("somebody's work")
+    sheet.write_text("someone's work")
     with pytest.raises(TestsetError, match="there already"):
         write_review_sheet(read_rows(path), sheet)
-    assert sheet.read_text() == "somebody's work"
+    assert sheet.read_text() == "someone's work"
 
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=20)

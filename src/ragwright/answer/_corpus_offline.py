@@ -90,7 +90,7 @@ def _left_out(
     if enough > len(selection.chosen):
         notes.append(
             f"{len(selection.chosen)} of {enough} sentences that score {options.threshold:.2f} or "
-            f"more are quoted: each is said once, at most {options.corpus.sentences} "
+            f"more are quoted: each once, at most {options.corpus.sentences} "
             f"(answer.corpus.sentences) and {persona.max_words} words (the persona's max_words)"
         )
     if enough < len(scores):

@@ -177,7 +177,7 @@ def _reply_notes(reply: ChatReply, options: AnswerOptions) -> list[str]:
     if reply.finish == "content_filter":
         notes.append("the server's content filter cut the reply")
     if reply.dropped:
-        notes.append(f"the server does not know {', '.join(reply.dropped)}; left out")
+        notes.append(f"the server does not support {', '.join(reply.dropped)}; left out")
     return [*notes, *reply.notes]
 
 

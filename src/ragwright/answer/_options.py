@@ -51,7 +51,7 @@ class DraftOptions:
     unfiltered: bool = option(True, "Records that meet no soft filter are the last rung.")
     search: DraftSearch = option("auto", "Channels that are searched for examples.")
     one_per_call: tuple[str, ...] = option(
-        ("long",), "Length groups of which each call writes one text, from examples of its own."
+        ("long",), "Length groups with one call per text, each with its own examples."
     )
     per_call: int | None = option(
         None, "Most texts asked for in one call; empty: as many as fit max_tokens.", ge=1
@@ -70,7 +70,7 @@ class DraftOptions:
         "chat", "Prompt form: chat, or raw: llama3, instruction, or the path of a jinja file."
     )
     formats: Mapping[str, str] = option(dict, "Model -> its own prompt form.")
-    stop: tuple[str, ...] = option((), "Texts at which a raw reply ends, beside the form's own.")
+    stop: tuple[str, ...] = option((), "Further texts at which a raw reply ends.")
 
     def __post_init__(self) -> None:
         """Refuse a pool that could not hold the examples."""
@@ -115,7 +115,7 @@ class AnswerOptions:
     persona: str = option("", "Persona to answer for when none is asked for.")
     max_tokens: int = option(700, "Most tokens a reply may have.", ge=1)
     temperature: float = option(0.0, "Sampling temperature.", ge=0, le=2)
-    seed: int | None = option(None, "Seed sent to servers that know one.")
+    seed: int | None = option(None, "Seed sent to servers that support it.")
     context_tokens: int = option(6000, "Most tokens of passages in the prompt.", ge=100)
     hit_order: HitOrder = option(
         "best_first", "Order of passages: best_first, best_last or best_at_ends."

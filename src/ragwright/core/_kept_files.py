@@ -174,7 +174,7 @@ def file_error(
 def _said(error: sqlite3.Error | ValueError) -> str:
     """What was wrong, without what is stored: SQLite quotes a text that does not decode."""
     if isinstance(error, ValueError) or "decode" in str(error):
-        return "what it holds does not decode"
+        return "its content cannot be decoded"
     return str(error)
 
 
@@ -216,7 +216,7 @@ def _refused(path: Path, said: str) -> StoreError:
     log = Path(f"{path}-wal")
     if log.exists() and not writable(path):
         return StoreError(
-            f"the file was left by a process that was cut off, and cannot be read as it is: {said}",
+            f"the file was left by a process that was killed, and cannot be read as it is: {said}",
             where=str(path),
             hint="run a command there once as a user who may write in the folder",
         )

@@ -78,7 +78,7 @@ class LockHolder:
     def __str__(self) -> str:
         """Who, on which machine, since when and by which command, as part of a sentence."""
         if not self.pid:
-            return "another process, which does not say who it is"
+            return "another, unidentified process"
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.since))
         return (
             f"{self.what!r}, process {self.pid} on {self.host}, since {since} ({self.command})"

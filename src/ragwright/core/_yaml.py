@@ -87,7 +87,7 @@ def parse_yaml(text: str, file: str) -> Placed:
     except yaml.reader.ReaderError as error:
         line = f":{text.count(chr(10), 0, error.position) + 1}"
         raise ConfigError(
-            f"the character {error.character!r} cannot stand in YAML", where=f"{file}{line}"
+            f"the character {error.character!r} is not allowed in YAML", where=f"{file}{line}"
         ) from error
 
 

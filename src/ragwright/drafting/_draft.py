@@ -79,7 +79,7 @@ def draft(
 def no_model() -> ConfigError:
     """The error where drafts are asked for and no model is configured."""
     return ConfigError(
-        "no chat model is configured: nobody can write",
+        "no chat model is configured",
         where="answer.draft.models",
         hint="--model provider:name, or answer.model or answer.draft.models in ragwright.yaml "
         "(openai:…, ollama:…, http://host/v1#name); --show-prompt and --dry-run need none",

@@ -333,7 +333,7 @@ def one_to_forget(source: str | None, scope: str | None) -> None:
         raise StoreError(
             f"the name of the {'document' if source is not None else 'tenant'} is empty; nothing "
             "was forgotten",
-            hint="an empty name stands for all that belongs to no tenant; is a variable not set?",
+            hint="an empty name would select all that belongs to no tenant; is a variable not set?",
         )
 
 

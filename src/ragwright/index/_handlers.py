@@ -106,14 +106,14 @@ def _asked(view: View, request: Search) -> SearchReply:
 
 def _vector(request: Search) -> Matrix:
     if len(request.vector) % 4:
-        raise RetrieveError(f"{len(request.vector)} bytes are no float32 vector")
+        raise RetrieveError(f"{len(request.vector)} bytes are not a float32 vector")
     return np.frombuffer(request.vector, np.float32)
 
 
 def _listed(view: View, request: Search) -> SearchReply:
     if request.relax is not None:
         raise RetrieveError(
-            "listing every chunk knows no soft filters", hint="give hard filters, or search"
+            "listing every chunk does not support soft filters", hint="give hard filters, or search"
         )
     ids = view.every(request.k, request.filters, request.after)
     return SearchReply(tuple((chunk_id, 0.0) for chunk_id in ids))

@@ -104,7 +104,7 @@ class LanceStore(Store):
         if version > lance.SCHEMA_VERSION:
             raise SchemaVersionError(
                 f"the store has schema version {version}, "
-                f"this ragwright knows {lance.SCHEMA_VERSION}",
+                f"this ragwright supports {lance.SCHEMA_VERSION}",
                 where=self._where,
                 hint="pip install --upgrade ragwright",
             )

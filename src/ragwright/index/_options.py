@@ -21,7 +21,7 @@ class StoreOptions:
         "", "Folder of saved views, from the project folder; empty for .ragwright/cache/views."
     )
     k1: float = option(1.2, "BM25: how soon repeating a word stops to count.", ge=0.0)
-    b: float = option(0.75, "BM25: how much a long chunk is held against it.", ge=0.0, le=1.0)
+    b: float = option(0.75, "BM25: how strongly long chunks are penalised.", ge=0.0, le=1.0)
     approximate: bool = option(
         False,
         "Answer dense searches of large segments from an approximate index ([ann]); its measured "

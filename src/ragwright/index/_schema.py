@@ -134,7 +134,7 @@ def checked_version(db: sqlite3.Connection, path: Path, steps: Sequence[str] = S
         )
     if version > len(steps):
         raise SchemaVersionError(
-            f"the store has schema version {version}, this ragwright knows {len(steps)}",
+            f"the store has schema version {version}, this ragwright supports {len(steps)}",
             where=str(path),
             hint="pip install --upgrade ragwright",
         )

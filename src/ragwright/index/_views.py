@@ -123,7 +123,7 @@ class Views:
             pair = self._pair(snapshot)
             anew = self._rebuilt(pair, snapshot, first)
             if anew is not None:
-                note = f"the read view failed ({_told(first)}) and was built anew"
+                note = f"the read view failed ({_told(first)}) and was rebuilt"
                 found = ask(anew)
                 self._sound(snapshot)
                 return found, (note,)

@@ -89,7 +89,7 @@ class ArxivReader(Reader):
             papers = _papers(feed, source)
             if not papers:
                 raise SourceError(
-                    f"arXiv knows no paper {identity!r}"
+                    f"arXiv has no paper {identity!r}"
                     if identity
                     else "arXiv finds no paper for this query",
                     where=source,
@@ -116,7 +116,7 @@ class ArxivReader(Reader):
             raise SourceError(
                 f"{paper.title!r} was withdrawn",
                 where=where,
-                hint=f"an earlier version may stand: see {self.site}/abs/{paper.identity}",
+                hint=f"an earlier version may exist: see {self.site}/abs/{paper.identity}",
             )
         asked_version = identity.partition("v")[2] if _ID.match(identity) else ""
         name = f"{paper.identity}{paper.version}"

@@ -139,10 +139,10 @@ def _fields(line: bytes, where: str) -> dict[str, Any]:
         record = json.loads(line.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise MalformedSourceError(
-            f"the line is no JSON: {error}", where=where, hint="one object a line, in UTF-8"
+            f"the line is not JSON: {error}", where=where, hint="one object a line, in UTF-8"
         ) from error
     if not isinstance(record, dict):
-        raise MalformedSourceError("the line is no JSON object", where=where)
+        raise MalformedSourceError("the line is not a JSON object", where=where)
     identity = record.get("_id")
     if isinstance(identity, int) and not isinstance(identity, bool):
         identity = str(identity)

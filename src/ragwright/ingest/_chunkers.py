@@ -247,7 +247,7 @@ def make_chunker(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
             ) from error
     if not isinstance(found, Chunker) or not getattr(found, "spec", ""):
         raise PluginError(
-            f"{options.by!r} is no chunker with a spec",
+            f"{options.by!r} is not a chunker with a spec",
             where="chunk.by",
             hint="subclass ragwright.ingest.Chunker and set spec; test it with ChunkerSuite",
         )

@@ -195,7 +195,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
                 )
             except (ValueError, httpx2.InvalidURL) as error:
                 raise ConfigError(
-                    f"{self.options.proxy!r} is no proxy: {error}", hint="write http://host:port"
+                    f"{self.options.proxy!r} is not a proxy: {error}", hint="write http://host:port"
                 ) from error
         return self._transport
 
@@ -270,7 +270,7 @@ def _status_error(url: Any, status: int, wait: str | None) -> FetchError:
         401: "the page needs a login",
         403: "the server refuses us; open the page in a browser to see why",
         404: "check the address",
-        410: "the page is gone for good",
+        410: "the page no longer exists",
         429: "fetch fewer pages at once from this host",
     }
     return FetchError(

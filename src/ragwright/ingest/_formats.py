@@ -112,7 +112,7 @@ def choose(name: str, data: bytes, options: SourceOptions) -> str:
     if said and (found or said != "text"):
         raise _disagree(name, said, found or "binary data of no known kind")
     raise UnsupportedSourceError(
-        f"no reader knows this file: it is {found or 'binary data of no known kind'}",
+        f"no reader for this file: it is {found or 'binary data of no known kind'}",
         where=name,
         hint="leave it out with `exclude`, or convert it to a format with text",
     )

@@ -307,7 +307,7 @@ def _check_shape(html: str, where: str) -> None:
             open_[name] += 1
             depth += 1
         if depth > _DEPTH:
-            raise _refused(f"more than {_DEPTH:,} elements stand in one another", where)
+            raise _refused(f"more than {_DEPTH:,} elements are nested", where)
     _check_attributes(html, where)
 
 

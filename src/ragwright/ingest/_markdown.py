@@ -24,7 +24,7 @@ _OPENED = re.compile(r"\A\s*---[ \t]*\n(?:[ \t]*(?:#[^\n]*)?\n)*[\w-]+:(?:\s|\Z)
 _KEY = re.compile(r"""["']?([^\s"'#:-][^"':]*)["']?[ \t]*:(?:\s|\Z)""")
 _LIMIT = 65_536
 _LARGEST = 2**63
-_HOLDS = "a filter could not use it, and would pass what it is to exclude"
+_HOLDS = "a filter could not use it, so an excluding filter would not exclude the document"
 _CREATED = ("created", "date", "published", "publish_date", "date_created")
 _MODIFIED = ("modified", "updated", "lastmod", "last_modified", "ms_date")
 

@@ -54,7 +54,7 @@ class SourceOptions:
     )
     max_memory: int = option(
         1_000_000_000,
-        "Most memory that reading one file may take, in bytes, beside the file itself.",
+        "Most memory that reading one file may take, in bytes, in addition to the file itself.",
         when="index",
         ge=100_000_000,
     )
@@ -124,7 +124,7 @@ class ChunkOptions:
         """Check what a single bound cannot say."""
         if self.by not in KINDS and ":" not in self.by:
             raise ConfigError(
-                f"chunk.by: {self.by!r} is no way to cut",
+                f"chunk.by: {self.by!r} is not a chunking method",
                 hint=f"use one of {', '.join(KINDS)}, or module:object",
             )
         if self.size < 1 or not 0 <= self.overlap < self.size:
@@ -162,13 +162,13 @@ class FetchOptions:
     """How addresses are fetched."""
 
     max_bytes: int = option(
-        50_000_000, "Largest reply, in bytes, where a request sets no bound of its own.", ge=1
+        50_000_000, "Largest reply, in bytes, unless a request sets a limit.", ge=1
     )
     timeout: float = option(30.0, "Seconds for one fetch, redirects included.", gt=0)
     max_redirects: int = option(5, "Most redirects followed.", ge=0)
     per_host: int = option(4, "Most fetches from one host side by side.", ge=1)
     open_networks: tuple[str, ...] = option(
-        (), "Private networks that may be fetched from all the same, as CIDR blocks."
+        (), "Private networks that fetching may access, as CIDR blocks."
     )
     proxy: str = option("", "Proxy to fetch through, http://host:port; it resolves names itself.")
     user_agent: str = option("", "How we introduce ourselves; empty: name and version.")

@@ -66,7 +66,7 @@ def load_reader(address: str) -> Reader:
             raise PluginError(f"{address!r} cannot be made: {error}", where="reader") from error
     if not isinstance(found, Reader):
         raise PluginError(
-            f"{address!r} is no reader", where="reader", hint="subclass ragwright.ingest.Reader"
+            f"{address!r} is not a reader", where="reader", hint="subclass ragwright.ingest.Reader"
         )
     return found
 
@@ -167,7 +167,7 @@ def _broken(reader: Reader, source: str, error: Exception) -> SourceError:
 def _unknown(source: str) -> UnsupportedSourceError:
     scheme = source.partition(":")[0]
     return UnsupportedSourceError(
-        f"no reader knows sources of the kind {scheme + ':'!r}",
+        f"no reader for sources of the kind {scheme + ':'!r}",
         where=source,
         hint="known are " + "; ".join(_FORMS),
     )

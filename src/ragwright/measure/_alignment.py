@@ -44,7 +44,7 @@ class TokenModel:
         home = Path(folder).expanduser()
         if not (home / "config.json").is_file():
             raise ConfigError(
-                "no transformer lies in this folder",
+                "there is no transformer in this folder",
                 where=str(home),
                 hint="name a folder with config.json, weights and tokenizer",
             )

@@ -51,7 +51,7 @@ JUDGED = (
     ),
     _graded(
         "Faithfulness",
-        "Whether everything the response says is supported by the retrieved passages.",
+        "Whether the retrieved passages support everything in the response.",
         ("user_input", "retrieved_contexts", "response"),
     ),
     _graded(
@@ -110,7 +110,7 @@ JUDGED = (
         "JudgedRecall",
         "Share of the pieces of information the question needs that the passages hold.",
         ("user_input", "retrieved_contexts"),
-        "SPEC D6; the judge names the pieces, there is no gold",
+        "SPEC D6; the judge names the pieces, without gold",
     ),
     _share(
         "JudgedPrecision",

@@ -19,7 +19,7 @@ EMBEDDING = (
     Definition(
         name="QADistance",
         kind="embedding",
-        summary="1 - cosine of question and response; read it beside its null baselines.",
+        summary="1 - cosine of question and response; read it with its null baselines.",
         needs=("user_input", "response"),
         low=0.0,
         high=2.0,

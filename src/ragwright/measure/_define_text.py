@@ -75,7 +75,7 @@ TEXT = (
     ),
     _answer(
         "Contains",
-        "1 where the words of the reference stand in the response in a row, else 0.",
+        "1 if the response contains the words of the reference in sequence, else 0.",
         "the lexical matching of open question answering (Kamalloo et al. 2023), normalised as "
         "ExactMatch",
     ),
@@ -105,7 +105,7 @@ TEXT = (
     ),
     _knowledge(
         "KPrecision",
-        "Share of the response's words that stand in the retrieved passages.",
+        "Share of the response's words that occur in the retrieved passages.",
         "K-Precision of Adlakha et al. 2023, words normalised as TokenF1; content: stems without "
         "stop words; content+bigrams: mean of that and of the share of bigrams of all words, and "
         "all words where the response has no content word",
@@ -119,7 +119,7 @@ TEXT = (
     ),
 )
 
-_CUE = "a cue stands in the response"
+_CUE = "the response contains a cue"
 
 
 def _capability(
@@ -149,7 +149,7 @@ CAPABILITY = (
     _capability(
         "FalseRejectionRate",
         "The same of questions that they do answer (`answerable: true`), where refusing is wrong.",
-        "as RejectionRate, beside which it belongs: refusing always gives 1 for both",
+        "as RejectionRate; read them together: always refusing gives 1 for both",
         higher=False,
     ),
     _capability(

@@ -61,7 +61,7 @@ class GateOptions:
         False, "The 95 % interval must clear a threshold as a whole, not only the mean."
     )
     calibrated: bool = option(
-        False, "A judged measure counts only where its very judge was held against people."
+        False, "A judged measure counts only if this judge was checked against people."
     )
     min_kappa: float | None = option(
         None, "Least agreement beyond chance that such a judge must have reached.", ge=0, le=1
@@ -417,7 +417,7 @@ def _on_scale(measure: Measure, upward: bool, bound: float, text: str) -> None:
     low, high = measure.definition.low, measure.definition.high
     ends = f"{measure} goes from {low:g}" + ("" if high is None else f" to {high:g}")
     if math.isinf(bound):
-        raise MeasureError(f"the bound of {text!r} is no number", hint=ends)
+        raise MeasureError(f"the bound of {text!r} is not a number", hint=ends)
     if not low <= bound <= (bound if high is None else high):
         raise MeasureError(f"the bound of {text!r} is off the scale", hint=ends)
     if bound == (low if upward else high):

@@ -172,7 +172,7 @@ def _spans_call(
             entry = ordered(entry, ("span", "question"))
             span = text_of(entry["span"], "a span")
             if span not in row.said:
-                raise ValueError(f"the span {span[:60]!r} does not stand in the answer")
+                raise ValueError(f"the span {span[:60]!r} is not in the answer")
             found.append((span, text_of(entry["question"], "a question")))
         if len(set(found)) < len(found):
             raise ValueError("a span is there twice")

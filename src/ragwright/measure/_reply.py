@@ -122,7 +122,7 @@ def text_of(value: Any, what: str) -> str:
         ValueError: It is no text, or holds no letter and no digit: the ``...`` of a form is none.
     """
     if not isinstance(value, str) or not _SAYS.search(value):
-        raise ValueError(f"{what} must be a text that says something")
+        raise ValueError(f"{what} must be a text that is not empty")
     return value.strip().encode("utf-8", "replace").decode("utf-8")
 
 
@@ -207,7 +207,7 @@ def _from_json(text: str, scale: tuple[int, int], finish: str) -> JudgeReply:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key stands there twice")
+        raise ValueError("a key occurs twice")
     return found
 
 

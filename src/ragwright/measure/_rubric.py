@@ -147,7 +147,7 @@ def find_rubric(name: str, own: Mapping[str, Rubric]) -> Rubric:
         raise MeasureError(
             f"the rubric {name!r} has the scale {found.scale}, {name} is on {shipped.scale}",
             where=f"{_FOLDER}/{name}.yaml",
-            hint="keep scale and direction, or give the file a name of its own",
+            hint="keep scale and direction, or give the file another name",
         )
     return found
 

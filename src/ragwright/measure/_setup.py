@@ -64,7 +64,7 @@ class MeasureSetup:
         None, "Most tokens of the judge's prompt and replies together; empty: unknown.", ge=1
     )
     bytes_per_token: float = option(
-        3.0, "UTF-8 bytes a token, by which a prompt is held against the window.", gt=0
+        3.0, "UTF-8 bytes per token, to estimate whether a prompt fits the window.", gt=0
     )
     per_passage: bool = option(
         False, "Judge passages one by one where together they do not fit the window."
@@ -73,5 +73,5 @@ class MeasureSetup:
     questions: int = option(3, "Questions that QuestionSimilarity has written.", ge=1)
     spans: int = option(5, "Most spans of an answer that Q2 asks about.", ge=1)
     rubrics: Mapping[str, Rubric] = option(
-        dict, "Rubrics of one's own by name, beside those in the folder `rubrics`."
+        dict, "Your own rubrics by name, in addition to those in the folder `rubrics`."
     )

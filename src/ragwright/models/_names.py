@@ -94,7 +94,7 @@ class ModelName:
         provider, colon, name = text.partition(":")
         if not colon or not provider or not name:
             raise ConfigError(
-                f"{text!r} is no model name",
+                f"{text!r} is not a model name",
                 hint="write provider:name, for example openai:gpt-4.1-mini or onnx:FOLDER",
             )
         return cls(text, provider, name)
@@ -140,7 +140,7 @@ class Target:
             )
         if not key.isascii() or not key.isprintable():
             raise MissingKeyError(
-                f"what {self.key_env} holds is no key: it has characters that no header can carry",
+                f"{self.key_env} does not hold a key: it has characters that a header cannot carry",
                 hint=f"set {self.key_env} again; quotes or line ends may have crept in",
             )
         return key
@@ -222,7 +222,7 @@ def _check_address(base: str, where: str) -> None:
         )
     if not good:
         raise ConfigError(
-            f"{base!r} is no base address", where=where, hint="write http://host:port/v1"
+            f"{base!r} is not a base address", where=where, hint="write http://host:port/v1"
         )
 
 

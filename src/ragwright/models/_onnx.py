@@ -143,7 +143,7 @@ def _output(outputs: Sequence[Any], folder: ModelFolder, file: Path) -> tuple[st
             return name, False
     first = outputs[0]
     if len(first.shape) not in {2, 3}:
-        raise ConfigError(f"the output {first.name!r} is no vector", where=str(file))
+        raise ConfigError(f"the output {first.name!r} is not a vector", where=str(file))
     return first.name, len(first.shape) == 2
 
 

@@ -89,7 +89,7 @@ class AnalyzerOptions:
     fold: bool = option(True, "Treat accented letters as plain ones.", when="index")
     title_weight: int = option(
         2,
-        "How many times a word of the title or of a heading counts beside one of the text.",
+        "Weight of a word in the title or in a heading; a word of the text has 1.",
         when="index",
         ge=0,
     )

@@ -66,7 +66,7 @@ class Models:
         """Let a name stand for a back end made in Python; it wins over any setting."""
         if not isinstance(backend, ChatModel | Embedder | Reranker):
             raise PluginError(
-                f"{type(backend).__name__} is no ChatModel, Embedder or Reranker",
+                f"{type(backend).__name__} is not a ChatModel, Embedder or Reranker",
                 where=name,
                 hint="derive it from one of the seams in ragwright.models",
             )
@@ -289,7 +289,7 @@ def _made(found: Any, given: tuple[str, ...], name: str) -> Backend:
     if isinstance(found, ChatModel | Embedder | Reranker):
         return found
     if not callable(found):
-        raise PluginError(f"{found!r} is no back end and makes none", where=name)
+        raise PluginError(f"{found!r} is not a back end and does not make one", where=name)
     try:
         made = found(*given)
     except RagwrightError:
@@ -302,7 +302,7 @@ def _made(found: Any, given: tuple[str, ...], name: str) -> Backend:
         ) from error
     if not isinstance(made, ChatModel | Embedder | Reranker):
         raise PluginError(
-            f"{type(made).__name__} is no ChatModel, Embedder or Reranker", where=name
+            f"{type(made).__name__} is not a ChatModel, Embedder or Reranker", where=name
         )
     return made
 

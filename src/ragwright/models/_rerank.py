@@ -200,6 +200,6 @@ def _scores(results: Any, passages: Sequence[str]) -> tuple[float, ...]:
         back = entry.get("document")
         text = back.get("text") if isinstance(back, dict) else back
         if text != passage and text in passages:
-            raise ValueError("an index is not that of the passage beside it")
+            raise ValueError("an index does not match its passage")
         scores.append(float(score))
     return tuple(scores)

@@ -71,7 +71,7 @@ def ingest_sources(
     report = replace(report, notes=(*notes, *report.notes))
     others = len(project.store.pairs()) - 1
     if report.counts.added and others > 0:
-        note = f"{others} other combination(s) of settings stay built beside this one"
+        note = f"{others} other combination(s) of settings stay in the index"
         return replace(report, notes=(*report.notes, note))
     return report
 

@@ -41,10 +41,10 @@ class JobNotices:
     """Who is told how a run of a job ended."""
 
     failure: tuple[str, ...] = option(
-        (), "Apprise addresses told of a run that failed; secrets only as ${VARIABLE}."
+        (), "Apprise addresses that get a notice of a failed run; secrets only as ${VARIABLE}."
     )
     success: tuple[str, ...] = option(
-        (), "Apprise addresses told of a run that succeeded; secrets only as ${VARIABLE}."
+        (), "Apprise addresses that get a notice of a successful run; secrets only as ${VARIABLE}."
     )
 
     @property
@@ -67,11 +67,11 @@ class JobOptions:
         "", "Cron expression of five fields, or @daily and the like; empty: only by hand."
     )
     timezone: str = option(
-        "UTC", "Time zone of the schedule, and of the times that are told, as Europe/Paris."
+        "UTC", "Time zone of the schedule and of displayed times, such as Europe/Paris."
     )
     catch_up: bool = option(True, "Run once, late, what was missed while nothing was serving.")
     catch_up_within: float | None = option(
-        None, "Seconds after which a missed run is no longer caught up; null: never too late.", gt=0
+        None, "Seconds after which a missed run is no longer run late; null: no limit.", gt=0
     )
     retries: int = option(0, "How often a run tries again, from the step that failed on.", ge=0)
     retry_wait: float = option(60.0, "Seconds before it tries again.", ge=0)
@@ -164,7 +164,7 @@ def _job(name: str, entry: Any, placed: Placed) -> ProjectJob:
     path = ("jobs", name)
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            f"{name!r} is no name for a job",
+            f"{name!r} is not a valid job name",
             where=placed.where(*path),
             hint="use letters, digits, - and _",
         )
@@ -221,7 +221,7 @@ def _step_faults(
         yield f"the step {step.run!r} cannot be read: {error}", path, "close the quote"
         return
     if not words:
-        yield "a step says nothing", path, "write a command, as: records refresh"
+        yield "a step is empty", path, "write a command, as: records refresh"
     elif words[0] == "job":
         yield "a step cannot be a job", path, "list the steps of that job here"
     name = step.when.removeprefix("not ").strip()
@@ -236,13 +236,13 @@ def _address_faults(
     if "${" in _VARIABLE.sub("", address):
         yield "a variable in an address is written ${NAME}", path, "letters, digits and _ alone"
     elif "://" not in address and not _VARIABLE.fullmatch(address):
-        yield "this is no address of a notice", path, "write mailto://…, json://… or ${VARIABLE}"
+        yield "this is not a notice address", path, "write mailto://…, json://… or ${VARIABLE}"
     # the address itself is not repeated: it holds the secret
     for pattern in (_USER_PASSWORD, _SECRET_KEY):
         found = pattern.search(address)
         if found and not _VARIABLE.fullmatch(found["secret"]):
             yield (
-                "a secret stands in the address of a notice",
+                "a notice address contains a secret",
                 path,
-                "put it into an environment variable and write ${VARIABLE} in its place",
+                "put it into an environment variable and write ${VARIABLE} instead",
             )

@@ -171,7 +171,7 @@ def run_configuration(runs: Runs, run: str) -> Configuration:
     if scored != run and runs.holds(scored):
         return run_configuration(runs, scored)
     raise ConfigError(
-        f"nothing says which settings the run {run} was made under",
+        f"the settings of the run {run} are unknown",
         where=run,
         hint="promote a run of `ragwright eval`, of a sweep, or of `ragwright outputs evaluate` "
         "over texts of one configuration; rows of another system have none",
@@ -184,7 +184,7 @@ def changed_files(root: Path, configuration: Configuration) -> list[str]:
     for name, known in sorted(configuration.files.items()):
         now = _hash(root / name)
         if now is None:
-            found.append(f"{name} is gone")
+            found.append(f"{name} no longer exists")
         elif now != known:
             found.append(f"{name} has changed")
     return found
@@ -256,7 +256,7 @@ class Served:
                 return Change(**body)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StoreError(
-                "this line is no change of what is served",
+                "this line is not a change of the served configuration",
                 where=f"{self.file}:{number}",
                 hint="restore the file from a backup",
             ) from error
@@ -379,7 +379,7 @@ class Changing:
         earlier = promoted[now.number].replaced if now else None
         if now is None or earlier is None:
             raise ConfigError(
-                "there is no configuration to go back to",
+                "there is no earlier configuration to return to",
                 where=str(self.served.file),
                 hint="nothing is served" if now is None else f"{now.number} was the first",
             )

@@ -188,7 +188,7 @@ def settings_from(placed: Placed) -> Settings:
             raise ConfigError(
                 f"the section {name!r} is not part of this version",
                 where=placed.where(name),
-                hint="remove it; the roadmap says when it comes",
+                hint="remove it; see the roadmap",
             )
         else:
             raise unknown_key(name, ("sources", "models", "jobs", *SECTIONS), placed, (name,))

@@ -261,7 +261,7 @@ class _Trial:
             told = ", ".join(f"{name!r} ({count:,})" for name, count in names[:_SOME])
             more = f" and {len(names) - _SOME} more" if len(names) > _SOME else ""
             hint = f"list one of them under names: {{{' '.join(names[0][0].split())}: []}}"
-            told = f"clients that differ in capitals, spaces or ends alone: {told}{more}"
+            told = f"clients that differ only in capitals, spaces or ends: {told}{more}"
             self._notes.append(checking.Fault(told, place, hint))
         columns = (gold.column(name).to_pylist() for name in (KEY, "document", "message_at"))
         broken = [
@@ -304,7 +304,7 @@ def _unread(folder: Path) -> tuple[checking.Fault, ...]:
     """Files that nobody reads; those that a missing one was probably meant by are faults."""
     return tuple(
         checking.Fault(
-            "nobody reads a file of this name",
+            "unknown file",
             f"{folder.name}/{name}",
             f"{meant} is read" if meant else f"known: {', '.join(declared_files())}",
         )

@@ -22,5 +22,5 @@ class RecordsOptions:
         None, "Steps at once; as many as there are cores by default.", ge=1
     )
     part_rows: int = option(16_384, "Rows of one Parquet file, and of one batch.", ge=16)
-    keep_versions: int = option(20, "Versions of the tables that can be gone back to.", ge=1)
+    keep_versions: int = option(20, "Number of table versions that can be restored.", ge=1)
     wait: float = option(600.0, "Seconds to wait for another refresh to end.", ge=0)

@@ -32,7 +32,7 @@ def open_source(spec: declared.SourceSpec, root: Path) -> RowSource:
         raise ConfigError(
             "the address of the source holds a password",
             where=spec.place("source"),
-            hint="put it into an environment variable and write ${VARIABLE} in its place",
+            hint="put it into an environment variable and write ${VARIABLE} instead",
         )
     adbc = filled_address(spec.source, spec.place("source")).startswith("adbc+")
     server: sources.Server = (

@@ -158,7 +158,7 @@ def _rules(
     for fault in strict:
         if str(fault) not in told:
             missing = RecordsError(
-                "rules.yaml names tags, and there is no tags.yaml",
+                "rules.yaml names tags, but there is no tags.yaml",
                 where=fault.where,
                 hint=f"write {folder.name}/tags.yaml, or take the tags out of the rules",
             )
@@ -176,7 +176,7 @@ def _misnamed(folder: Path, faults: list[RagwrightError]) -> set[str]:
             found.add(meant)
             faults.append(
                 RecordsError(
-                    f"nobody reads a file of this name, and {meant} is missing",
+                    f"unknown file, and {meant} is missing",
                     where=f"{folder.name}/{name}",
                     hint=f"call it {meant}",
                 )

@@ -18,7 +18,7 @@ class ExpandOptions:
     """What is shown around each hit."""
 
     by: ExpandMethod = option(
-        "", "neighbours (chunks beside it), section (all of it), or empty: the chunk alone."
+        "", "neighbours (adjacent chunks), section (all of it), or empty: only the chunk."
     )
     reach: int = option(1, "Chunks on each side, for neighbours.", ge=1)
     max_words: int = option(
@@ -78,7 +78,7 @@ class QueryOptions:
         (), "Any of rewrite, subqueries, hyde, query2doc, glossary; all but glossary need a model."
     )
     model: str = option("", "Chat model that rewrites, splits and writes passages.")
-    original: float = option(1.0, "Weight of the question as asked beside other wordings.", ge=0)
+    original: float = option(1.0, "Weight of the original question among all wordings.", ge=0)
     subqueries: int = option(4, "Most subqueries.", ge=1, le=20)
     passages: int = option(1, "Passages that hyde has written, each an independent sample.", ge=1)
     words: int = option(100, "Length of a written passage, in words.", ge=10, le=1000)
@@ -192,7 +192,7 @@ class SelectOptions:
     )
     balance: str = option("", "Field whose values take turns, so that every side is heard.")
     watch: tuple[str, ...] = option(
-        (), "Fields of which a note says so when all hits hold one value and others were found."
+        (), "Fields for which a note is shown if all hits have one value and others were found."
     )
 
     def __post_init__(self) -> None:
@@ -248,7 +248,7 @@ class DatabaseOptions:
         """
         if not re.fullmatch(r"[\w.-]+", self.name):
             raise ConfigError(
-                f"{self.name!r} is no name for a database", hint="letters, digits, - and _"
+                f"{self.name!r} is not a valid database name", hint="letters, digits, - and _"
             )
         if not self.address:
             raise ConfigError(
@@ -257,7 +257,7 @@ class DatabaseOptions:
         if holds_secret(self.address):
             raise ConfigError(
                 f"the address of the database {self.name!r} holds a password",
-                hint="put it into an environment variable and write ${VARIABLE} in its place",
+                hint="put it into an environment variable and write ${VARIABLE} instead",
             )
 
 

@@ -138,7 +138,7 @@ def _checked(scores: Sequence[float], hits: Sequence[Hit], model: str) -> list[f
     """Scores rounded to 6 digits, one a hit and all finite."""
     if len(scores) != len(hits) or not np.isfinite(scores).all():
         raise RetrieveError(
-            f"{model} gave scores that are no numbers, or too few",
+            f"{model} gave scores that are not numbers, or too few",
             where="retrieve.rerank.model",
             hint="take another reranking model, or leave the key empty",
         )
@@ -284,7 +284,7 @@ def read_order(reply: ChatReply, count: int) -> tuple[tuple[int, ...], str]:
         return old, "the reply names no passage in square brackets"
     chain = _CHAIN.fullmatch(text) or _CHAIN.fullmatch(lines[-1])
     if chain is None:
-        return old, "the reply is no chain like [2] > [1] > [3]"
+        return old, "the reply is not a chain like [2] > [1] > [3]"
     named = [int(number) for number in re.findall(r"\d+", chain[1])]
     unknown = [number for number in named if not 1 <= number <= count]
     if unknown:

@@ -146,7 +146,7 @@ def _opening(value: dict[str, Any], where: str) -> Opening:
     wrong = [name for name in texts if not isinstance(value.get(name), str)]
     if missing or wrong or not isinstance(value["rows"], int):
         raise TestsetError(
-            f"the line is no opening: {', '.join(missing or wrong or ['rows'])}",
+            f"not a valid opening: {', '.join(missing or wrong or ['rows'])}",
             where=where,
             hint="this log is written by ragwright alone; take it back from version control",
         )

@@ -166,7 +166,7 @@ class TestsetReview:
             self._load()
         if self._rows.get(shown.id) != shown:
             raise TestsetError(
-                f"row {shown.id!r} was changed by somebody else meanwhile; nothing was written",
+                f"row {shown.id!r} was changed by another process; nothing was written",
                 where=str(self.path),
                 hint="look at it again",
             )
@@ -220,7 +220,7 @@ def write_review_sheet(rows: Sequence[Row], path: str | Path) -> None:
         raise TestsetError(
             "the sheet is there already; nothing was changed",
             where=str(path),
-            hint="somebody's work may stand in it: choose another name",
+            hint="it may contain someone's work: choose another name",
         ) from error
     except OSError as error:
         raise TestsetError(f"cannot write the sheet: {error.strerror}", where=str(path)) from error
@@ -301,7 +301,7 @@ def _status(cell: str, where: str) -> ReviewStatus | None:
             known: ReviewStatus = status
             return known
     raise TestsetError(
-        f"{cell!r} is no decision", where=where, hint=f"write {', '.join(_STATUSES)}, or nothing"
+        f"{cell!r} is not a decision", where=where, hint=f"write {', '.join(_STATUSES)}, or nothing"
     )
 
 

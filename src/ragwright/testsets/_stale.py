@@ -16,8 +16,8 @@ Staleness: TypeAlias = Literal["moved", "several", "gone", "outside"]
 
 _SHOWN = 5
 _REASONS: dict[Staleness, str] = {
-    "moved": "its text stands elsewhere now",
-    "several": "its text is not where it was, and stands in several other places",
+    "moved": "its text has moved",
+    "several": "its text has moved, and occurs in several places",
     "gone": "its text is no longer in the document",
     "outside": "it holds no text, and ends behind the document",
 }

@@ -142,7 +142,7 @@ def load_testset(
     holds_confirm = wanted == "confirm" or (wanted == "all" and named)
     if holds_confirm and openings is None:
         raise TestsetError(
-            "the confirm split is opened only by who writes it down"
+            "opening the confirm split must be recorded"
             if wanted == "confirm"
             else "the rows name splits, and all of them holds the confirm split",
             where=address,
@@ -207,7 +207,7 @@ def _split(testset: Testset, wanted: Split, placed: dict[str, str]) -> Testset:
     notes = [f"{wanted} split: {len(rows)} of {len(testset.rows)} rows"]
     if shared := shared_gold(testset.rows, placed):
         notes.append(
-            f"{len(shared)} gold documents stand in both splits, such as "
+            f"{len(shared)} gold documents are in both splits, such as "
             f"{', '.join(shared[:_SHOWN])}: what is tuned on the one is known to the other"
         )
     return replace(testset, rows=rows, notes=(*testset.notes, *notes), split=wanted)

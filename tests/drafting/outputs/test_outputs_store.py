@@ -190,7 +190,7 @@ def test_the_latest_feedback_counts_and_all_of_it_is_kept(path: Path) -> None:
     ]
     assert outputs.get("1.2").verdict == ""
     assert [o.id for o in outputs.find(OutputQuery(verdict="rejected"))] == ["1.1"]
-    with pytest.raises(ConfigError, match="says nothing"):
+    with pytest.raises(ConfigError, match="is empty"):
         outputs.respond("1.1", by="ann")
     for missing in ("9.1", "1.9", "1.p9", "1", "x", "1.x", "-1.1", "1.p1.1"):
         with pytest.raises(StoreError, match="no output"):

@@ -151,7 +151,7 @@ def test_every_planted_effect_is_found_and_nothing_else(
     assert not part(found, "plain").safe  # though it does nothing for one persona
     text = ablation_table(found)
     assert text.startswith(f"Proven on 80 rows: grounding helps (Contains {hard:+.4f}")
-    assert "either does the other's work" in " ".join(text.split())
+    assert "they are redundant" in " ".join(text.split())
 
 
 @pytest.mark.slow
@@ -167,7 +167,7 @@ def test_confirming_opens_the_split_once_and_refutes_deleting_twins_together(
     assert found.together.holds is False
     assert found.openings == 1
     assert found.confirm_rows == 2 * (STATIONS - TUNE)
-    assert "parts may do each other's work" in " ".join(found.verdict)
+    assert "some parts may be redundant" in " ".join(found.verdict)
     log = folder / "testsets" / "openings.jsonl"
     asked = len(model.requests)
     again = ablated(folder, how)
@@ -188,7 +188,7 @@ def test_what_few_rows_leave_possible_is_not_called_safe(
     assert found.openings == 0
     assert not (folder / "testsets" / "openings.jsonl").exists()
     assert "It takes at least 72 independent rows" in " ".join(found.verdict)
-    assert "No effect proven, and not shown to be safe either: idle." in found.verdict
+    assert "No effect proven, and not proven safe to delete: idle." in found.verdict
 
 
 def test_rows_of_one_question_are_one_observation(folder: Path, model: ScriptedServer) -> None:
@@ -299,7 +299,7 @@ def test_rows_that_fail_are_said_and_no_verdict_rests_on_them(
     how = Ablating(parts=("idle",), limit=3)
     found = ablated(folder, how).ablation
     [said] = found.verdict
-    assert said.startswith("Nothing can be said")
+    assert said.startswith("No result: no row has a score")
     assert any("3 of 6 answers failed and are left out" in note for note in found.notes)
     assert not found.safe
 
@@ -352,7 +352,7 @@ def test_what_cannot_be_ablated_is_said_before_anything_is_asked(
     assert "did you mean 'marketing'?" in said
     refused(folder, Ablating(factorial=("idle",)), StudyError, "a factorial of idle")
     refused(folder, Ablating(factorial=("idle", "plain")), PromptError, "empty in every row")
-    refused(folder, Ablating(margin=5), ConfigError, "no share of a scale")
+    refused(folder, Ablating(margin=5), ConfigError, "must be between 0 and 1")
     (folder / "prompts" / "bad.yaml").write_text("parts:\n  role: one\n  idle: '{{ personna }}'\n")
     file = folder / "ragwright.yaml"
     file.write_text(file.read_text().replace("own.yaml", "bad.yaml"))

@@ -120,7 +120,7 @@ def test_spreadsheets_neither_run_formulas_nor_lose_items(tmp_path: Path) -> Non
 @pytest.mark.parametrize("value", ["2", "-1", "0.5", "yes", "1/1", True, 0.5, [1]])
 def test_a_wrong_score_has_its_place(tmp_path: Path, value: Any) -> None:
     path = filled(tmp_path / "ada.jsonl", {"03": {SHEET.columns[0]: value}})
-    with pytest.raises(TestsetError, match="no whole number from 0 to 1") as caught:
+    with pytest.raises(TestsetError, match="not a whole number from 0 to 1") as caught:
         read_labels(path, KEY)
     assert caught.value.where == f"{path}:3"
 
@@ -167,5 +167,5 @@ def test_what_cannot_be_reviewed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TestsetError, match="no such file"):
         read_key(tmp_path / "none.json")
     (tmp_path / "key.json").write_text('{"answers": []}', "utf-8")
-    with pytest.raises(TestsetError, match="no key"):
+    with pytest.raises(TestsetError, match="not the key"):
         read_key(tmp_path / "key.json")

@@ -442,7 +442,7 @@ def test_an_endpoint_that_says_something_else(endpoint: str) -> None:
 
 
 def test_what_cannot_be_asked_is_refused_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(TestsetError, match="no web address"):
+    with pytest.raises(TestsetError, match="not a web address"):
         http_system(HttpSystem("file:///etc/passwd"))
     with pytest.raises(TestsetError, match="no place"):
         http_system(HttpSystem("http://127.0.0.1:9", body={"q": "question"}))

@@ -114,7 +114,7 @@ def test_a_search_that_learns_is_foretold_by_stand_ins(
     folder = project(MakeProject(tmp_path), server, study)
     found = told(folder)
     assert found.trials + found.invalid == 7
-    assert any("random points stand" in note for note in found.notes)
+    assert any("random points replace those" in note for note in found.notes)
     assert found.forecast.calls.expected > 0
 
 

@@ -149,7 +149,7 @@ REFUSED: list[tuple[str, type[RagwrightError], str, str]] = [
     ("chunk: {size: [1, 1]}", StudyError, "names 1 twice", "once"),
     ("chunk: {size: []}", StudyError, "names no value", ""),
     ("chunk: {size: {low: 9, high: 3}}", StudyError, "no values between", "low below high"),
-    ("chunk: {by: {low: 1, high: 3}}", StudyError, "is no number", ""),
+    ("chunk: {by: {low: 1, high: 3}}", StudyError, "is not a number", ""),
     ("chunk: {size: {low: 1, high: 3}}", StudyError, "is a range", "search: random"),
     ("chunk: {size: {low: 1, high: 5, step: 0.5}}", StudyError, "whole numbers", "fraction"),
     ("chunk: {size: {low: 0.5, high: 4, log: true}}", StudyError, "whole numbers", "fraction"),

@@ -45,9 +45,9 @@ def test_a_lag_is_a_time_or_a_number(tmp_path: Path, lag: str, text: str) -> Non
 @pytest.mark.parametrize(
     ("more", "line", "what"),
     [
-        ("watermark: at\nwatermark_lag: a day\n", 5, "'a day' is no lag"),
-        ("watermark: at\nwatermark_lag: -1\n", 5, "'-1' is no lag"),
-        ("watermark: at\nwatermark_lag: 99999999999w\n", 5, "is no lag"),
+        ("watermark: at\nwatermark_lag: a day\n", 5, "'a day' is not a watermark lag"),
+        ("watermark: at\nwatermark_lag: -1\n", 5, "'-1' is not a watermark lag"),
+        ("watermark: at\nwatermark_lag: 99999999999w\n", 5, "is not a watermark lag"),
         ("watermark: at\nwatermark_lag: yes\n", 5, "watermark_lag"),
         ("watermark_lag: 1h\n", 4, "there is a watermark_lag, and no watermark"),
     ],

@@ -122,13 +122,13 @@ def test_kinds_that_meet_late_make_one_type_for_all_batches(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"id": 3', "no JSON"),
-        ("[1, 2]", "no JSON object"),
+        ('{"id": 3', "not JSON"),
+        ("[1, 2]", "not a JSON object"),
         ('{"id": 3, "id": 4}', "'id' is there twice"),
-        ('{"id": 3} {"id": 4}', "no JSON"),
+        ('{"id": 3} {"id": 4}', "not JSON"),
         ('{"id": 3, "text": "\\ud83d"}', "half of a character"),
-        ('{"id": 3, "text": "a\tb"}', "no JSON"),
-        ("[" * 100_000, "no JSON"),
+        ('{"id": 3, "text": "a\tb"}', "not JSON"),
+        ("[" * 100_000, "not JSON"),
     ],
 )
 def test_a_line_that_is_no_object_is_named(tmp_path: Path, line: str, said: str) -> None:
@@ -243,7 +243,7 @@ def test_encodings(tmp_path: Path, encoding: str, named: str) -> None:
 def test_bytes_of_another_encoding_are_named(tmp_path: Path, name: str) -> None:
     head = b"id,text\n" if name == "a.csv" else b'{"id": 1, "text": "a"}\n'
     row = b"1,na\xefve\n" if name == "a.csv" else b'{"id": 1, "text": "na\xefve"}\n'
-    with pytest.raises(RecordsError, match="0xef is no UTF-8") as raised:
+    with pytest.raises(RecordsError, match="0xef is not UTF-8") as raised:
         rows_of(tmp_path, written(tmp_path, name, head + row))
     assert str(raised.value.where).endswith(f"{name}:2")
     assert "latin-1" in str(raised.value.hint)
@@ -364,7 +364,7 @@ def test_quotes_at_the_borders_of_chunks(size: int) -> None:
 
 @pytest.mark.parametrize("delimiter", ["::", "é", '"'])
 def test_delimiters_that_are_none(tmp_path: Path, delimiter: str) -> None:
-    with pytest.raises(RecordsError, match="is no delimiter"):
+    with pytest.raises(RecordsError, match="is not a delimiter"):
         rows_of(tmp_path, written(tmp_path, "a.csv", "id\n1\n"), delimiter=delimiter)
 
 
@@ -479,7 +479,7 @@ def test_files_without_a_suffix_are_told_by_how_they_begin(tmp_path: Path) -> No
 def test_what_is_compressed_or_one_large_array_says_so(tmp_path: Path) -> None:
     with pytest.raises(RecordsError, match="compressed"):
         rows_of(tmp_path, written(tmp_path, "a.csv.gz", gzip.compress(b"id,text\n1,a\n")))
-    with pytest.raises(RecordsError, match="no JSON object") as raised:
+    with pytest.raises(RecordsError, match="not a JSON object") as raised:
         rows_of(tmp_path, written(tmp_path, "a.json", '[{"id": 1}, {"id": 2}]'))
     assert "a line" in str(raised.value.hint)
     assert rows_of(tmp_path, written(tmp_path, "b.json", '{"id": 1}\n')) == [{"id": 1}]
@@ -597,12 +597,12 @@ def test_a_time_to_come_is_no_watermark(tmp_path: Path, future: str, shape: str)
     assert sum(batch.num_rows for batch in source.batches(10)) == 2
     assert re.fullmatch(shape, source.reached)
     assert old < source.reached < "2062"
-    assert source.notes[0].startswith(f"the highest watermark, {future}, lies in the future")
+    assert source.notes[0].startswith(f"the highest watermark, {future}, is in the future")
     (again,) = source.batches(10, source.reached)
     assert again.column("w").to_pylist() == [future]
     rows = BronzeRows(source, SourceSpec("a.jsonl", key="id", text="w", watermark="w"))
     assert len(list(rows.batches())) == 1
-    assert any("lies in the future" in note for note in rows.notes)
+    assert any("is in the future" in note for note in rows.notes)
 
 
 def test_what_is_written_while_rows_are_read_is_read_again(tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ def test_an_array_printed_without_commas_is_not_glued_together(tmp_path: Path) -
     path = table(tmp_path, [RAGAS | {"contexts": "['one' 'two']"}])
     with pytest.raises(TestsetError, match="without commas"):
         read_rows(path)
-    with pytest.raises(TestsetError, match="is no list"):
+    with pytest.raises(TestsetError, match="is not a list"):
         read_rows(table(tmp_path, [RAGAS | {"contexts": "[1] see below"}]))
 
 
@@ -378,7 +378,7 @@ def test_columns_of_ragas_that_hold_more_than_texts_are_kept_as_text(tmp_path: P
     [
         ([{"prompt": "a"}], "no user_input", "here are: prompt"),
         ([{"user_input": [{"content": "a"}]}], "conversation", "a row of the turn"),
-        ({"testCases": [{"input": "a"}], "n": 1}, "under 'testCases'", "a file of its own"),
+        ({"testCases": [{"input": "a"}], "n": 1}, "under 'testCases'", "a separate file"),
     ],
 )
 def test_what_is_no_row_says_what_to_do(tmp_path: Path, value: Any, said: str, hint: str) -> None:

@@ -90,7 +90,7 @@ def test_a_quote_is_located_letter_by_letter_and_once() -> None:
     span, why = located("two three.", text, 100, "d")
     assert span == GoldSpan("d", 104, 116, "two\n  three.")
     assert why == ""
-    assert located("One two", text, 0, "d") == (None, "the evidence stands twice")
+    assert located("One two", text, 0, "d") == (None, "the evidence occurs twice")
     assert located("one two three", text, 0, "d") == (None, "the evidence is not in the passage")
     assert located(" ", text, 0, "d") == (None, "the evidence is empty")
     assert located("t(w", text, 0, "d")[0] is None  # a quote is no pattern

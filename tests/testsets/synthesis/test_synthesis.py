@@ -143,7 +143,7 @@ def test_what_does_not_hold_is_rejected_with_its_reason(
     files = {name: f"---\nlanguage: en\n---\n{text}" for name, text in FILES.items()}
     with ScriptedServer(author(lambda entry: {**entry, **change})) as server:
         folder = project(tmp_path, server, **files)
-        with pytest.raises(TestsetError, match="not one question") as caught:
+        with pytest.raises(TestsetError, match="no question could be made") as caught:
             made(folder, Synthesizing(questions=2, per_chunk=2))
     assert reason in caught.value.what
     assert all("<<evidence" not in request.prompt for request in server.requests)
@@ -377,6 +377,6 @@ def test_rows_of_another_tool_get_spans_splits_and_labels(tmp_path: Path) -> Non
         assert isinstance(row.metadata["leak"], float)
     assert {row.metadata["split"] for row in synthesis.rows} <= {"tune", "confirm"}
     assert synthesis.rejected == {
-        "a gold passage stands in no document": 1,
-        "a gold passage stands in several places": 1,
+        "a gold passage is in no document": 1,
+        "a gold passage occurs in several places": 1,
     }

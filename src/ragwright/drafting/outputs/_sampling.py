@@ -76,7 +76,7 @@ class SampledOutputs:
         ]
         if people:
             notes.append(
-                f"people judged {people} of them: {said['accepted']} accepted, "
+                f"{people} of them have feedback: {said['accepted']} accepted, "
                 f"{said['rejected']} rejected"
             )
         if len(self.configurations) > 1:

@@ -229,12 +229,12 @@ class Outputs:
         """
         if not (verdict or note) and score is None:
             raise ConfigError(
-                "the feedback says nothing", hint="accept, reject, give a score, or leave a note"
+                "the feedback is empty", hint="accept, reject, give a score, or leave a note"
             )
         low, high = SCORES
         if score is not None and not low <= score <= high:
             raise ConfigError(
-                f"{score:g} is no score",
+                f"{score:g} is not a score",
                 hint=f"a number from {low:g} to {high:g}, on the scale of a measure",
             )
         at = timestamp(self._clock())
@@ -242,7 +242,7 @@ class Outputs:
             key = self._key(output, db)
             if key[1] == "prompt":
                 raise ConfigError(
-                    f"{output} is a prompt, and feedback is said of texts",
+                    f"{output} is a prompt; feedback is given on texts",
                     hint=f"name a text of it: `ragwright outputs show {key[0]}` lists them",
                 )
             db.execute(

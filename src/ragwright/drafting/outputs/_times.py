@@ -37,7 +37,7 @@ def moment(text: str) -> str:
         return timestamp(datetime.fromisoformat(text).astimezone())
     except (ValueError, OverflowError) as error:
         raise ConfigError(
-            f"{text!r} is no time",
+            f"{text!r} is not a time",
             where="--since",
             hint="write 2026-11-01, 2026-11-01T08:30, or how long ago: 24h, 7d",
         ) from error

@@ -21,7 +21,7 @@ Started: TypeAlias = "Callable[[RefreshProgress | IngestProgress], None]"
 
 
 _NOT_HELD = (
-    "the next refresh reads the source again and brings back what it holds; "
+    "the next refresh reads the source again and replaces this version; "
     "to keep this version give --hold, until: ragwright records release"
 )
 

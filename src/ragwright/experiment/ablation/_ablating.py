@@ -178,9 +178,9 @@ class _Planning:
             parse_measures(measures)  # a slip in a name is told before any file is read
         if not 0 < how.margin < 1:
             raise ConfigError(
-                f"a margin of {how.margin:g} is no share of a scale",
+                f"the margin must be between 0 and 1, not {how.margin:g}",
                 where="--margin",
-                hint="0.05 stands for a twentieth of the way from the worst value to the best",
+                hint="it is a share of the measure's scale: 0.05 is 5 % of it",
             )
         self._bench = project
         self._how = how

@@ -48,8 +48,7 @@ class Ablation:
         """In plain words, the most important first."""
         if not self.scored:
             return (
-                "Nothing can be said: no row has a score both with a part and without it; the "
-                "notes say why.",
+                "No result: no row has a score both with a part and without it; the notes say why.",
             )
         return (*_proven(self), *_deletable(self), *_confirmed(self))
 
@@ -74,7 +73,7 @@ def _proven(found: Ablation) -> Iterator[str]:
     if said:
         yield f"Proven on {found.rows} rows: {'; '.join(said)}."
     else:
-        yield f"Nothing is proven to help or to harm on {found.rows} rows."
+        yield f"No part is proven to help or to harm on {found.rows} rows."
 
 
 def _effect(effect: PartEffect, one: PartResult) -> str:
@@ -88,7 +87,7 @@ def _effect(effect: PartEffect, one: PartResult) -> str:
         does = f"{effect.part} is {side} than the complete prompt"
     if one.design == "interaction":
         does = f"{effect.part}: " + (
-            "each needs the other" if effect.verdict == "helps" else "either does the other's work"
+            "each needs the other" if effect.verdict == "helps" else "they are redundant"
         )
     return f"{does}{whom} ({effect.measure} {effect.difference or 0.0:+.4f}{span})"
 
@@ -101,11 +100,11 @@ def _deletable(found: Ablation) -> Iterator[str]:
     safe = [one for one in asked if one.safe]
     if safe:
         yield (
-            f"Safe to delete on these rows, each alone: {_named(safe)}. Without it the loss is "
+            f"Safe to delete on these rows, each alone: {_named(safe)}. The loss is "
             f"below {share}, by every measure{' and for every persona' if found.personas else ''}."
         )
     else:
-        yield f"Nothing is shown to be safe to delete: no loss below {share} could be proven."
+        yield f"No part is proven safe to delete: no loss was proven to be below {share}."
     fewest = min(_fewest(found, one) for one in asked)
     need = least_rows(found.margin)
     if fewest < need and len(safe) < len(asked):
@@ -116,7 +115,7 @@ def _deletable(found: Ablation) -> Iterator[str]:
     open_ = [one for one in asked if one.state == "no effect proven"]
     if open_:
         names = ", ".join(one.part for one in open_)
-        yield f"No effect proven, and not shown to be safe either: {names}."
+        yield f"No effect proven, and not proven safe to delete: {names}."
 
 
 def _fewest(found: Ablation, one: PartResult) -> int:
@@ -127,7 +126,7 @@ def _fewest(found: Ablation, one: PartResult) -> int:
 def _named(parts: Sequence[PartResult]) -> str:
     said = []
     for one in parts:
-        costs = "" if one.tokens is None else f" ({one.tokens:.4g} tokens a prompt"
+        costs = "" if one.tokens is None else f" ({one.tokens:.4g} tokens per prompt"
         if costs and one.cost:
             costs += f", {one.cost:.4g} per 1,000 answers"
         said.append(one.part + (f"{costs})" if costs else ""))
@@ -139,7 +138,7 @@ def _confirmed(found: Ablation) -> Iterator[str]:
     if not safe:
         return
     if not found.openings:
-        yield "Not confirmed on rows that chose nothing: run it again with --confirm."
+        yield "Not confirmed on held-out rows: run it again with --confirm."
         return
     held = [one.part for one in safe if one.holds]
     lost = [one.part for one in safe if not one.holds]
@@ -157,11 +156,11 @@ def _confirmed(found: Ablation) -> Iterator[str]:
         says = (
             "is confirmed as safe too"
             if whole.holds
-            else "is not confirmed as safe: parts may do each other's work"
+            else "is not confirmed as safe: some parts may be redundant"
         )
         yield f"Deleting {name} at once {says}."
     if found.openings > 1:
         yield (
-            f"The confirm split has been opened {found.openings} times: what it says is worth "
+            f"The confirm split has been opened {found.openings} times: its result is worth "
             "less each time."
         )

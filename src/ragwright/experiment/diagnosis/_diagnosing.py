@@ -160,7 +160,7 @@ def _stages(asked: tuple[Stage, ...], testset: Testset) -> tuple[Stage, ...]:
     stages = tuple(stage for stage in stage_names() if not asked or stage in asked)
     if any(stage in _FRONT for stage in stages) and not any(map(has_gold, testset.rows)):
         raise TestsetError(
-            f"none of the {len(testset.rows)} rows says where its answer stands",
+            f"none of the {len(testset.rows)} rows says where its answer is",
             where=testset.name,
             hint="give rows reference_spans ({document_id, start, end, text}) or reference_ids "
             "(document ids); or name --stages generate,judge, which need gold answers alone",
@@ -215,7 +215,7 @@ def _unseen(found: Diagnosis, work: _Work, options: RetrieveOptions) -> list[str
     if not lost or not shallow or options.context_tokens is not None:
         return []
     return [
-        f"{lost} rows are lost to the cut: {', '.join(shallow)} look no deeper than top_k "
+        f"{lost} rows are lost to the cut: {', '.join(shallow)} look only as deep as top_k "
         f"({top_k}) and cannot show what it would bring to keep more; take a deeper one, such as "
         f"Recall@{depth}"
     ]

@@ -135,7 +135,7 @@ def _why_not(root: Path, identity: Mapping[str, Any]) -> str:
     """That nobody has checked this judge, and which others somebody has."""
     measure = identity["measure"]
     model = identity.get("judge", {}).get("model", "unknown")
-    said = f"its judge was never held against people: {model}"
+    said = f"its judge was never checked against people: {model}"
     others = []
     for path in sorted(_folder(root).glob(f"{_slug(measure)}-*.json")):
         other = _read(path)["identity"]
@@ -178,7 +178,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _unreadable(path: Path) -> TestsetError:
     return TestsetError(
-        "this is no record of calibrations",
+        "this is not a record of calibrations",
         where=str(path),
         hint="restore the file from version control, or move it away and calibrate again",
     )

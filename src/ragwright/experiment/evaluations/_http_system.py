@@ -47,12 +47,12 @@ def http_system(how: HttpSystem) -> System:
     """The system behind an endpoint; a blocking function, safe to call from several threads.
 
     Raises:
-        TestsetError: The address is no web address, the body has no place for the question, or
+        TestsetError: The address is not a web address, the body has no place for the question, or
             the environment lacks the token; later, for a row, that the endpoint fails or its
             reply lacks what is due.
     """
     if not how.url.startswith(("http://", "https://")):
-        raise TestsetError(f"{how.url!r} is no web address", hint="begin with https://")
+        raise TestsetError(f"{how.url!r} is not a web address", hint="begin with https://")
     if filled(how.body, "a") == filled(how.body, "b"):
         raise TestsetError(
             "the body has no place for the question", hint=f"write {_MARK} where it belongs"

@@ -184,7 +184,7 @@ def chosen_measures(
     if not found.measures:
         raise TestsetError(
             "no measure can be taken of these rows",
-            hint="they need a reference, passages or ids beside the response: "
+            hint="they need a reference, passages or ids in addition to the response: "
             "see `ragwright measures`",
         )
     return found

@@ -213,7 +213,7 @@ def _number(value: Any, where: str) -> float | None:
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
-        raise TestsetError(f"{value!r} is no score", where=where) from error
+        raise TestsetError(f"{value!r} is not a score", where=where) from error
     if isinstance(value, bool):
         return float(value)
     return number if math.isfinite(number) else None

@@ -176,7 +176,7 @@ def read_key(path: str | Path) -> ReviewKey:
         raise TestsetError("no such file", where=str(path), hint="check the path") from error
     except _UNUSABLE as error:
         raise TestsetError(
-            "this is no key of a review", where=str(path), hint="give the file beside the sheet"
+            "this is not the key of a review", where=str(path), hint="name the key of the sheet"
         ) from error
 
 
@@ -190,7 +190,7 @@ def read_labels(path: str | Path, key: ReviewKey, rater: str = "") -> tuple[Labe
 
     Raises:
         TestsetError: An item is unknown or there twice, a column is new, no column of a measure is
-            left, or a value is no whole number on the scale; file and line are named.
+            left, or a value is not a whole number on the scale; file and line are named.
     """
     source = Path(path)
     labels: list[Label] = []
@@ -319,7 +319,7 @@ def _values(record: Mapping[str, Any], key: ReviewKey, where: str) -> dict[str, 
         value, low, high = _whole(cell), int(match["low"]), int(match["high"])
         if value is None or not low <= value <= high:
             raise TestsetError(
-                f"{repr(cell)[:60]} under {column!r} is no whole number from {low} to {high}",
+                f"{repr(cell)[:60]} under {column!r} is not a whole number from {low} to {high}",
                 where=where,
                 hint="leave the field empty where you cannot say",
             )

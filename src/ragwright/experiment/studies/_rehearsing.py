@@ -246,9 +246,9 @@ class _Rehearsal:
     def _notes(self) -> tuple[str, ...]:
         options, notes = self._study.options, []
         if options.search == "tpe":
-            notes.append("tpe: random points stand for those that results will suggest")
+            notes.append("tpe: random points replace those that results will suggest")
         if options.rungs:
-            notes.append("rungs: any trials stand for those that will go on")
+            notes.append("rungs: which trials continue is not known yet, so any are counted")
         if self._built:
             notes.append(
                 f"{self._built} indexes would be built: prompts are estimated on stand-ins for "

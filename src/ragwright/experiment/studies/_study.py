@@ -44,7 +44,7 @@ class StudyOptions:
     rungs: tuple[int, ...] = option(
         (), "Successive halving: numbers of rows after which the weaker trials are dropped."
     )
-    keep: float = option(0.5, "Share of the trials that goes on after each rung.", gt=0, lt=1)
+    keep: float = option(0.5, "Share of the trials kept after each rung.", gt=0, lt=1)
     limit: int | None = option(None, "Most rows of the tune split, chosen by the seed.", ge=1)
     personas: tuple[str, ...] = option(
         (), "Ask every question for each of these personas; the rows' own where empty."
@@ -318,7 +318,7 @@ def _range(item: Mapping[str, Any], hint: Any, placed: Placed, path: tuple[str, 
     name = ".".join(path)
     kinds = set(get_args(hint)) or {hint}
     if not kinds & {int, float}:
-        raise StudyError(f"{name} is no number: it has no range", where=placed.where(*path))
+        raise StudyError(f"{name} is not a number: it has no range", where=placed.where(*path))
     low, high, step = item["low"], item["high"], item.get("step")
     numbers = [n for n in (low, high, step) if n is not None]
     if any(isinstance(n, bool) or not isinstance(n, int | float) for n in numbers):

@@ -117,7 +117,7 @@ def _columns_there(
             faults.append(Fault(told, where, hint))
     for name in spec.rename:
         if name not in batch.schema.names:
-            told = f"rename names {name!r}, which is no column of the source"
+            told = f"rename names {name!r}, which is not a column of the source"
             hint = near(name, batch.schema.names)
             faults.append(Fault(told, spec.place("rename"), hint))
             missing.append(name)

@@ -101,7 +101,7 @@ def _step(declared: Declared, item: Any, *path: str) -> list[CleaningStep]:
         declared.fault(f"unknown cleaning step {item!r}", *path, hint=hint)
         return []
     if not isinstance(item, dict) or not item:
-        declared.fault("this is no cleaning step", *path, hint=_FORMS)
+        declared.fault("this is not a cleaning step", *path, hint=_FORMS)
         return []
     steps: list[CleaningStep] = []
     for name, value in item.items():
@@ -125,7 +125,7 @@ def _max_repeat(declared: Declared, value: Any, *path: str) -> list[CleaningStep
         return []
     if spared not in (None, "digits"):
         declared.fault(
-            f"max_repeat knows no {spared!r} to except", *path, "except", hint="known: digits"
+            f"max_repeat cannot except {spared!r} to except", *path, "except", hint="known: digits"
         )
         return []
     return [MaxRepeat(times, digits=spared is None, where=declared.where(*path))]

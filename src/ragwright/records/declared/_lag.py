@@ -44,7 +44,7 @@ class Lag:
             amount = timedelta(seconds=float(number) * _SECONDS[found[2]]) if found[2] else number
         except (ValueError, OverflowError) as error:
             raise RecordsError(
-                f"{text!r} is no lag of a watermark",
+                f"{text!r} is not a watermark lag",
                 where=where,
                 hint="write 90m, 12h or 2d for times (s, m, h, d, w), a number for numbers",
             ) from error

@@ -101,9 +101,9 @@ class SourceSpec:
         for key in ("source", "key", "text"):
             if not getattr(self, key):
                 raise RecordsError(
-                    f"nothing says the {key} of the rows"
+                    f"the {key} of the rows is not set"
                     if key == "source"
-                    else f"nothing says which column is the {key} of a row",
+                    else f"the column with the {key} of a row is not set",
                     where=self.place(key),
                     hint=f"write {key}: … there, or give --{key}" + f"; {KEYLESS}" * (key == "key"),
                 )

@@ -160,7 +160,7 @@ def read_text_format(
         declared.fault(
             f"prompt_structure has {count} %s, prompt_variables has {len(variables)} names",
             "prompt_structure",
-            hint="one %s per name, in the same order; %% stands for a percent sign",
+            hint="one %s per name, in the same order; %% is a percent sign",
         )
         return TextFormat(name, ())
     pieces = [
@@ -188,7 +188,7 @@ def _check_variables(
         declared.fault(
             f"prompt_variables must name {TEXT!r} once, not {variables.count(TEXT)} times",
             "prompt_variables",
-            hint="it stands for the message itself",
+            hint="it is the message itself",
         )
 
 

@@ -99,7 +99,7 @@ class AlchemyServer(Server):
             return self._alchemy.create_engine(url, **more)
         except errors.NoSuchModuleError as error:
             raise ConfigError(
-                f"SQLAlchemy knows no database {url.drivername!r}",
+                f"SQLAlchemy does not support the database {url.drivername!r}",
                 where=self._spec.place("source"),
                 hint="for example postgresql+psycopg or sqlite; others need their dialect",
             ) from error

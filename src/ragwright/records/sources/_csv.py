@@ -50,7 +50,7 @@ class DelimitedFile(RowFile):
         self._given = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
         if self._given and (len(self._given) > 1 or not self._given.isascii() or delimiter == '"'):
             raise RecordsError(
-                f"{delimiter!r} is no delimiter", hint="one character: a comma, a semicolon, a tab"
+                f"{delimiter!r} is not a delimiter", hint="give one character: , ; or a tab"
             )
 
     def columns(self) -> Columns:

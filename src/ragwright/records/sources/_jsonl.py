@@ -137,13 +137,13 @@ class JsonlFile(RowFile):
                 row = _DECODER.decode(text)
             except (ValueError, RecursionError) as error:
                 raise RecordsError(
-                    f"no JSON: {error}",
+                    f"not JSON: {error}",
                     where=f"{self.path}:{at}",
                     hint="one JSON object a line is wanted",
                 ) from error
             if not isinstance(row, dict):
                 raise RecordsError(
-                    "the line is no JSON object",
+                    "the line is not a JSON object",
                     where=f"{self.path}:{at}",
                     hint='one JSON object a line is wanted: {"id": 1, "text": "…"}',
                 )

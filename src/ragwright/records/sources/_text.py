@@ -120,7 +120,7 @@ def check_utf8(block: bytes, path: Path, line: int) -> None:
     except UnicodeDecodeError as error:
         at = line + block.count(b"\n", 0, error.start)
         raise RecordsError(
-            f"the byte 0x{block[error.start]:02x} is no UTF-8",
+            f"the byte 0x{block[error.start]:02x} is not UTF-8",
             where=f"{path}:{at}",
             hint="name the file's encoding (latin-1, cp1252, …) under encoding: in source.yaml",
         ) from error

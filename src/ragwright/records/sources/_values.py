@@ -87,7 +87,7 @@ def text_of(value: Any) -> str | None:
 def endless(name: str, value: Any, row: int) -> RecordsError:
     """The error for a date or time of a database that no calendar of years 1 to 9999 has."""
     return RecordsError(
-        f"the column {name!r} holds {value!r}, which is no date of the years 1 to 9999",
+        f"the column {name!r} holds {value!r}, which is not a date in the years 1 to 9999",
         where=f"query, row {row}",
         hint=f"write in the query NULLIF({name}, 'infinity') AS {name}, "
         f"or CAST({name} AS text) AS {name}",

@@ -136,7 +136,7 @@ class Watermark:
     @property
     def notes(self) -> tuple[str, ...]:
         """That the watermark lies in the future, where it does."""
-        told = f"the highest watermark, {self._reached}, lies in the future; rows from "
+        told = f"the highest watermark, {self._reached}, is in the future; rows from "
         now, value = self._of_beginning(), self._highest
         if isinstance(value, datetime) and value.tzinfo and value <= self._begun + _ASTRAY:
             return ()  # written while rows were read, or by a clock that is ahead of ours

@@ -70,7 +70,7 @@ def list_of(cell: str, where: str) -> Any:
         kinds = [token.type for token in tokenize.generate_tokens(io.StringIO(cell).readline)]
     except (ValueError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError) as error:
         raise TestsetError(
-            f"the cell {cell[:60]!r} is no list", where=where, hint="write lists as JSON"
+            f"the cell {cell[:60]!r} is not a list", where=where, hint="write lists as JSON"
         ) from error
     # Python joins strings that stand side by side: two passages would become one.
     rows = [kind for kind in kinds if kind not in {tokenize.NL, tokenize.NEWLINE}]
@@ -119,9 +119,9 @@ def _refuse_rows(value: dict[str, Any], where: str) -> None:
     for name, rows in value.items():
         if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows):
             raise TestsetError(
-                f"the object is no row; rows seem to be under {name!r}",
+                f"the object is not a row; rows seem to be under {name!r}",
                 where=where,
-                hint="write that list into a file of its own, as a JSON array",
+                hint="write that list to a separate file, as a JSON array",
             )
 
 

@@ -92,7 +92,7 @@ def _question(value: Mapping[str, Any], where: str, language: str) -> RgbQuestio
             )
     question = value["query"]
     if not isinstance(question, str) or not question.strip():
-        raise TestsetError("query is no text", where=where)
+        raise TestsetError("query is not a text", where=where)
     answer, parts = value["answer"], []
     for part in answer if isinstance(answer, list) else [answer]:
         parts.append(_texts("answer", part if isinstance(part, list) else [part], where))

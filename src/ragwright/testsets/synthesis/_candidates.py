@@ -172,7 +172,7 @@ def located(quote: str, text: str, offset: int, document_id: str) -> tuple[GoldS
     pattern = re.compile(r"\s+".join(map(re.escape, parts)))
     found = list(pattern.finditer(text))
     if len(found) != 1:
-        return None, "the evidence stands twice" if found else "the evidence is not in the passage"
+        return None, "the evidence occurs twice" if found else "the evidence is not in the passage"
     start, end = found[0].span()
     return GoldSpan(document_id, offset + start, offset + end, text[start:end]), ""
 

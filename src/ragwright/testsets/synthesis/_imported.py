@@ -12,8 +12,8 @@ from ._candidates import located
 from ._survey import Survey
 
 _FAULTS = {
-    "none": "a gold passage stands in no document",
-    "several": "a gold passage stands in several places",
+    "none": "a gold passage is in no document",
+    "several": "a gold passage occurs in several places",
 }
 
 
@@ -46,7 +46,7 @@ def imported_rows(
             texts[name] = text
     stale = stale_rows(rows, texts.get)
     counts = {"gold spans moved with their text": len({s.row_id for s in stale if s.now})}
-    counts["gold spans whose text is gone"] = len({s.row_id for s in stale if not s.now})
+    counts["gold spans whose text no longer exists"] = len({s.row_id for s in stale if not s.now})
     made = []
     for row in rows:
         row = moved_row(row, stale)

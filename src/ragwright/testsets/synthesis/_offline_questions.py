@@ -87,7 +87,7 @@ def _cloze(plain: str, gold: GoldSpan, survey: Survey, topics: frozenset[str]) -
     source = survey.vocabulary.source
     candidate = Candidate("cloze", plain, "", gold)
     if survey.repeated(gold.text):
-        return candidate.rejected("the sentence stands more than once in the collection")
+        return candidate.rejected("the sentence occurs more than once in the collection")
     place = _term(plain, survey.vocabulary, topics)
     if place is None:
         return candidate.rejected("no informative term to ask for")
@@ -182,7 +182,7 @@ def heading_questions(document: Document, survey: Survey, seed: int) -> Iterator
         if paths[path] > 1:
             yield candidate.rejected("several sections have this heading")
         elif survey.boilerplate(text, body, sentences):
-            yield candidate.rejected("the section stands more than once in the collection")
+            yield candidate.rejected("the section occurs more than once in the collection")
         elif len(re.findall(r"[^\W\d_]", section.title)) < _FEWEST_LETTERS:
             yield candidate.rejected("the heading names nothing")
         else:

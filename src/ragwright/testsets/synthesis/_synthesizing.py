@@ -110,7 +110,7 @@ def synthesize(project: Project, how: Synthesizing) -> tuple[Synthesis, RunSumma
     if not synthesis.rows and (summary is None or summary.reason is None):
         commonest = next(iter(synthesis.rejected), "no passage was long enough")
         raise TestsetError(
-            f"not one question could be made: {commonest}",
+            f"no question could be made: {commonest}",
             hint="ingest more prose, or ask for other --kinds",
         )
     return synthesis, summary
