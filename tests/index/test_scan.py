@@ -135,6 +135,7 @@ def same(store: Store, seed: int) -> None:
         assert said(scan, "lookup", ["absent"]) == said(view, "lookup", ["absent"])
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 3))
 def test_a_scan_answers_as_the_view(

@@ -85,6 +85,7 @@ def test_what_a_database_holds_is_part_of_the_manifest(tmp_path: Path) -> None:
         assert manifest(folder) != first
 
 
+@pytest.mark.slow
 def test_an_ingest_while_rows_are_answered_changes_none_of_them(tmp_path: Path) -> None:
     calls: list[str] = []
 

@@ -88,6 +88,7 @@ def peak(work: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measures", ["", MEASURES])
 def test_memory_does_not_grow_with_the_rows_of_a_file(tmp_path: Path, measures: str) -> None:
     few, many = rows_file(tmp_path, 10, 20_000), rows_file(tmp_path, 200, 20_000)
@@ -98,6 +99,7 @@ def test_memory_does_not_grow_with_the_rows_of_a_file(tmp_path: Path, measures: 
     assert large - small < 500_000
 
 
+@pytest.mark.slow
 def test_memory_of_a_project_does_not_grow_with_the_rows_of_a_file(tmp_path: Path) -> None:
     # Rows in flight and in the writer's queue are few against both files.
     few, many = rows_file(tmp_path, 800, 3_000), rows_file(tmp_path, 3200, 3_000)
@@ -122,6 +124,7 @@ def command(folder: Path, *words: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.slow
 def test_what_judging_costs_is_said_before_and_never_exceeded(tmp_path: Path) -> None:
     with ScriptedServer(GOOD) as server:
         name = f"{server.url}#judge"
