@@ -374,7 +374,7 @@ def test_web_pages_are_fetched_a_few_at_a_time(
     open_now = most = 0
     lock = threading.Lock()
 
-    def slow(self: Workbench, url: str) -> Fetched:
+    def slow(url: str) -> Fetched:
         nonlocal open_now, most
         with lock:
             open_now += 1
@@ -384,7 +384,7 @@ def test_web_pages_are_fetched_a_few_at_a_time(
             open_now -= 1
         return Fetched(url, "text/plain", f"The page {url}.".encode())
 
-    monkeypatch.setattr(Workbench, "_fetch", slow)
+    monkeypatch.setattr("ragwright.project._ingesting._fetching", lambda project: slow)
     pages = [f"https://example.org/{n}.txt" for n in range(20)]
     with opened(folder) as bench:
         report = bench.ingest(*pages)
