@@ -16,6 +16,8 @@ from ragwright.testing import IndexSuite
 from ragwright.testing._index_corpus import PAIR, index, make_document, make_vector
 from ragwright.testing._index_suite import StoreFactory
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("lancedb", reason="needs ragwright[lance]")
 
 

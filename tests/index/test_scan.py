@@ -147,6 +147,7 @@ def test_a_scan_answers_as_the_view(
     store.close()
 
 
+@pytest.mark.slow
 def test_so_it_does_on_lance(tmp_path: Path) -> None:
     pytest.importorskip("lancedb", reason="needs ragwright[lance]")
     store = LanceStore(tmp_path / "store.lance")
