@@ -106,7 +106,7 @@ def test_drafts_are_listed_judged_measured_and_forgotten(project: Path) -> None:
     measured = ("outputs", "evaluate", "--measures", "AnswerRelevance")
     done = called(project, *measured, "--name", "served", "--labels", "labels.jsonl")
     assert "4 of 4 stored texts" in done.stdout
-    assert "people judged 2 of them: 1 accepted, 1 rejected" in done.stdout
+    assert "2 of them have feedback: 1 accepted, 1 rejected" in done.stdout
     words = ("calibrate", "served", "--labels", "labels.jsonl", "--column", "feedback_score")
     found = told(project, *words)
     assert found["n"] == 2

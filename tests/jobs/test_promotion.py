@@ -230,7 +230,7 @@ def test_deeply_nested_rollups_do_not_end_the_process(make: Make) -> None:
         "from ragwright import Workbench\n"
         "from ragwright.project import configuration_of\n"
         f"with Workbench.open({str(folder)!r}) as bench:\n"
-        "    print(len(configuration_of(bench.folder, bench.settings).files))\n"
+        "    print(len(configuration_of(bench.project.folder, bench.project.settings).files))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
@@ -266,7 +266,7 @@ def test_a_run_whose_files_have_changed_is_refused_by_name(make: Make) -> None:
     with Workbench.open(folder) as bench:
         with pytest.raises(ConfigError) as error:
             bench.promote(run, RULE, OPEN)
-        assert "personas/p.yaml is gone, prompts/own.yaml has changed" in error.value.what
+        assert "personas/p.yaml no longer exists, prompts/own.yaml has changed" in error.value.what
         assert Served(bench.project.folder).history() == ()
         template.write_text("parts: {role: First.}\n")
         (folder / "personas" / "p.yaml").write_text("name: p\n")

@@ -417,13 +417,14 @@ class _Mapping:
     def _begin(self, loop: asyncio.AbstractEventLoop, position: int, flow: Flow[Any]) -> None:
         task = loop.create_task(self._runner._top(flow, self._scope, self._timeout, None, None))
         self._tasks.add(task)
-        task.add_done_callback(lambda done: self._end(position, done))
+        task.add_done_callback(lambda done: self._end(position, flow, done))
 
-    def _end(self, position: int, task: asyncio.Task[Any]) -> None:
+    def _end(self, position: int, flow: Flow[Any], task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         progress = self._runner.progress
         outcome: Outcome[Any]
         if task.cancelled():
+            flow.close()  # a task that is cancelled before its first step never touches its flow
             outcome = Outcome("skipped")
         elif (error := task.exception()) is None:
             outcome = Outcome("done", task.result())

@@ -11,7 +11,7 @@ import pytest
 
 from ragwright import Workbench
 from ragwright.core import ConfigError, TestsetError
-from ragwright.experiment import Diagnosing, Diagnosis, run_diagnosis
+from ragwright.experiment import Diagnosing, Diagnosis
 from ragwright.project import Session
 from ragwright.report import diagnosis_json, diagnosis_table, lost_rows_text
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
@@ -367,6 +367,6 @@ def test_what_cannot_be_diagnosed_is_said_with_the_way_out(folder: Path) -> None
         with pytest.raises(TestsetError, match="gold answer"):
             bench.diagnose(bare, "Contains", Diagnosing(stages=("generate",)))
         with pytest.raises(ConfigError, match="unknown stage"):
-            run_diagnosis(bench, given, "Contains", Diagnosing(stages=("retriev",)))  # type: ignore[arg-type]
+            bench.diagnose(given, "Contains", Diagnosing(stages=("retriev",)))  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match="offline model"):
             bench.diagnose(given, "Contains", Diagnosing(closed_book=True))
