@@ -81,10 +81,16 @@ def measures() -> Iterator[str]:
 
 def prompt_presets() -> Iterator[str]:
     """Every prompt preset."""
-    yield "# Prompt presets\n\n| preset | what it changes |\n|---|---|\n"
+    yield (
+        "# Prompt presets\n\nThe sixteen variants of the prompt that a published comparison of two "
+        "teams measured, with\ntheir numbers there. A preset changes the complete prompt as "
+        "follows.\n\n"
+        "| preset | number | parts left out | parts swapped |\n|---|---|---|---|\n"
+    )
     for name, changes in presets().items():
-        shown = ", ".join(f"{key}: {value}" for key, value in changes.items()) or "nothing"
-        yield f"| `{name}` | {shown} |\n"
+        out = ", ".join(f"`{part}`" for part in changes.get("without", ()))
+        swapped = ", ".join(f"`{a}` and `{b}`" for a, b in changes.get("swap", ()))
+        yield f"| `{name}` | {changes['source']} | {out} | {swapped} |\n"
 
 
 PAGES: dict[str, Callable[[], Iterator[str]]] = {

@@ -87,10 +87,20 @@ def test_there_are_sixteen_presets_and_all_compose_to_different_prompts() -> Non
 
 
 def test_presets_drop_what_they_name() -> None:
-    bare = compose("Why?", ENGINEER, HITS, PromptOptions(preset="without_details"))
+    bare = compose("Why?", ENGINEER, HITS, PromptOptions(preset="without_instructions"))
     assert {n for n, _ in bare.parts} == {"context", "question", "turn_markers"}
-    neutral = compose("Why?", ENGINEER, HITS, PromptOptions(preset="without_persona")).text
-    assert ENGINEER.audience not in neutral
+    whole = dict(compose("Why?", ENGINEER, HITS).parts)
+    free = PromptOptions(preset="without_persona_and_restrictions")
+    loose = dict(compose("Why?", ENGINEER, HITS, free).parts)
+    assert loose["role"] == whole["role"]
+    assert not loose.keys() & {"tailor", "only_context", "no_extraneous", "persona_style"}
+    short = PromptOptions(preset="role_and_tailor_only")
+    kept = dict(compose("Why?", ENGINEER, HITS, short).parts)
+    assert list(kept) == ["role", "tailor", "context", "question", "turn_markers"]
+    text = "".join(kept.values())
+    assert ENGINEER.audience in text
+    for field in ("answer_length", "writing_style", "technical_density", "extra_instructions"):
+        assert getattr(ENGINEER, field) not in text
     kept = compose("Why?", ENGINEER, HITS, PromptOptions(preset="without_persona_instructions"))
     assert ENGINEER.audience in kept.text
     assert ENGINEER.answer_length not in kept.text

@@ -75,6 +75,26 @@ def test_a_measure_that_looks_deeper_than_the_answer_says_so(project: Path) -> N
     assert "at most 2 (retrieve.top_k)" in shown
 
 
+def test_a_limit_draws_questions_with_all_their_personas(project: Path) -> None:
+    rows = [
+        {"id": f"{key}-{name}", "user_input": asked, "reference": gold, "persona_name": name}
+        for key, asked, gold, _ in ROWS
+        for name in ("engineer", "marketing")
+    ]
+    (project / "teams.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    words = ("eval", "--testset", "teams.jsonl", "--measures", "Contains", "--limit", "2")
+    for seed in range(6):
+        by = ("--seed", str(seed), "--by", "persona_name", "--json")
+        told = json.loads(run(project, *words, *by))
+        assert told["measures"]["Contains"]["n"] == 4
+        assert f"2 of 3 questions (4 of 6 rows), chosen with seed {seed}" in told["notes"]
+        counts = {
+            name: one["Contains"]["n"]
+            for name, one in told["slices"]["persona_name"].items()
+        }
+        assert counts == {"engineer": 2, "marketing": 2}
+
+
 def test_two_runs_are_compared_and_a_gate_reads_them(project: Path) -> None:
     first = json.loads(
         run(project, "eval", "--testset", "set.jsonl", "--measures", "HitRate@1", "--json")

@@ -185,6 +185,30 @@ def test_a_subset_is_seeded_and_keeps_the_order() -> None:
     assert any("15 of 75" in note for note in chosen.notes)
 
 
+def test_a_subset_draws_questions_with_all_their_personas() -> None:
+    asked = [
+        Row(id=f"{n}-{name}", user_input=f"Question {n}?", persona_name=name, reference=name)
+        for name in ("engineer", "marketing")
+        for n in range(10)
+    ]
+    twice = Row(id="again", user_input="Question 3?", persona_name="engineer", reference="other")
+    rows = Testset("two teams", (*asked, twice))
+    assert rows.questions == 11
+    for seed in range(8):
+        chosen = rows.subset(4, seed)
+        assert chosen.questions == 4
+        asked_for = {name: set() for name in ("engineer", "marketing")}
+        for row in chosen.rows:
+            if row.id != "again":
+                asked_for[row.persona_name].add(row.user_input)
+        assert asked_for["engineer"] == asked_for["marketing"]
+        [note] = chosen.notes
+        assert note == (
+            f"4 of 11 questions ({len(chosen.rows)} of 21 rows), chosen with seed {seed}"
+        )
+    assert rows.subset(11) == rows
+
+
 def test_a_larger_subset_holds_the_smaller() -> None:
     small = {row.id for row in many(75).subset(15, seed=3).rows}
     assert small <= {row.id for row in many(75).subset(30, seed=3).rows}

@@ -170,7 +170,10 @@ def prompt_parts(options: PromptOptions | None = None) -> tuple[str, ...]:
 
 
 def presets() -> Mapping[str, Mapping[str, Any]]:
-    """The ablation presets: name -> switches (``without``, ``swap``, ``replace``)."""
+    """The ablation presets: name -> switches (``without``, ``swap``, ``replace``).
+
+    ``source`` is the preset's number in the published comparison that the presets come from.
+    """
     return dict(_shipped("presets").values)
 
 

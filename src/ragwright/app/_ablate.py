@@ -12,7 +12,7 @@ from ..report import ablation_json, ablation_table
 from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
 from ._flags import RunFlags, with_flags
-from ._options import RetryErrors
+from ._options import Limit, RetryErrors
 from ._show import show_progress, show_sweep_forecast
 
 Testsets = Annotated[
@@ -57,7 +57,6 @@ Cluster = Annotated[
         help="What related rows share: document (the default), a column, or row for none.",
     ),
 ]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Most rows, chosen by the seed.")]
 Confirm = Annotated[
     bool,
     typer.Option("--confirm", help="Confirm what is safe to delete on the held-out split, once."),

@@ -13,7 +13,7 @@ from ..testsets import project_testset
 from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, fail, reported
 from ._flags import MeasuringFlags, with_flags
-from ._options import RetryErrors
+from ._options import Limit, RetryErrors
 from ._outcome import show_evaluation, trusted
 from ._show import show_forecast, show_progress
 
@@ -41,6 +41,7 @@ def command(
         bool,
         typer.Option("--retrieval-only", help="Score only what is retrieved; write no answers."),
     ] = False,
+    limit: Limit = None,
     retry_errors: RetryErrors = False,
 ) -> int:
     """Run a testset through the project and score what it finds."""
@@ -48,7 +49,9 @@ def command(
     folder = ProjectFolder(flags.project).require()
     if measures:
         parse_measures(measures)  # a slip in a name is told before any file is read
-    rows = project_testset(folder, testset, split, rehearsal=flags.dry_run)
+    rows = project_testset(
+        folder, testset, split, rehearsal=flags.dry_run, limit=limit, seed=flags.seed
+    )
     how = Evaluating(
         flags.resume or retry_errors,
         retry_errors,

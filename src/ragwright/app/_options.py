@@ -70,6 +70,12 @@ Served = Annotated[
     bool,
     typer.Option("--served", help="Use the promoted configuration instead of the project file."),
 ]
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        "--limit", min=1, help="Most questions, chosen by the seed, each with all its personas."
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", help="Seed for everything random.")]
 
 

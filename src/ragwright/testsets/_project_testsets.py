@@ -19,6 +19,8 @@ def project_testset(
     *,
     purpose: str = "eval",
     rehearsal: bool = False,
+    limit: int | None = None,
+    seed: int = 0,
 ) -> Testset:
     """A testset for measuring a project, by the one loader.
 
@@ -30,6 +32,8 @@ def project_testset(
             whose rows name splits, else all rows.
         purpose: What the rows are wanted for.
         rehearsal: Nothing is measured: an opening is not written down.
+        limit: Most questions, chosen at random with ``seed``; None for all.
+        seed: Seed of that choice.
 
     Raises:
         TestsetError: The testset cannot be read, or the split is empty.
@@ -40,7 +44,8 @@ def project_testset(
     # All rows of a testset that names no splits are no opening, unless they are asked for.
     closed = wanted == "tune" or not (split or declared)
     log = Openings(folder.openings, purpose, rehearsal=rehearsal)
-    testset = load_testset(address, split=wanted, openings=None if closed else log)
+    opened = None if closed else log
+    testset = load_testset(address, split=wanted, limit=limit, seed=seed, openings=opened)
     if split or not declared:
         return testset
     note = "the rows name splits: only the tune split is measured (--split confirm opens the other)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -55,6 +56,20 @@ def questions_of(rows: Iterable[Row]) -> tuple[Sequence[Question], tuple[str, ..
             found.append(Question(own, frozenset(listed.keys() - own.keys())))
     note = f"{repeated} of {read} rows repeat the question and gold of another row and are left out"
     return found, (note,) if repeated else ()
+
+
+def rows_by_question(rows: Iterable[Row]) -> Sequence[Sequence[Row]]:
+    """The rows of each question, in the order of their first rows; none is left out.
+
+    The n-th row of the same words for a persona belongs to the n-th question of these words.
+    """
+    found: dict[tuple[str, int], list[Row]] = {}
+    earlier: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        key = (row.user_input, row.persona_name)
+        found.setdefault((row.user_input, earlier[key]), []).append(row)
+        earlier[key] += 1
+    return list(found.values())
 
 
 def _gold(row: Row) -> str:

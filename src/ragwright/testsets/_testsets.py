@@ -10,7 +10,7 @@ from pathlib import Path
 from ..core import Row, TestsetError, text_hash, value_hash
 from . import suites
 from ._openings import Openings, opening_note
-from ._questions import questions_of
+from ._questions import questions_of, rows_by_question
 from ._splits import Split, assign_splits, known_split, names_splits, shared_gold
 from ._trec import Qrels, judgments, read_qrels
 from .rows import half_note, holds_half, objects_of, read_rows
@@ -47,25 +47,36 @@ class Testset:
         """Hash of the rows, the marks of a review left out; see :func:`rows_fingerprint`."""
         return rows_fingerprint(self.rows)
 
-    def subset(self, size: int, seed: int = 0) -> Testset:
-        """A random choice of rows, in file order, the same on every machine.
+    @property
+    def questions(self) -> int:
+        """Number of questions; the rows that ask one for several personas count once."""
+        return len(rows_by_question(self.rows))
 
-        A row is chosen by the hash of seed and row id, so adding rows to the file or taking a
-        larger subset keeps most of the choice.
+    def subset(self, size: int, seed: int = 0) -> Testset:
+        """A random choice of questions with all their rows, in file order, the same everywhere.
+
+        The rows that ask one question for several personas are chosen together. A question is
+        chosen by the hash of the seed and the id of its first row, so adding rows to the file or
+        taking a larger subset keeps most of the choice.
 
         Raises:
             TestsetError: The size is below 1.
         """
         if size < 1:
-            raise TestsetError(f"a subset of {size} rows", hint="ask for one row or more")
-        if size >= len(self.rows):
+            raise TestsetError(f"a subset of {size} questions", hint="ask for one or more")
+        questions = rows_by_question(self.rows)
+        if size >= len(questions):
             return self
-        order = sorted(self.rows, key=lambda row: text_hash(f"{seed}\x00{row.id}"))
-        chosen = {row.id for row in order[:size]}
+        order = sorted(questions, key=lambda rows: text_hash(f"{seed}\x00{rows[0].id}"))
+        chosen = {row.id for rows in order[:size] for row in rows}
+        kept = f" ({len(chosen)} of {len(self.rows)} rows)" if len(chosen) > size else ""
         return replace(
             self,
             rows=tuple(row for row in self.rows if row.id in chosen),
-            notes=(*self.notes, f"{size} of {len(self.rows)} rows, chosen with seed {seed}"),
+            notes=(
+                *self.notes,
+                f"{size} of {len(questions)} questions{kept}, chosen with seed {seed}",
+            ),
         )
 
     def asked_for(self, personas: Sequence[str]) -> Testset:
@@ -120,7 +131,7 @@ def load_testset(
         address: ``beir:DIR/SPLIT``, ``rgb:FILE/SUITE``, or the path of a JSONL file of rows in
             ragas' names.
         split: ``all``, ``tune`` or ``confirm``; see :func:`assign_splits`.
-        limit: Most rows, chosen at random with ``seed``; None for all.
+        limit: Most questions, chosen at random with ``seed``; None for all.
         seed: Seed of that choice.
         openings: Where the opening of a confirm split is written down, and what it is for.
 

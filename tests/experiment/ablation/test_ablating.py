@@ -252,8 +252,8 @@ def test_presets_are_held_against_the_complete_prompt(folder: Path, model: Scrip
     assert len(model.requests) == 3 * 16
     swapped = part(found.ablation, "question_before_context", "preset")
     assert swapped.tokens == 0
-    more = part(found.ablation, "without_details", "preset").tokens
-    less = part(found.ablation, "without_details_keep_persona", "preset").tokens
+    more = part(found.ablation, "without_instructions", "preset").tokens
+    less = part(found.ablation, "role_and_tailor_only", "preset").tokens
     assert more is not None
     assert less is not None
     assert more > less > 0

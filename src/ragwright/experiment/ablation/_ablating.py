@@ -69,7 +69,7 @@ class Ablating:
         margin: What a deletion may cost, as a share of a measure's scale.
         clusters: What rows share that are not independent: ``document`` (gold documents, where
             left out), ``row`` for nothing, or a column. Rows of one question belong together.
-        limit: Most rows of the tune split, chosen by the seed.
+        limit: Most questions of the tune split, chosen by the seed.
         seed: Seed of the choice, of flips and of resampling.
         confirm: Hold the parts that are safe to delete against the confirm split.
         retry_errors: Also run rows again that failed.

@@ -158,7 +158,7 @@ class _Rehearsal:
         """Which trials see which rows: with rungs any of them stand for those that go on."""
         options = self._study.options
         for rung in options.rungs:
-            if rung < len(testset.rows):
+            if rung < testset.questions:
                 yield testset.subset(rung, options.seed), trials
                 going = math.ceil(options.keep * (len(trials) - 1))
                 trials = trials[: 1 + max(1, going)]

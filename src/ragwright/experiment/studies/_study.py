@@ -42,10 +42,10 @@ class StudyOptions:
     trials: int = option(40, "Trials of a random or tpe search.", ge=1)
     batch: int = option(4, "Trials that a tpe search asks for at once.", ge=1)
     rungs: tuple[int, ...] = option(
-        (), "Successive halving: numbers of rows after which the weaker trials are dropped."
+        (), "Successive halving: numbers of questions after which the weaker trials are dropped."
     )
     keep: float = option(0.5, "Share of the trials kept after each rung.", gt=0, lt=1)
-    limit: int | None = option(None, "Most rows of the tune split, chosen by the seed.", ge=1)
+    limit: int | None = option(None, "Most questions of the tune split, chosen by the seed.", ge=1)
     personas: tuple[str, ...] = option(
         (), "Ask every question for each of these personas; the rows' own where empty."
     )
@@ -217,7 +217,7 @@ def _check(study: Study, placed: Placed) -> None:
     rungs = options.rungs
     if any(a >= b for a, b in itertools.pairwise(rungs)) or any(r < 1 for r in rungs):
         raise StudyError(
-            "the rungs must grow, from 1 row on",
+            "the rungs must grow, from 1 question on",
             where=placed.where("study", "rungs"),
             hint="write for example  rungs: [20, 60]",
         )

@@ -246,9 +246,9 @@ def study_rows(project: Project, study: Study) -> Testset:
         TestsetError: The testset cannot be read, or the split is empty.
     """
     options = study.options
-    testset = project_testset(project.folder, options.testset, "tune")
-    if options.limit is not None:
-        testset = testset.subset(options.limit, options.seed)
+    testset = project_testset(
+        project.folder, options.testset, "tune", limit=options.limit, seed=options.seed
+    )
     return testset.asked_for(options.personas)
 
 
@@ -374,7 +374,7 @@ class _Sweep:
         """Successive halving: all trials on few rows, the better share of them on more."""
         options = self.study.options
         trials = [Trial(0, {}), *sampler_of(self.study, self.objectives).ask()]
-        rungs = [rung for rung in options.rungs if rung < len(testset.rows)]
+        rungs = [rung for rung in options.rungs if rung < testset.questions]
         for rung in rungs:
             results: list[TrialResult] = []
             self._batch(trials, testset.subset(rung, options.seed), results.append)
@@ -388,7 +388,7 @@ class _Sweep:
                 if result.state != "done":
                     self._keep(result)
                 elif result.number not in best:
-                    reason = f"not among the better {options.keep:.0%} after {rung} rows"
+                    reason = f"not among the better {options.keep:.0%} after {rung} questions"
                     self._keep(replace(result, state="dropped", reason=reason))
             trials = [trial for trial in trials if trial.number in best or not trial.number]
         self._batch(trials, testset, self._keep)
