@@ -89,8 +89,7 @@ def test_a_limit_draws_questions_with_all_their_personas(project: Path) -> None:
         assert told["measures"]["Contains"]["n"] == 4
         assert f"2 of 3 questions (4 of 6 rows), chosen with seed {seed}" in told["notes"]
         counts = {
-            name: one["Contains"]["n"]
-            for name, one in told["slices"]["persona_name"].items()
+            name: one["Contains"]["n"] for name, one in told["slices"]["persona_name"].items()
         }
         assert counts == {"engineer": 2, "marketing": 2}
 
