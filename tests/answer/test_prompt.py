@@ -95,9 +95,9 @@ def test_presets_drop_what_they_name() -> None:
     assert loose["role"] == whole["role"]
     assert not loose.keys() & {"tailor", "only_context", "no_extraneous", "persona_style"}
     short = PromptOptions(preset="role_and_tailor_only")
-    kept = dict(compose("Why?", ENGINEER, HITS, short).parts)
-    assert list(kept) == ["role", "tailor", "context", "question", "turn_markers"]
-    text = "".join(kept.values())
+    named = dict(compose("Why?", ENGINEER, HITS, short).parts)
+    assert list(named) == ["role", "tailor", "context", "question", "turn_markers"]
+    text = "".join(named.values())
     assert ENGINEER.audience in text
     for field in ("answer_length", "writing_style", "technical_density", "extra_instructions"):
         assert getattr(ENGINEER, field) not in text

@@ -197,7 +197,7 @@ def test_a_subset_draws_questions_with_all_their_personas() -> None:
     for seed in range(8):
         chosen = rows.subset(4, seed)
         assert chosen.questions == 4
-        asked_for = {name: set() for name in ("engineer", "marketing")}
+        asked_for: dict[str, set[str]] = {"engineer": set(), "marketing": set()}
         for row in chosen.rows:
             if row.id != "again":
                 asked_for[row.persona_name].add(row.user_input)
