@@ -22,7 +22,7 @@ from ragwright.core import (
     SoftFilter,
 )
 from ragwright.drafting import DraftBatch, DraftPlan, DraftRequest
-from ragwright.index._view import SegmentView
+from ragwright.index import SqliteStore
 from ragwright.records import Rollups, TextFormat
 from ragwright.records.declared._text_format import Piece
 from ragwright.retrieve import RetrieveOptions
@@ -237,7 +237,7 @@ def test_the_second_index_answers_and_the_batch_says_so(
     def broken(*_: object, **__: object) -> None:
         raise OSError("the view's files are damaged")
 
-    monkeypatch.setattr(SegmentView, "relaxed", broken)
+    monkeypatch.setattr(SqliteStore, "view", broken)
     with Desk(again, [record(n) for n in range(40)]) as small:
         batch = preview(small, FULL)
     assert [hit.chunk_id for hit in batch.hits] == [hit.chunk_id for hit in sound.hits]

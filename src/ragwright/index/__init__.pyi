@@ -8,7 +8,6 @@ from ._ladder import (
 from ._lance import LanceStore as LanceStore
 from ._open import open_store as open_store
 from ._options import StoreOptions as StoreOptions
-from ._scan_view import ScanView as ScanView
 from ._sqlite import SqliteStore as SqliteStore
 from ._store import (
     IndexedDocument as IndexedDocument,

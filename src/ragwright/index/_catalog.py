@@ -26,8 +26,8 @@ from ._arrays import Array, Arrays, open_arrays, write_arrays
 from ._options import StoreOptions
 from ._segment import FORMAT, MAX_ROWS, Segment, build_segments
 from ._store import IndexSpec
-from ._stored import StoredDocument
-from ._view import ViewSegment, ViewState
+from ._stored import StoredDocument, StoredState
+from ._view import SegmentView, ViewSegment, ViewState
 
 Stamps = NDArray[np.int64]
 Read = Callable[[Stamps], Iterator[StoredDocument]]
@@ -198,7 +198,7 @@ class Catalog:
     def _save_view(
         self, pair: IndexSpec, snapshot: str, segments: Sequence[Segment], live: Stamps
     ) -> ViewState:
-        view = _describe(segments, live, self._options)
+        view = _describe(segments, live, self._options.k1, self._options.b)
         if all(segment.name for segment in segments):
             path = self._view_path(pair, snapshot)
             try:
@@ -259,7 +259,24 @@ class Catalog:
         _orphans(self._home(pair).glob("*.ann"))
 
 
-def _describe(segments: Sequence[Segment], live: Stamps, options: StoreOptions) -> Arrays:
+def memory_view(pair: IndexSpec, reading: StoredState) -> SegmentView:
+    """A view built from the stored rows alone: no file is read or written, none is mapped.
+
+    Exact, and as large in memory as the index.
+
+    Raises:
+        StoreError: The rows cannot be read.
+    """
+    built = build_segments(reading.documents(), pair.dimensions)
+    segments = [Segment(arrays) for arrays in built]
+    stamps = [segment.stamps for segment in segments]
+    live = np.concatenate(stamps) if stamps else np.empty(0, np.int64)
+    described = _describe(segments, live, reading.k1, reading.b)
+    state = _state(described, segments, [None] * len(segments))
+    return SegmentView(reading.snapshot, pair, state, reading.analyzer)
+
+
+def _describe(segments: Sequence[Segment], live: Stamps, k1: float, b: float) -> Arrays:
     """What a view file says: global statistics, impacts under them, dead documents."""
     alive = [np.isin(segment.stamps, live) for segment in segments]
     dead_rows = [
@@ -275,7 +292,7 @@ def _describe(segments: Sequence[Segment], live: Stamps, options: StoreOptions) 
     average = tokens / rows if rows else 0.0
     arrays: dict[str, Array] = {}
     for index, (segment, gone) in enumerate(zip(segments, dead_rows, strict=True)):
-        arrays[f"impacts/{index}"] = segment.postings.impacts(average, options.k1, options.b, gone)
+        arrays[f"impacts/{index}"] = segment.postings.impacts(average, k1, b, gone)
         if gone is not None:
             arrays[f"dead/{index}"] = gone
     meta = {

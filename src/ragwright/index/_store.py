@@ -354,10 +354,11 @@ class Store(ABC):
 
     @abstractmethod
     def reading(self, pair: IndexSpec) -> AbstractContextManager[StoredState]:
-        """The stored rows of the present state, for an answer that needs no view.
+        """The stored rows of the present state.
 
-        Nothing may be asked of views, segments or anything else that was derived from the rows.
-        The iterators are to be used within the context only.
+        Nothing may be read from views, segments or anything else that was derived from the
+        rows: where these fail, a second index is built from what is read here. The iterators
+        are to be used within the context only.
 
         Raises:
             StoreBusyError: From an iterator: writers replaced what was to be read.

@@ -1,22 +1,17 @@
-"""Documents and chunks as a store gives them back, and what each amounts to.
-
-Whatever answers is made of these: segments, and the scan that needs no segment.
-"""
+"""Documents and chunks as a store gives them back: what segments are made of."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Hit, Metadata, MetaValue
+from ..core import Metadata, MetaValue
 from ..models import TokenSource
-
-Scalar: TypeAlias = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,52 +81,6 @@ def shown_metadata(document: StoredDocument) -> dict[str, MetaValue]:
         if value:
             metadata.setdefault(name, value)
     return metadata
-
-
-def hit_of(document: StoredDocument, chunk: StoredChunk) -> Hit:
-    """The chunk as a hit, with rank and score 0."""
-    return Hit(
-        rank=0,
-        score=0.0,
-        document_id=document.id,
-        chunk_id=chunk.id,
-        source=document.source,
-        title=document.title,
-        page=chunk.page,
-        start=chunk.start,
-        end=chunk.end,
-        text=document.text[chunk.start : chunk.end],
-        headings=tuple(chunk.headings),
-        metadata={**shown_metadata(document), **chunk.metadata},
-        pages=chunk.pages,
-    )
-
-
-def fields_of(document: StoredDocument, chunk: StoredChunk) -> dict[str, tuple[Scalar, ...]]:
-    """Fields by which the chunk is filtered, each with the values it holds.
-
-    A chunk's own value takes the place of its document's; what the document's record says
-    (source, title, …) wins over both. Its first page stands beside a value named ``page``; its
-    headings are its ``section`` where neither it nor its document has a field of that name.
-    """
-    names = ("source", "title", "language", "created", "modified")
-    own: dict[str, MetaValue] = {name: getattr(document, name) for name in names}
-    own["document_id"] = document.id
-    merged = {
-        **document.metadata,
-        **chunk.metadata,
-        **{name: value for name, value in own.items() if value != ""},
-    }
-    found: dict[str, tuple[Scalar, ...]] = {}
-    for name, value in merged.items():
-        values: tuple[Scalar, ...] = value if isinstance(value, tuple) else (value,)
-        if value is not None and value != "" and values:
-            found[name] = values
-    if chunk.headings and not {"section"} & {*document.metadata, *chunk.metadata}:
-        found["section"] = chunk.headings
-    if chunk.page is not None:
-        found["page"] = (*found.get("page", ()), chunk.page)
-    return found
 
 
 def pages_from(stored: str) -> tuple[tuple[int, int], ...]:

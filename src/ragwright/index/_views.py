@@ -6,6 +6,8 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TypeVar
 
 from ..core import (
@@ -18,7 +20,7 @@ from ..core import (
     StoreBusyError,
     StoreError,
 )
-from ._scan_view import ScanView
+from ._catalog import memory_view
 from ._store import IndexSpec, Store, View
 
 T = TypeVar("T")
@@ -27,9 +29,16 @@ _ASKED_WRONG = (RetrieveError, SnapshotGoneError, ConfigError, MissingExtraError
 """Errors of who asked or of who configured: no other way of searching would help."""
 
 _READS = 3
+"""Attempts to read the stored rows while other processes write."""
 
-_PATIENCE = 10
-"""Pauses before a view that was built anew in vain is built anew once more."""
+
+@dataclass(frozen=True, slots=True)
+class _Second:
+    """The index that answers for a failed view: until when, and what readers must know."""
+
+    view: View
+    until: float
+    notes: tuple[str, ...]
 
 
 class Views:
@@ -40,18 +49,15 @@ class Views:
     Args:
         store: The store.
         keep: Views that are kept open.
-        pause: Seconds after a failure before a view is tried again. Building it anew, where
-            that was of no use, is tried again after ten times as long.
+        pause: Seconds for which a second index answers before the view is tried again.
     """
 
-    def __init__(self, store: Store, keep: int = 4, *, pause: float = 60.0) -> None:
+    def __init__(self, store: Store, keep: int = 4, *, pause: float = 300.0) -> None:
         self._store = store
         self._keep = keep
         self._pause = pause
-        self._useless = _PATIENCE * pause
         self._open: OrderedDict[str, View] = OrderedDict()
-        self._failed: dict[str, tuple[float, Exception]] = {}
-        self._renewed: dict[str, float] = {}
+        self._seconds: dict[str, _Second] = {}
         self._lock = threading.Lock()
 
     def current(self, pair: IndexSpec) -> View:
@@ -64,7 +70,8 @@ class Views:
     def snapshot(self, pair: IndexSpec) -> str:
         """Name of the pair's present state, whose view is open now wherever it can be.
 
-        Where it cannot, searches of that snapshot are answered by a scan (:meth:`answer`).
+        Where it cannot, searches of that snapshot are answered by a second index
+        (:meth:`answer`).
 
         Raises:
             MissingExtraError: The settings ask for what is not installed.
@@ -73,11 +80,10 @@ class Views:
             return self.current(pair).snapshot
         except _ASKED_WRONG:
             raise
-        except Exception as error:
+        except Exception:
             name = self._store.snapshot(pair)
-            if self._rebuilt(pair, name, error) is None:
-                with self._lock:
-                    self._failed[name] = (time.monotonic(), error)
+            with suppress(Exception):
+                self._renewed(pair, name)
             return name
 
     def view(self, snapshot: str) -> View:
@@ -95,8 +101,9 @@ class Views:
     def answer(self, snapshot: str, ask: Callable[[View], T]) -> tuple[T, tuple[str, ...]]:
         """What a snapshot answers, and what the reader must know of how it came to be.
 
-        Where the view fails it is built anew, once. Where that fails as well, the stored rows
-        are gone through instead: slow, exact, and of the present state.
+        Where the view fails it is built anew, once. Where that fails as well, a second index
+        is built in memory from the stored rows, and answers for a while: the same answers, of
+        the present state.
 
         Args:
             snapshot: Whom to ask.
@@ -108,70 +115,44 @@ class Views:
             StoreError: The stored rows cannot be read either.
         """
         with self._lock:
-            failed = self._failed.get(snapshot)
-        if failed is not None and time.monotonic() - failed[0] < self._pause:
-            return self._scanned(snapshot, ask, failed[1])
-        try:
-            found = ask(self.view(snapshot))
-            self._sound(snapshot)
-            return found, ()
-        except _ASKED_WRONG:
-            raise
-        except Exception as error:
-            first = error
-        try:
-            pair = self._pair(snapshot)
-            anew = self._rebuilt(pair, snapshot, first)
-            if anew is not None:
-                note = f"the read view failed ({_told(first)}) and was rebuilt"
-                found = ask(anew)
-                self._sound(snapshot)
-                return found, (note,)
-        except RetrieveError:
-            raise
-        except Exception as error:
-            first = error if isinstance(error, StoreError) else first
+            second = self._seconds.get(snapshot)
+            if second is not None and time.monotonic() > second.until:
+                del self._seconds[snapshot]
+                second = None
+        if second is None:
+            try:
+                return ask(self.view(snapshot)), ()
+            except _ASKED_WRONG:
+                raise
+            except Exception as error:
+                failure = error
+            try:
+                found = ask(self._renewed(self._pair(snapshot), snapshot))
+                return found, (f"the read view failed ({_told(failure)}) and was rebuilt",)
+            except RetrieveError:
+                raise
+            except Exception:
+                second = self._answering(snapshot, failure)
+        return ask(second.view), second.notes
+
+    def _renewed(self, pair: IndexSpec, snapshot: str) -> View:
+        """A view that trusts nothing saved."""
         with self._lock:
             self._open.pop(snapshot, None)
-            self._failed[snapshot] = (time.monotonic(), first)
-        return self._scanned(snapshot, ask, first)
+        return self._add(self._store.renewed(pair, snapshot))
 
-    def _sound(self, snapshot: str) -> None:
-        """A view answered: whatever comes next is another damage, to be mended like the first."""
-        if snapshot in self._renewed or snapshot in self._failed:
-            with self._lock:
-                self._renewed.pop(snapshot, None)
-                self._failed.pop(snapshot, None)
-
-    def _rebuilt(self, pair: IndexSpec, snapshot: str, error: Exception) -> View | None:
-        """A view that trusts nothing saved; None where that was of no use, or would be of none."""
-        now = time.monotonic()
-        with self._lock:
-            self._open.pop(snapshot, None)
-            last = self._renewed.get(snapshot)
-            if isinstance(error, MemoryError) or (last is not None and now - last < self._useless):
-                return None
-            self._renewed[snapshot] = now
-        try:
-            return self._add(self._store.renewed(pair, snapshot))
-        except Exception:
-            return None
-
-    def _scanned(
-        self, snapshot: str, ask: Callable[[View], T], failure: Exception
-    ) -> tuple[T, tuple[str, ...]]:
-        """The answer of the stored rows; a few times over where writers come in between."""
+    def _answering(self, snapshot: str, failure: Exception) -> _Second:
+        """A second index of the stored rows; tried a few times where writers come in between."""
         notes = [
             f"the read view failed ({_told(failure)}); "
-            "a slow exact scan of the stored rows answered"
+            "a second index, built in memory from the stored rows, answered"
         ]
         try:
             pair = self._pair(snapshot)
             for attempt in range(_READS):
                 try:
                     with self._store.reading(pair) as reading:
-                        found = ask(ScanView(pair, reading))
-                        state = reading.snapshot
+                        view = memory_view(pair, reading)
                     break
                 except StoreBusyError:
                     if attempt == _READS - 1:
@@ -183,16 +164,21 @@ class Views:
                 raise failure from error
             raise StoreError(
                 f"the read view failed ({_told(failure)}), "
-                f"and so did the scan of the stored rows ({_told(error)})",
+                f"and so did a second index of the stored rows ({_told(error)})",
                 where=f"snapshot {snapshot}",
                 hint="run: ragwright doctor",
             ) from error
-        if state != snapshot:
+        if view.snapshot != snapshot:
             notes.append(
-                f"the answer is of the present state {state!r}: "
+                f"the answer is of the present state {view.snapshot!r}: "
                 f"the snapshot asked for, {snapshot!r}, could not be opened"
             )
-        return found, tuple(notes)
+        second = _Second(view, time.monotonic() + self._pause, tuple(notes))
+        with self._lock:
+            self._open.pop(snapshot, None)
+            # One at a time: each takes the memory of a whole index.
+            self._seconds = {snapshot: second}
+        return second
 
     def _pair(self, snapshot: str) -> IndexSpec:
         key = snapshot.partition("@")[0]
@@ -218,6 +204,7 @@ class Views:
         """Close all views."""
         with self._lock:
             views, self._open = list(self._open.values()), OrderedDict()
+            self._seconds = {}
         for view in views:
             view.close()
 
