@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from answer_fakes import hit
 
-from ragwright.answer import cited_numbers, resolve_citations
-from ragwright.answer._citations import citation
+from ragwright.answer import citation, cited_numbers, resolve_citations
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ragwright.app import _demo, _demo_full
-from ragwright.app._console import Console
+from ragwright.app import Console, _demo, _demo_full
 
 pytestmark = pytest.mark.slow
 

@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 from command_line import ragwright
 
-from ragwright.app._job_lines import line_problem
+from ragwright.app import line_problem
 from ragwright.core import ConfigError, JobError
-from ragwright.jobs import JobCall, Jobs
-from ragwright.jobs._runs import JobRunner
+from ragwright.jobs import JobCall, JobRunner, Jobs
 from ragwright.project import ProjectFolder
 
 pytestmark = pytest.mark.slow

@@ -8,9 +8,7 @@ from typing import Literal
 
 import pytest
 
-from ragwright.core import ConfigError, option
-from ragwright.core._build import build_options
-from ragwright.core._yaml import parse_yaml, read_yaml
+from ragwright.core import ConfigError, build_options, option, parse_yaml, read_yaml
 
 
 @dataclass(frozen=True, slots=True)

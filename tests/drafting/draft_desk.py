@@ -23,7 +23,7 @@ from ragwright.index import (
 )
 from ragwright.models import Analyzer, AnalyzerOptions, Models, ModelSettings, model_handlers
 from ragwright.records import Rollups, TextFormat
-from ragwright.records.declared._text_format import Piece
+from ragwright.records.declared import Piece
 from ragwright.retrieve import Target
 from ragwright.testing import ScriptedServer
 

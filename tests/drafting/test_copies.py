@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ragwright.answer import DraftOptions
-from ragwright.drafting import containment
-from ragwright.drafting._copies import NearCopy, copies_among, shares_before
+from ragwright.drafting import NearCopy, containment, copies_among, shares_before
 
 TEXT = "Friend, the clinic on Elm Street closes tonight. Will you chip in $5?"
 

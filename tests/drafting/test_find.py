@@ -24,7 +24,7 @@ from ragwright.core import (
 from ragwright.drafting import DraftBatch, DraftPlan, DraftRequest
 from ragwright.index import SqliteStore
 from ragwright.records import Rollups, TextFormat
-from ragwright.records.declared._text_format import Piece
+from ragwright.records.declared import Piece
 from ragwright.retrieve import RetrieveOptions
 from ragwright.testing import naive_relaxed
 

@@ -17,8 +17,7 @@ from ragwright.core import (
     ModelUnavailableError,
     RateLimitedError,
 )
-from ragwright.flow import Chat, ChatReply, Flow, RetryPolicy, Runner, RunnerOptions, chat
-from ragwright.flow._lanes import Lane
+from ragwright.flow import Chat, ChatReply, Flow, Lane, RetryPolicy, Runner, RunnerOptions, chat
 
 FAST = RetryPolicy(base=0.001, longest=0.01)
 

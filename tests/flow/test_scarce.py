@@ -17,6 +17,8 @@ from ragwright.core import StoreFullError, Usage
 from ragwright.flow import (
     Chat,
     ChatReply,
+    Claim,
+    Entry,
     Fetch,
     FetchReply,
     Flow,
@@ -28,7 +30,6 @@ from ragwright.flow import (
     fetch,
     gather,
 )
-from ragwright.flow._replies import Claim, Entry
 
 
 @pytest.fixture

@@ -17,8 +17,7 @@ import pytest
 from flow_fakes import FakeChat, ask, user
 
 from ragwright.core import SchemaVersionError, StoreBusyError, StoreError, Usage
-from ragwright.flow import Chat, Flow, Replies, Runner, RunRow, Runs, chat
-from ragwright.flow._replies import Claim, Entry
+from ragwright.flow import Chat, Claim, Entry, Flow, Replies, Runner, RunRow, Runs, chat
 
 HERE = Path(__file__).parent
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from ragwright.core import Filter, FilterError, Relaxation, RelaxationLevel, SoftFilter
-from ragwright.index import RungRate, rung_rates, rungs_of
-from ragwright.index._ladder import Ladder
+from ragwright.index import Ladder, RungRate, rung_rates, rungs_of
 
 A, B, C = (Filter(name, ("x",)) for name in "abc")
 T1, T2 = Filter("topic", ("1",)), Filter("topic", ("2",))

@@ -12,9 +12,14 @@ import pytest
 from ragwright.core import Chunk, Document, Filter, Span
 from ragwright.index import IndexedDocument, IndexSpec, LanceStore, SqliteStore
 from ragwright.models import Analyzer
-from ragwright.testing import IndexSuite
-from ragwright.testing._index_corpus import PAIR, index, make_document, make_vector
-from ragwright.testing._index_suite import StoreFactory
+from ragwright.testing import (
+    PAIR,
+    IndexSuite,
+    StoreFactory,
+    make_document,
+    make_indexed,
+    make_vector,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -94,7 +99,7 @@ def test_an_open_store_sees_what_others_write(tmp_path: Path) -> None:
 def test_narrow_filters_lose_nothing(tmp_path: Path) -> None:
     """Approximate indexes lose most hits under a narrow filter; the view is exact."""
     store = LanceStore(tmp_path / "store.lance")
-    items = [index(make_document(n)) for n in range(120)]
+    items = [make_indexed(make_document(n)) for n in range(120)]
     store.upsert(PAIR, items)
     view = store.view(PAIR)
     queries = np.stack([make_vector(f"q{n}") for n in range(20)])
@@ -115,7 +120,7 @@ def test_both_stores_give_the_same_answers_under_the_same_name(tmp_path: Path) -
     lance = LanceStore(tmp_path / "store.lance")
     sqlite = SqliteStore(tmp_path / "store.sqlite")
     for start in (0, 20):
-        items = [index(make_document(n)) for n in range(start, start + 25)]
+        items = [make_indexed(make_document(n)) for n in range(start, start + 25)]
         assert lance.upsert(PAIR, items) == sqlite.upsert(PAIR, items)
     assert lance.remove(["doc/0003"]) == sqlite.remove(["doc/0003"])
     one, other = lance.view(PAIR), sqlite.view(PAIR)
@@ -145,9 +150,9 @@ def test_nothing_of_a_removed_document_stays_on_disk(tmp_path: Path) -> None:
 
 def test_nothing_of_earlier_versions_stays_either(tmp_path: Path) -> None:
     store = LanceStore(tmp_path / "store.lance")
-    items = [index(make_document(n)) for n in range(30)]
-    store.upsert(PAIR, [*items, index(make_document(90, text="zebraquartz " * 30))])
-    changed = index(make_document(90, words=30))
+    items = [make_indexed(make_document(n)) for n in range(30)]
+    store.upsert(PAIR, [*items, make_indexed(make_document(90, text="zebraquartz " * 30))])
+    changed = make_indexed(make_document(90, words=30))
     assert changed.vectors is not None
     store.upsert(PAIR, [changed])
     store.remove([changed.document.id], PAIR)

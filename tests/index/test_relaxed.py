@@ -15,8 +15,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from ragwright.core import Chunk, Document, Filter, FilterError, Relaxation, SoftFilter
 from ragwright.index import IndexedDocument, SqliteStore, View
-from ragwright.testing import naive_relaxed
-from ragwright.testing._index_corpus import PAIR, index, make_document, make_vector
+from ragwright.testing import PAIR, make_document, make_indexed, make_vector, naive_relaxed
 
 Meets = Callable[[Document, Chunk], bool]
 
@@ -68,7 +67,7 @@ class Corpus:
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corpus]:
     store = SqliteStore(tmp_path_factory.mktemp("relaxed") / "store.sqlite")
-    items = [index(make_document(n)) for n in range(34)]
+    items = [make_indexed(make_document(n)) for n in range(34)]
     for start, end in ((0, 12), (12, 20), (20, 34)):
         store.upsert(PAIR, items[start:end])
         store.view(PAIR).close()
@@ -245,7 +244,7 @@ def test_one_pass_is_the_naive_algorithm_where_weights_are_distinct(
 def test_many_filters(tmp_path: Path, count: int) -> None:
     store = SqliteStore(tmp_path / "store.sqlite")
     items = [
-        index(make_document(n, metadata={"tags": tuple(f"g{t}" for t in range(n, n + 5))}))
+        make_indexed(make_document(n, metadata={"tags": tuple(f"g{t}" for t in range(n, n + 5))}))
         for n in range(count)
     ]
     store.upsert(PAIR, items)
@@ -273,7 +272,7 @@ def test_similarities_near_the_threshold_are_worked_out_exactly(tmp_path: Path) 
     query = make_vector("q")
     items = []
     for n in range(400):
-        item = index(make_document(n), size=10_000)
+        item = make_indexed(make_document(n), size=10_000)
         vector = (query * np.float32(0.5) + np.float32(1e-6) * make_vector(f"{n}"))[None, :]
         items.append(IndexedDocument(item.document, item.chunks, vector))
     store.upsert(PAIR, items)

@@ -25,7 +25,7 @@ from ragwright.index import (
     View,
     Views,
 )
-from ragwright.testing._index_corpus import PAIR, index, make_document, make_vector
+from ragwright.testing import PAIR, make_document, make_indexed, make_vector
 
 QUERIES = ("engine oil pressure", "the of and", "C2065 LNK2019 engine engine", "café 漢字 nowhere")
 
@@ -79,7 +79,9 @@ def fill(store: Store, seed: int, steps: int) -> None:
     rng = random.Random(seed)
     for step in range(steps):
         numbers = rng.sample(range(40), 12)
-        batch = [index(make_document(n, words=rng.randint(0, 90), seed=step)) for n in numbers]
+        batch = [
+            make_indexed(make_document(n, words=rng.randint(0, 90), seed=step)) for n in numbers
+        ]
         store.upsert(PAIR, batch)
         store.view(PAIR)
         store.remove([f"doc/{n:04d}" for n in rng.sample(range(40), 4)], PAIR)
@@ -184,7 +186,7 @@ def test_a_hidden_value_is_never_named(tmp_path: Path) -> None:
         make_document(n, metadata={"tenant": ("a", "b")[n % 2], "code": f"secret-{'ab'[n % 2]}"})
         for n in range(6)
     ]
-    store.upsert(PAIR, [index(document) for document in documents])
+    store.upsert(PAIR, [make_indexed(document) for document in documents])
     filters = (Filter("tenant", ("a",)), Filter("code", ("secret",)))
     with pytest.raises(FilterError) as told:
         store.view(PAIR).keyword("engine", 5, filters)
@@ -195,7 +197,9 @@ def test_a_hidden_value_is_never_named(tmp_path: Path) -> None:
 
 def test_errors_of_filters_say_the_field_and_its_values(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.sqlite")
-    store.upsert(PAIR, [index(make_document(n, metadata={"year": 2000 + n})) for n in range(3)])
+    store.upsert(
+        PAIR, [make_indexed(make_document(n, metadata={"year": 2000 + n})) for n in range(3)]
+    )
     for condition, values in (
         (Filter("nofield", ("x",)), ()),
         (Filter("year", (1999, "x")), ("1999", "x")),
@@ -210,7 +214,7 @@ def test_errors_of_filters_say_the_field_and_its_values(tmp_path: Path) -> None:
 def test_values_that_are_not_told_are_counted(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.sqlite")
     documents = [make_document(n, metadata={"year": 2000 + n}) for n in range(12)]
-    store.upsert(PAIR, [index(document) for document in documents])
+    store.upsert(PAIR, [make_indexed(document) for document in documents])
     with pytest.raises(FilterError) as told:
         store.view(PAIR).keyword("engine", 5, (Filter("year", ("zzz",)),))
     assert (told.value.hint or "").startswith("it has: 2000, 2001, ")
@@ -224,7 +228,7 @@ def test_values_that_are_not_told_are_counted(tmp_path: Path) -> None:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
     store = SqliteStore(tmp_path / "store.sqlite", views=tmp_path / "views")
-    store.upsert(PAIR, [index(make_document(n)) for n in range(30)])
+    store.upsert(PAIR, [make_indexed(make_document(n)) for n in range(30)])
     yield store
     store.close()
 
@@ -416,7 +420,7 @@ def test_what_failed_is_tried_again_after_a_pause(
 
 def test_the_note_names_another_state(monkeypatch: pytest.MonkeyPatch, store: SqliteStore) -> None:
     old = Views(store).snapshot(PAIR)
-    store.upsert(PAIR, [index(make_document(99))])
+    store.upsert(PAIR, [make_indexed(make_document(99))])
     monkeypatch.setattr(SqliteStore, "view", Broken(OSError("gone")))
     reply = SearchHandler(Views(store)).carry([Search(old, "keyword", 3, "engine")])[0]
     assert isinstance(reply, SearchReply)

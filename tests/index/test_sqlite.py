@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragwright.index import SqliteStore
-from ragwright.testing._index_suite import IndexSuite, StoreFactory
+from ragwright.testing import IndexSuite, StoreFactory
 
 
 class TestSqliteStore(IndexSuite):

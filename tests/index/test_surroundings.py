@@ -9,8 +9,7 @@ import pytest
 
 from ragwright.core import Chunk, Document, Filter, Page, RetrieveError, Section, Span
 from ragwright.flow import Lookup, LookupReply
-from ragwright.index import IndexedDocument, IndexSpec, LookupHandler, SqliteStore, Views
-from ragwright.index._view import ViewState
+from ragwright.index import IndexedDocument, IndexSpec, LookupHandler, SqliteStore, Views, ViewState
 from ragwright.models import Analyzer
 
 PAIR = IndexSpec("whole", Analyzer().spec)

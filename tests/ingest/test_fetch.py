@@ -16,8 +16,7 @@ from local_site import OPEN, Answer, Site, running_site
 
 from ragwright.core import AddressRefusedError, ConfigError, FetchError
 from ragwright.flow import Fetch, FetchReply, Replies, RetryPolicy, Runner, fetch
-from ragwright.ingest import FetchHandler, FetchOptions
-from ragwright.ingest._addresses import Resolve, refusal, resolve
+from ragwright.ingest import FetchHandler, FetchOptions, Resolve, refusal, resolve
 
 
 @pytest.fixture

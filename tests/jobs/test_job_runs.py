@@ -14,9 +14,7 @@ from pathlib import Path
 import pytest
 from job_project import FakeClock, jobs_of, project_with, runner_in
 
-from ragwright.jobs import JobRun
-from ragwright.jobs._history import RunStart
-from ragwright.jobs._runs import Clock, RunListener, RunRequest
+from ragwright.jobs import Clock, JobRun, RunListener, RunRequest, RunStart
 from ragwright.project import ProjectFolder
 
 HERE = Path(__file__).parent.parent

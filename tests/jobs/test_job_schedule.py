@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from ragwright.core import ConfigError
-from ragwright.jobs._schedule import Schedule
+from ragwright.jobs import Schedule
 
 PARIS, NEW_YORK, LORD_HOWE = "Europe/Paris", "America/New_York", "Australia/Lord_Howe"
 

@@ -12,10 +12,7 @@ import pytest
 from job_project import FakeClock, jobs_of, project_with, runner_in
 
 from ragwright.core import ConfigError, FileLock
-from ragwright.jobs import JobRun, Jobs
-from ragwright.jobs._history import RunStart
-from ragwright.jobs._runs import RunListener, RunRequest
-from ragwright.jobs._server import JobServer
+from ragwright.jobs import JobRun, Jobs, JobServer, RunListener, RunRequest, RunStart
 from ragwright.project import ProjectFolder, ProjectJob
 
 PARIS = ZoneInfo("Europe/Paris")

@@ -23,12 +23,20 @@ import pytest
 from job_project import FakeClock, jobs_of, project_with, runner_in
 
 from ragwright.core import StoreError
-from ragwright.jobs import JobRun, NoticeSent
-from ragwright.jobs._history import RunStart
-from ragwright.jobs._jobs import job_faults, job_findings
-from ragwright.jobs._notices import Notices, NoticeText, shown_address, without_secrets
-from ragwright.jobs._runs import RunListener, RunRequest
-from ragwright.jobs._server import JobServer
+from ragwright.jobs import (
+    JobRun,
+    JobServer,
+    Notices,
+    NoticeSent,
+    NoticeText,
+    RunListener,
+    RunRequest,
+    RunStart,
+    job_faults,
+    job_findings,
+    shown_address,
+    without_secrets,
+)
 from ragwright.project import ProjectFolder
 
 pytest.importorskip("apprise")

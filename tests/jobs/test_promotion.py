@@ -23,14 +23,18 @@ from small_project import MakeProject
 
 from ragwright import Session, Workbench
 from ragwright.core import ConfigError, RecordsError, Row, StoreBusyError, StoreError, replace_text
-from ragwright.drafting import OutputQuery, Sampling, origin_of, save_drafts
-from ragwright.drafting._drafting import draft_plan
+from ragwright.drafting import OutputQuery, Sampling, draft_plan, origin_of, save_drafts
 from ragwright.experiment import Evaluating, evaluate_outputs
 from ragwright.jobs import Gating, Promoting
 from ragwright.measure import GateOptions
-from ragwright.project import Project, Served, _served
-from ragwright.project._served import configuration_of
-from ragwright.project._settings import SERVED_SECTIONS, load_settings
+from ragwright.project import (
+    SERVED_SECTIONS,
+    Project,
+    Served,
+    _served,
+    configuration_of,
+    load_settings,
+)
 from ragwright.testing import ScriptedServer
 from ragwright.testsets import Testset
 

@@ -22,7 +22,7 @@ from ragwright.flow import (
     Runner,
     SendHandler,
 )
-from ragwright.measure._words import plain_words
+from ragwright.measure import plain_words
 
 T = TypeVar("T")
 SIZE = 64

@@ -15,8 +15,15 @@ from measure_data import DATA, minilm, needs
 
 from ragwright.core import ConfigError, Row
 from ragwright.flow import Runner
-from ragwright.measure import BertScorer, MeasureSetup, MoverScorer, parse_measures, score_row
-from ragwright.measure._alignment import mover_score, transport
+from ragwright.measure import (
+    BertScorer,
+    MeasureSetup,
+    MoverScorer,
+    mover_score,
+    parse_measures,
+    score_row,
+    transport,
+)
 from ragwright.models import Models, model_handlers
 
 pytestmark = pytest.mark.slow

@@ -11,8 +11,14 @@ import scipy.stats
 from hypothesis import given, settings, strategies as st
 
 from ragwright.core import MeasureError, Score
-from ragwright.measure import Comparison, MeasureScale, compare_rows
-from ragwright.measure._compare import holm, permutation_p, smallest_difference
+from ragwright.measure import (
+    Comparison,
+    MeasureScale,
+    compare_rows,
+    holm,
+    permutation_p,
+    smallest_difference,
+)
 
 
 def rows(values: Sequence[float | None], measure: str = "nDCG@10") -> dict[str, list[Score]]:

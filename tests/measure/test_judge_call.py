@@ -7,9 +7,8 @@ import json
 import pytest
 
 from ragwright.flow import ChatReply
-from ragwright.measure import _judge_call as judging
-from ragwright.measure._judge_call import JudgeCall, blocks, schema_text
-from ragwright.measure._reply import ReplyForm, read_object
+from ragwright.measure import JudgeCall, ReplyForm, _judge_call as judging, read_object, schema_text
+from ragwright.measure._judge_call import blocks
 
 GOOD = ChatReply(json.dumps({"found": True}))
 

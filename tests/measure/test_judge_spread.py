@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ragwright.core import Score
-from ragwright.measure import flip_rate, judge_spread
-from ragwright.measure._spread import FIRST_ORDER, SECOND_ORDER, of_repeats
+from ragwright.measure import FIRST_ORDER, SECOND_ORDER, flip_rate, judge_spread, of_repeats
 
 
 def row(*values: float | None) -> Score:

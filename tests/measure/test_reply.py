@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from ragwright.measure._reply import CUE, ReplyForm, read_object, read_verdict
+from ragwright.measure import ReplyForm, read_object, read_verdict
+from ragwright.measure._reply import CUE
 
 TABLE = [
     json.loads(line)

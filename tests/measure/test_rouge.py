@@ -12,10 +12,8 @@ from hypothesis import given, settings, strategies as st
 from measure_data import DATA, needs
 from rouge_score.rouge_scorer import RougeScorer
 
-from ragwright.measure import _rouge
-from ragwright.measure._edit import common_subsequence, edit_distance
+from ragwright.measure import _rouge, common_subsequence, edit_distance, plain_words
 from ragwright.measure._rouge import rouge, skip_f1, weighted_f1
-from ragwright.measure._words import plain_words
 
 WORDS = st.lists(
     st.sampled_from(["the", "cat", "dog", "a", "on", "mat", "sat", "Rome"]), max_size=25

@@ -12,12 +12,12 @@ from ragwright.core import ConfigError, MeasureError
 from ragwright.measure import (
     check_setup,
     definitions,
+    find_rubric,
     load_rubrics,
     parse_measure,
     score_row,
     shipped_rubrics,
 )
-from ragwright.measure._rubric import find_rubric
 
 TONE = """\
 name: tone

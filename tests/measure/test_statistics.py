@@ -12,9 +12,11 @@ import scipy.stats
 from hypothesis import given, settings, strategies as st
 
 from ragwright.core import MeasureError, Score, ScoreState
-from ragwright.measure import Definition, Tally, aggregate
-from ragwright.measure._intervals import (
+from ragwright.measure import (
+    Definition,
+    Tally,
     Values,
+    aggregate,
     clopper_pearson,
     incomplete_beta,
     mean_interval,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 from rouge_score.tokenizers import DefaultTokenizer
 
-from ragwright.measure._words import answer_words, content_words, plain_words
+from ragwright.measure import answer_words, content_words, plain_words
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from ragwright.models import (
     Embedder,
     EmbedOptions,
     HFTokenizer,
+    Matrix,
     ModelSettings,
     OnnxEmbedder,
     SentenceTransformerEmbedder,
@@ -24,7 +25,6 @@ from ragwright.models import (
     export_onnx,
     family_prefixes,
 )
-from ragwright.models._seams import Matrix
 from ragwright.testing import EmbedderSuite
 
 

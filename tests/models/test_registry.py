@@ -30,12 +30,12 @@ from ragwright.models import (
     ChatModel,
     Embedder,
     EmbedOptions,
+    Matrix,
     Models,
     ModelSettings,
     Reranker,
     model_handlers,
 )
-from ragwright.models._seams import Matrix
 from ragwright.testing import Reply, ScriptedServer
 
 

@@ -7,8 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ragwright.jobs._notices import Notices
-from ragwright.jobs._runs import Clock, JobRunner
+from ragwright.jobs import Clock, JobRunner, Notices
 from ragwright.project import ProjectFolder, ProjectJob, load_settings
 
 STEPS = """

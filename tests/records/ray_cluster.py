@@ -24,12 +24,13 @@ from ragwright.records import (
     LocalEngine,
     RayEngine,
     RefreshPlan,
+    Step,
     Tables,
+    Task,
     load_spec,
     open_source,
     refresh,
 )
-from ragwright.records._seams import Step, Task
 
 ROWS = 400
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ragwright.core import PatternError
-from ragwright.records._seams import KEY, Step
+from ragwright.records import KEY, Step
 
 WORST = "7"
 """Key of the row that steps fail on."""

@@ -15,16 +15,20 @@ import pytest
 
 pytest.importorskip("daft")
 
-from ragwright.app._show_check import check_text
+from ragwright.app import check_text
 from ragwright.core import DatabaseError, DuplicateKeyError, RecordsError
 from ragwright.project import init_project
-from ragwright.records import Checking, CheckReport, PatternFacts, RowSource, check_records
-from ragwright.records._source import open_source
-from ragwright.records._spec import load_spec
-from ragwright.records.checking._alike import overlaps
-from ragwright.records.checking._patterns import marked_slow
-from ragwright.records.checking._rows import sample_rows
-from ragwright.records.stages._bronze import BronzeRows
+from ragwright.records import (
+    Checking,
+    CheckReport,
+    PatternFacts,
+    RowSource,
+    check_records,
+    load_spec,
+    open_source,
+)
+from ragwright.records.checking import marked_slow, overlaps, sample_rows
+from ragwright.records.stages import BronzeRows
 
 ROWS = [
     ("1", "Ann", "Please give $5 now!!!!!! https://x.example"),

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ragwright.records._engine import LocalEngine, run_task
-from ragwright.records._seams import Step, Task
-from ragwright.records.tables._parts import write_part
+from ragwright.records import LocalEngine, Step, Task, run_task
+from ragwright.records.tables import write_part
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -16,8 +16,7 @@ import ray_cluster
 from ray_steps import Failing, Odd
 
 from ragwright.core import RecordsError
-from ragwright.records._ray import check_storage, packed_error
-from ragwright.records._seams import Task
+from ragwright.records import Task, check_storage, packed_error
 
 pytestmark = pytest.mark.slow
 

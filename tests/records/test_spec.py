@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ragwright.core import PatternError, RagwrightError, RecordsError
-from ragwright.records._spec import (
+from ragwright.records import (
     RecordsSpec,
     load_draft_spec,
     load_spec,

@@ -10,9 +10,18 @@ import pytest
 from hypothesis import given, strategies as st
 from study_subject import MakeStudy
 
-from ragwright.report import Chart, Report, Subject
-from ragwright.report._charts import DARK, LIGHT, Theme, heat, themed
-from ragwright.report._relations import parameter_relations, spearman
+from ragwright.report import (
+    DARK,
+    LIGHT,
+    Chart,
+    Report,
+    Subject,
+    Theme,
+    heat,
+    parameter_relations,
+    spearman,
+    themed,
+)
 
 
 def charts(subject: Subject) -> dict[str, Chart]:

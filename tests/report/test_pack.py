@@ -11,8 +11,8 @@ from study_subject import HOSTILE, MEASURES, MakeStudy, entry, result
 
 from ragwright.core import Row, Score
 from ragwright.experiment import RowResult
-from ragwright.report import unpacked
-from ragwright.report._pack import STATES, Packed, _pieces, pack_rows
+from ragwright.report import STATES, Packed, pack_rows, unpacked
+from ragwright.report._pack import _pieces
 
 
 class Reader:

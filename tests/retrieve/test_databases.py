@@ -13,8 +13,7 @@ from postgres_server import running_server
 
 from ragwright.core import ConfigError, DatabaseError, RagwrightError, StatementError
 from ragwright.flow import Runner, Sql, SqlReply, sql
-from ragwright.retrieve import DatabaseOptions, Databases, SqlHandler
-from ragwright.retrieve._statement import checked_statement
+from ragwright.retrieve import DatabaseOptions, Databases, SqlHandler, checked_statement
 
 MAKE = """
 CREATE TABLE orders (id integer PRIMARY KEY, customer text, amount real, placed text);

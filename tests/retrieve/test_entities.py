@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from query_fakes import hit
 
 from ragwright.models import Analyzer
-from ragwright.retrieve._entities import leads, named, uncovered
+from ragwright.retrieve import leads, named, uncovered
 
 ANALYZER = Analyzer()
 

@@ -10,8 +10,7 @@ import pytest
 
 from ragwright.core import ConfigError, Filter
 from ragwright.flow import Flow, Gather, Search, SearchReply
-from ragwright.retrieve import Glossary, Meaning, Target, load_glossary
-from ragwright.retrieve._meanings import visible_glossary
+from ragwright.retrieve import Glossary, Meaning, Target, load_glossary, visible_glossary
 
 PLAIN = {"APP_w304": "accelerator pedal sensor", "XX-31201": "hotend fan", "IT": "computers"}
 

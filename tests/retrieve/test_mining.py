@@ -13,8 +13,7 @@ from hypothesis import given, strategies as st
 
 from ragwright.core import Document, Section, Span
 from ragwright.models import is_code
-from ragwright.retrieve import Glossary, load_glossary, mine_glossary
-from ragwright.retrieve._mining import best_long_form
+from ragwright.retrieve import Glossary, best_long_form, load_glossary, mine_glossary
 
 
 def document(text: str, name: str = "d", **more: Any) -> Document:

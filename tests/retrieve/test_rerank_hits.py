@@ -21,8 +21,8 @@ from ragwright.core import (
 )
 from ragwright.flow import ChatReply, RetryPolicy, Runner
 from ragwright.models import ExtractiveReranker, Models, ModelSettings, Reranker, model_handlers
-from ragwright.retrieve import RerankOptions, rerank_depth, rerank_hits, rerank_method
-from ragwright.retrieve._rerank import _windows, read_order
+from ragwright.retrieve import RerankOptions, read_order, rerank_depth, rerank_hits, rerank_method
+from ragwright.retrieve._rerank import _windows
 from ragwright.testing import Reply, RerankerSuite, ScriptedServer, ServerRequest
 
 TEXTS = ("an orchestra played", "a red car stood there", "the red car was sold in May")

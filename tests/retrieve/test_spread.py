@@ -31,8 +31,8 @@ from ragwright.retrieve import (
     retrieve,
     select_hits,
     spread,
+    values_of,
 )
-from ragwright.retrieve._spread import values_of
 
 PLAY = (
     Path(__file__).resolve().parents[2].parent / "shared" / "data" / "moliere" / "moliere_avare.xml"

@@ -22,9 +22,10 @@ from ragwright.retrieve import (
     SqlHandler,
     Table,
     json_object,
+    markdown_table,
+    read_statement,
     sql_context,
 )
-from ragwright.retrieve._sql import markdown_table, read_statement
 from ragwright.testing import Reply, ScriptedServer
 
 SHOP = Database(

@@ -1,4 +1,9 @@
-from ._copies import containment as containment
+from ._copies import (
+    NearCopy as NearCopy,
+    containment as containment,
+    copies_among as copies_among,
+    shares_before as shares_before,
+)
 from ._draft import Underway as Underway, draft as draft, no_model as no_model
 from ._drafting import (
     draft_plan as draft_plan,
@@ -6,7 +11,7 @@ from ._drafting import (
     forecast_drafts as forecast_drafts,
     run_drafts as run_drafts,
 )
-from ._find import DraftPlan as DraftPlan, Pool as Pool, find_pool as find_pool
+from ._find import DraftPlan as DraftPlan, Example as Example, Pool as Pool, find_pool as find_pool
 from ._options import Drafting as Drafting
 from ._records import (
     DraftBatch as DraftBatch,

@@ -9,9 +9,9 @@ from ._handlers import (
     SendHandler as SendHandler,
 )
 from ._jobs import Job as Job, RunSummary as RunSummary, run_job as run_job, run_jobs as run_jobs
-from ._lanes import RetryPolicy as RetryPolicy
+from ._lanes import Lane as Lane, RetryPolicy as RetryPolicy
 from ._progress import Progress as Progress
-from ._replies import Replies as Replies
+from ._replies import Claim as Claim, Entry as Entry, Replies as Replies
 from ._requests import (
     Chat as Chat,
     ChatReply as ChatReply,

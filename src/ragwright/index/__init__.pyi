@@ -25,4 +25,5 @@ from ._stored import (
     StoredState as StoredState,
 )
 from ._tokens import AnalyzerFactory as AnalyzerFactory, default_analyzer as default_analyzer
+from ._view import SegmentView as SegmentView, ViewState as ViewState
 from ._views import Views as Views

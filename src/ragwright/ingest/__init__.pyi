@@ -1,3 +1,4 @@
+from ._addresses import Resolve as Resolve, refusal as refusal, resolve as resolve
 from ._apart import extract_bytes as extract_bytes
 from ._arxiv import ArxivReader as ArxivReader
 from ._beir import BeirReader as BeirReader

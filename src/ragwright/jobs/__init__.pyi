@@ -1,10 +1,22 @@
-from ._history import JobRun as JobRun, NoticeSent as NoticeSent, StepRun as StepRun
+from ._history import (
+    JobRun as JobRun,
+    NoticeSent as NoticeSent,
+    RunStart as RunStart,
+    StepRun as StepRun,
+)
 from ._jobs import (
     CheckLine as CheckLine,
     JobCall as JobCall,
     Jobs as Jobs,
     ListedJob as ListedJob,
+    job_faults as job_faults,
     job_findings as job_findings,
+)
+from ._notices import (
+    Notices as Notices,
+    NoticeText as NoticeText,
+    shown_address as shown_address,
+    without_secrets as without_secrets,
 )
 from ._promotion import (
     Gating as Gating,
@@ -14,4 +26,13 @@ from ._promotion import (
     promote as promote,
     promote_back as promote_back,
 )
-from ._runs import run_lines as run_lines, told_time as told_time
+from ._runs import (
+    Clock as Clock,
+    JobRunner as JobRunner,
+    RunListener as RunListener,
+    RunRequest as RunRequest,
+    run_lines as run_lines,
+    told_time as told_time,
+)
+from ._schedule import Schedule as Schedule
+from ._server import JobServer as JobServer

@@ -1,12 +1,19 @@
 from ._agreement import Calibration as Calibration, calibrate as calibrate
 from ._agreement_statistics import Estimate as Estimate
-from ._alignment import BertScorer as BertScorer, MoverScorer as MoverScorer
+from ._alignment import (
+    BertScorer as BertScorer,
+    MoverScorer as MoverScorer,
+    mover_score as mover_score,
+    transport as transport,
+)
 from ._catalogue import definitions as definitions
 from ._compare import (
     Comparison as Comparison,
     Comparisons as Comparisons,
     compare_rows as compare_rows,
     holm as holm,
+    permutation_p as permutation_p,
+    smallest_difference as smallest_difference,
 )
 from ._defaults import (
     ChosenMeasures as ChosenMeasures,
@@ -14,7 +21,7 @@ from ._defaults import (
     ranking_measures as ranking_measures,
 )
 from ._definition import Definition as Definition, MeasureScale as MeasureScale
-from ._edit import edit_distance as edit_distance
+from ._edit import common_subsequence as common_subsequence, edit_distance as edit_distance
 from ._embedded import QADistances as QADistances, qa_distances as qa_distances
 from ._equivalence import least_rows as least_rows, most_lost as most_lost
 from ._gate import (
@@ -29,6 +36,13 @@ from ._gate import (
     parse_rule as parse_rule,
 )
 from ._gold import marked as marked
+from ._intervals import (
+    Values as Values,
+    clopper_pearson as clopper_pearson,
+    incomplete_beta as incomplete_beta,
+    mean_interval as mean_interval,
+    student_quantile as student_quantile,
+)
 from ._judge import judge as judge
 from ._judge_call import (
     JudgeCall as JudgeCall,
@@ -52,11 +66,13 @@ from ._reply import (
     ReplyForm as ReplyForm,
     ordered as ordered,
     read_object as read_object,
+    read_verdict as read_verdict,
     text_of as text_of,
 )
 from ._retrieval import no_relevant_note as no_relevant_note, retrieval_scores as retrieval_scores
 from ._rubric import (
     Rubric as Rubric,
+    find_rubric as find_rubric,
     load_rubrics as load_rubrics,
     prompts_fingerprint as prompts_fingerprint,
     shipped_rubrics as shipped_rubrics,
@@ -65,10 +81,13 @@ from ._score import check_setup as check_setup, score_row as score_row, score_ro
 from ._selection import Selection as Selection, best_of as best_of
 from ._setup import MeasureSetup as MeasureSetup
 from ._spread import (
+    FIRST_ORDER as FIRST_ORDER,
+    SECOND_ORDER as SECOND_ORDER,
     FlipRate as FlipRate,
     JudgeSpread as JudgeSpread,
     flip_rate as flip_rate,
     judge_spread as judge_spread,
+    of_repeats as of_repeats,
 )
 from ._statistics import (
     Summary as Summary,
@@ -77,4 +96,8 @@ from ._statistics import (
     known_scale as known_scale,
 )
 from ._text import stands_in as stands_in
-from ._words import answer_words as answer_words, content_words as content_words
+from ._words import (
+    answer_words as answer_words,
+    content_words as content_words,
+    plain_words as plain_words,
+)

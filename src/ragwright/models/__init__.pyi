@@ -37,6 +37,7 @@ from ._rerank import CrossEncoderReranker as CrossEncoderReranker
 from ._seams import (
     ChatModel as ChatModel,
     Embedder as Embedder,
+    Matrix as Matrix,
     Reranker as Reranker,
     Tokenizer as Tokenizer,
 )

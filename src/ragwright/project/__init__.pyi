@@ -31,6 +31,7 @@ from ._served import (
 )
 from ._session import Session as Session
 from ._settings import (
+    SERVED_SECTIONS as SERVED_SECTIONS,
     Overrides as Overrides,
     Settings as Settings,
     load_settings as load_settings,

@@ -5,19 +5,30 @@ from ._documents import (
     record_document_id as record_document_id,
     record_key as record_key,
 )
-from ._engine import LocalEngine as LocalEngine
+from ._engine import LocalEngine as LocalEngine, run_task as run_task
 from ._options import EngineName as EngineName, RecordsOptions as RecordsOptions
 from ._plan import (
     RefreshPlan as RefreshPlan,
     RefreshProgress as RefreshProgress,
     RefreshReport as RefreshReport,
 )
-from ._ray import RayEngine as RayEngine
+from ._ray import (
+    RayEngine as RayEngine,
+    check_storage as check_storage,
+    packed_error as packed_error,
+)
 from ._refresh import refresh as refresh
 from ._seams import (
+    HASH as HASH,
+    KEY as KEY,
+    REASON as REASON,
+    TABLES as TABLES,
+    ArrowTable as ArrowTable,
     Engine as Engine,
     RowSource as RowSource,
+    Step as Step,
     TableName as TableName,
+    Task as Task,
     UpsertCounts as UpsertCounts,
 )
 from ._source import open_source as open_source
@@ -25,7 +36,10 @@ from ._spec import (
     RecordsSpec as RecordsSpec,
     load_draft_spec as load_draft_spec,
     load_spec as load_spec,
+    shipped_format as shipped_format,
     spec_faults as spec_faults,
+    unread_files as unread_files,
+    unused_format_faults as unused_format_faults,
 )
 from .checking import CheckReport as CheckReport, PatternFacts as PatternFacts
 from .declared import (

@@ -2,7 +2,14 @@ from ._ablation import (
     ablation_json as ablation_json,
     ablation_table as ablation_table,
 )
-from ._charts import Chart as Chart
+from ._charts import (
+    DARK as DARK,
+    LIGHT as LIGHT,
+    Chart as Chart,
+    Theme as Theme,
+    heat as heat,
+    themed as themed,
+)
 from ._curves import (
     curves_json as curves_json,
     curves_table as curves_table,
@@ -22,11 +29,12 @@ from ._diagnosis import (
 )
 from ._document import embedded_blocks as embedded_blocks, embedded_data as embedded_data
 from ._junit import gate_junit as gate_junit, rows_junit as rows_junit
-from ._pack import unpacked as unpacked
+from ._pack import STATES as STATES, Packed as Packed, pack_rows as pack_rows, unpacked as unpacked
 from ._readers import (
     generators_json as generators_json,
     generators_table as generators_table,
 )
+from ._relations import parameter_relations as parameter_relations, spearman as spearman
 from ._report import Report as Report
 from ._reporting import Reporting as Reporting, report_subject as report_subject
 from ._subject import (

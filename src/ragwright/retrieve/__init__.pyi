@@ -8,6 +8,7 @@ from ._asking import json_object as json_object
 from ._channels import candidates as candidates
 from ._conditions import parse_filter as parse_filter, parse_soft_filter as parse_soft_filter
 from ._databases import Databases as Databases, SqlHandler as SqlHandler
+from ._entities import leads as leads, named as named, uncovered as uncovered
 from ._expand import expand_hits as expand_hits, merge_hits as merge_hits
 from ._explain import explain as explain
 from ._fusion import convex as convex, rrf as rrf
@@ -19,7 +20,8 @@ from ._glossary import (
 )
 from ._idle import idle_exclusions as idle_exclusions
 from ._iterate import iterate as iterate
-from ._mining import mine_glossary as mine_glossary
+from ._meanings import visible_glossary as visible_glossary
+from ._mining import best_long_form as best_long_form, mine_glossary as mine_glossary
 from ._options import (
     ChannelWeights as ChannelWeights,
     DatabaseOptions as DatabaseOptions,
@@ -34,6 +36,7 @@ from ._options import (
 )
 from ._query import query_variants as query_variants
 from ._rerank import (
+    read_order as read_order,
     rerank_depth as rerank_depth,
     rerank_hits as rerank_hits,
     rerank_method as rerank_method,
@@ -54,9 +57,19 @@ from ._select import (
     similarities as similarities,
     word_similarities as word_similarities,
 )
-from ._spread import Spread as Spread, one_sided as one_sided, spread as spread
-from ._sql import sql_context as sql_context
+from ._spread import (
+    Spread as Spread,
+    one_sided as one_sided,
+    spread as spread,
+    values_of as values_of,
+)
+from ._sql import (
+    markdown_table as markdown_table,
+    read_statement as read_statement,
+    sql_context as sql_context,
+)
 from ._stage_hooks import StageHooks as StageHooks
+from ._statement import checked_statement as checked_statement
 from ._tables import (
     Column as Column,
     Database as Database,

@@ -2,13 +2,20 @@ from ._chat_suite import ChatModelSuite as ChatModelSuite
 from ._chunker_suite import ChunkerSuite as ChunkerSuite
 from ._embedder_suite import EmbedderSuite as EmbedderSuite
 from ._fixture import RagGate as RagGate, rag_gate_fixture as rag_gate_fixture
-from ._index_suite import IndexSuite as IndexSuite
+from ._index_corpus import (
+    PAIR as PAIR,
+    make_document as make_document,
+    make_indexed as make_indexed,
+    make_vector as make_vector,
+)
+from ._index_suite import IndexSuite as IndexSuite, StoreFactory as StoreFactory
 from ._naive import naive_relaxed as naive_relaxed
 from ._reader_suite import ReaderSuite as ReaderSuite
 from ._reranker_suite import (
     RerankerSuite as RerankerSuite,
     RetrieverFunction as RetrieverFunction,
     RetrieverSuite as RetrieverSuite,
+    indexed_corpus as indexed_corpus,
 )
 from ._server import (
     Reply as Reply,

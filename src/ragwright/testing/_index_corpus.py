@@ -52,7 +52,7 @@ def make_document(number: int, *, words: int = 60, seed: int = 7, **changes: Any
     return replace(document, **changes)
 
 
-def index(document: Document, pair: IndexSpec = PAIR, size: int = 120) -> IndexedDocument:
+def make_indexed(document: Document, pair: IndexSpec = PAIR, size: int = 120) -> IndexedDocument:
     """The document cut into pieces of ``size`` characters, with a vector for each."""
     chunks = []
     for ordinal, start in enumerate(range(0, len(document.text), size)):

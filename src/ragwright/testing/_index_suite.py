@@ -25,7 +25,7 @@ from ..core import (
 )
 from ..index import IndexedDocument, Store, chunk_key
 from ..models import Analyzer, TokenSource, is_code
-from ._index_corpus import PAIR, PLAIN, index, make_document, make_vector
+from ._index_corpus import PAIR, PLAIN, make_document, make_indexed, make_vector
 from ._relaxed_suite import RelaxedTests
 
 StoreFactory: TypeAlias = Callable[[], Store]
@@ -123,7 +123,7 @@ class IndexSuite(RelaxedTests):
 
     def test_counts_of_added_changed_unchanged_and_removed(self, store: Store) -> None:
         """What a write reports is what it did."""
-        items = [index(make_document(n)) for n in range(6)]
+        items = [make_indexed(make_document(n)) for n in range(6)]
         chunks = sum(len(item.chunks) for item in items)
         first = store.upsert(PAIR, items, root="r")
         assert (first.added, first.changed, first.unchanged) == (6, 0, 0)
@@ -132,8 +132,8 @@ class IndexSuite(RelaxedTests):
         again = store.upsert(PAIR, items, root="r")
         assert (again.added, again.changed, again.unchanged, again.chunks_added) == (0, 0, 6, 0)
         assert store.snapshot(PAIR) == before
-        changed = index(make_document(2, words=20, seed=99))
-        third = store.upsert(PAIR, [items[0], changed, index(make_document(50))])
+        changed = make_indexed(make_document(2, words=20, seed=99))
+        third = store.upsert(PAIR, [items[0], changed, make_indexed(make_document(50))])
         assert (third.added, third.changed, third.unchanged) == (1, 1, 1)
         assert third.chunks_removed == len(items[2].chunks)
         assert store.snapshot(PAIR) != before
@@ -145,7 +145,10 @@ class IndexSuite(RelaxedTests):
         """Whatever their number, and however odd they are spelled."""
         assert store.known_documents(PAIR, ["doc/0001"]) == frozenset()
         odd = replace(make_document(3), id="d'oc \udc80")
-        store.upsert(PAIR, [index(make_document(1)), index(make_document(2)), index(odd)])
+        store.upsert(
+            PAIR,
+            [make_indexed(make_document(1)), make_indexed(make_document(2)), make_indexed(odd)],
+        )
         asked = {"doc/0001", odd.id, *(f"no/{n}" for n in range(2500))}
         assert store.known_documents(PAIR, asked) == {"doc/0001", odd.id}
         assert store.known_documents(PAIR, ()) == frozenset()
@@ -154,7 +157,7 @@ class IndexSuite(RelaxedTests):
     def test_documents_come_back_whole(self, store: Store) -> None:
         """Every field of a document, and the root it was read from."""
         documents = [make_document(n) for n in (3, 1, 2)]
-        store.upsert(PAIR, [index(document) for document in documents], root="folder")
+        store.upsert(PAIR, [make_indexed(document) for document in documents], root="folder")
         assert list(store.documents(PAIR)) == sorted(documents, key=lambda d: d.id)
         assert store.document("doc/0003") == documents[0]
         assert dict(store.sources(PAIR)) == {d.id: "folder" for d in documents}
@@ -164,9 +167,9 @@ class IndexSuite(RelaxedTests):
 
     def test_a_duplicate_id_is_refused_and_nothing_is_lost(self, store: Store) -> None:
         """Bad input never loses what is stored."""
-        store.upsert(PAIR, [index(make_document(1))])
+        store.upsert(PAIR, [make_indexed(make_document(1))])
         before = store.snapshot(PAIR)
-        twins = [index(make_document(2)), index(make_document(2, seed=8))]
+        twins = [make_indexed(make_document(2)), make_indexed(make_document(2, seed=8))]
         with pytest.raises(DuplicateIdError):
             store.upsert(PAIR, twins)
         assert store.snapshot(PAIR) == before
@@ -174,7 +177,7 @@ class IndexSuite(RelaxedTests):
 
     def test_vectors_with_nan_or_of_another_shape_are_refused(self, store: Store) -> None:
         """A failed embedding must not enter the index; the whole batch stays out."""
-        good, bad = index(make_document(1)), index(make_document(2))
+        good, bad = make_indexed(make_document(1)), make_indexed(make_document(2))
         assert bad.vectors is not None
         broken = bad.vectors.copy()
         broken[0, 0] = np.nan
@@ -185,12 +188,12 @@ class IndexSuite(RelaxedTests):
 
     def test_keyword_scores_equal_the_slow_reference(self, store: Store) -> None:
         """To 4 places, for every query, also after changes and removals."""
-        items = {n: index(make_document(n)) for n in range(40)}
+        items = {n: make_indexed(make_document(n)) for n in range(40)}
         store.upsert(PAIR, list(items.values()))
         self._check_keyword(store, list(items.values()))
         for n in (3, 9, 27):
-            items[n] = index(make_document(n, words=90, seed=1000))
-        items[77] = index(make_document(77))
+            items[n] = make_indexed(make_document(n, words=90, seed=1000))
+        items[77] = make_indexed(make_document(77))
         store.upsert(PAIR, [items[n] for n in (3, 9, 27, 77)])
         self._check_keyword(store, list(items.values()))
         store.remove([items.pop(n).document.id for n in (0, 9, 39)])
@@ -205,9 +208,9 @@ class IndexSuite(RelaxedTests):
 
     def test_dense_scores_equal_brute_force(self, store: Store) -> None:
         """To 4 places, alone and in a batch, also after changes and removals."""
-        items = {n: index(make_document(n)) for n in range(40)}
+        items = {n: make_indexed(make_document(n)) for n in range(40)}
         store.upsert(PAIR, list(items.values()))
-        items[5] = index(make_document(5, seed=55))
+        items[5] = make_indexed(make_document(5, seed=55))
         store.upsert(PAIR, [items[5]])
         store.remove([items.pop(6).document.id])
         view = store.view(PAIR)
@@ -220,8 +223,8 @@ class IndexSuite(RelaxedTests):
 
     def test_queries_that_cannot_be_answered_say_so(self, store: Store) -> None:
         """NaN, another dimension, no vectors at all, an id that is not there."""
-        store.upsert(PAIR, [index(make_document(1))])
-        store.upsert(PLAIN, [index(make_document(1), PLAIN)])
+        store.upsert(PAIR, [make_indexed(make_document(1))])
+        store.upsert(PLAIN, [make_indexed(make_document(1), PLAIN)])
         view = store.view(PAIR)
         broken = make_vector("q")[None, :].copy()
         broken[0, 3] = np.nan
@@ -240,7 +243,9 @@ class IndexSuite(RelaxedTests):
         names = [f"t{n:03d}" for n in random.Random(3).sample(range(300), 300)]  # noqa: S311
         twin = make_document(1, pages=(), sections=())
         for start in range(0, 300, 60):
-            batch = [index(replace(twin, id=name), size=10_000) for name in names[start:][:60]]
+            batch = [
+                make_indexed(replace(twin, id=name), size=10_000) for name in names[start:][:60]
+            ]
             store.upsert(PAIR, batch)
         view = store.view(PAIR)
         word = twin.text.split()[0]
@@ -252,7 +257,7 @@ class IndexSuite(RelaxedTests):
 
     def test_lookup_gives_hits_in_the_order_asked_for(self, store: Store) -> None:
         """Texts, spans, pages, headings and metadata of exactly these chunks."""
-        items = [index(make_document(n)) for n in range(8)]
+        items = [make_indexed(make_document(n)) for n in range(8)]
         store.upsert(PAIR, items)
         wanted = [(item.document, chunk) for item in items for chunk in item.chunks]
         random.Random(5).shuffle(wanted)  # noqa: S311
@@ -287,9 +292,9 @@ class IndexSuite(RelaxedTests):
         document = Document(
             id=f"id {text}", source=f"s {text}", text=text * 3, title=text, metadata={"m": text}
         )
-        store.upsert(PAIR, [index(document)], root=text)
+        store.upsert(PAIR, [make_indexed(document)], root=text)
         assert store.document(document.id) == document
-        hits = store.view(PAIR).lookup([chunk.id for chunk in index(document).chunks])
+        hits = store.view(PAIR).lookup([chunk.id for chunk in make_indexed(document).chunks])
         assert "".join(hit.text for hit in hits) == document.text
         assert hits[0].metadata["m"] == text
         assert store.remove([document.id]).removed == 1
@@ -340,7 +345,7 @@ class IndexSuite(RelaxedTests):
         self, store: Store, condition: Filter, meets: Callable[[Document], bool]
     ) -> None:
         """Exactly the chunks that meet the filter are found; scores stay those without it."""
-        items = [index(make_document(n)) for n in range(30)]
+        items = [make_indexed(make_document(n)) for n in range(30)]
         store.upsert(PAIR, items[:20])
         store.upsert(PAIR, items[20:])
         view = store.view(PAIR)
@@ -357,7 +362,7 @@ class IndexSuite(RelaxedTests):
 
     def test_filters_of_chunks_and_several_filters(self, store: Store) -> None:
         """A chunk's own metadata and page count as well; all filters must be met."""
-        items = [index(make_document(n)) for n in range(10)]
+        items = [make_indexed(make_document(n)) for n in range(10)]
         store.upsert(PAIR, items)
         view = store.view(PAIR)
         filters = [Filter("half", ("first",)), Filter("language", ("en",)), Filter("page", (1,))]
@@ -366,8 +371,8 @@ class IndexSuite(RelaxedTests):
 
     def test_what_carries_no_such_field_meets_an_excluding_filter(self, store: Store) -> None:
         """In whole segments without the field, and beside chunks of one document that have it."""
-        plain = [index(make_document(n, metadata={})) for n in range(4)]
-        some = [index(make_document(n)) for n in range(4, 10)]
+        plain = [make_indexed(make_document(n, metadata={})) for n in range(4)]
+        some = [make_indexed(make_document(n)) for n in range(4, 10)]
         store.upsert(PAIR, plain)
         store.view(PAIR).close()
         store.upsert(PAIR, some)
@@ -403,7 +408,7 @@ class IndexSuite(RelaxedTests):
 
     def test_an_excluded_value_need_not_be_there_but_the_field_must(self, store: Store) -> None:
         """Nothing to leave out is a right answer; a slip in the field would leave out nothing."""
-        store.upsert(PAIR, [index(make_document(n)) for n in range(5)])
+        store.upsert(PAIR, [make_indexed(make_document(n)) for n in range(5)])
         view = store.view(PAIR)
         nobody = Filter("client", ("nobody",), exclude=True)
         vectors = make_vector("q")[None, :]
@@ -418,7 +423,7 @@ class IndexSuite(RelaxedTests):
 
     def test_unknown_fields_and_values_name_the_nearest(self, store: Store) -> None:
         """A slip in a filter is an error that helps, not an empty answer."""
-        store.upsert(PAIR, [index(make_document(n)) for n in range(5)])
+        store.upsert(PAIR, [make_indexed(make_document(n)) for n in range(5)])
         view = store.view(PAIR)
         with pytest.raises(FilterError, match="client"):
             view.keyword("engine", 5, [Filter("cleint", ("client 1",))])
@@ -428,7 +433,7 @@ class IndexSuite(RelaxedTests):
 
     def test_fields_are_counted(self, store: Store) -> None:
         """Every field with the number of chunks that carry it."""
-        items = [index(make_document(n)) for n in range(10)]
+        items = [make_indexed(make_document(n)) for n in range(10)]
         store.upsert(PAIR, items)
         store.remove([items.pop().document.id])
         fields = store.view(PAIR).fields()
@@ -441,9 +446,9 @@ class IndexSuite(RelaxedTests):
         """What happens to one pair leaves the other as it was."""
         other = replace(PAIR, chunker="windows/3 {}", embedder="other", dimensions=8)
         documents = [make_document(n) for n in range(5)]
-        store.upsert(PAIR, [index(d) for d in documents])
-        store.upsert(other, [index(d, other, size=50) for d in documents])
-        store.upsert(PLAIN, [index(d, PLAIN) for d in documents])
+        store.upsert(PAIR, [make_indexed(d) for d in documents])
+        store.upsert(other, [make_indexed(d, other, size=50) for d in documents])
+        store.upsert(PLAIN, [make_indexed(d, PLAIN) for d in documents])
         assert {pair.key for pair in store.pairs()} == {PAIR.key, other.key, PLAIN.key}
         before = store.snapshot(PAIR), store.snapshot(PLAIN)
         assert len(set(before)) == 2
@@ -454,25 +459,25 @@ class IndexSuite(RelaxedTests):
         assert store.document(documents[0].id) == documents[0]
         assert store.remove([documents[0].id]).removed == 2
         assert store.document(documents[0].id) is None
-        items = [index(d, other, size=50) for d in documents[1:]]
+        items = [make_indexed(d, other, size=50) for d in documents[1:]]
         found = store.view(other).dense(make_vector("q", 8)[None, :], 1000)[0]
         assert_same(found, slow_dense(items, make_vector("q", 8), 1000))
 
     def test_pairs_may_hold_different_versions_of_a_document(self, store: Store) -> None:
         """A pair that was not written again keeps the text its spans point into."""
         old, new = make_document(1), make_document(1, seed=2)
-        store.upsert(PAIR, [index(old)])
-        store.upsert(PLAIN, [index(new, PLAIN)])
+        store.upsert(PAIR, [make_indexed(old)])
+        store.upsert(PLAIN, [make_indexed(new, PLAIN)])
         assert list(store.documents(PAIR)) == [old]
         assert list(store.documents(PLAIN)) == [new]
         assert store.document(old.id) == new
-        hit = store.view(PAIR).lookup([index(old).chunks[1].id])[0]
-        assert hit.text == index(old).chunks[1].text
+        hit = store.view(PAIR).lookup([make_indexed(old).chunks[1].id])[0]
+        assert hit.text == make_indexed(old).chunks[1].text
 
     def test_vectors_are_stored_once_and_go_with_their_last_chunk(self, store: Store) -> None:
         """Two pairs with one embedder share equal texts' vectors."""
         other = replace(PAIR, chunker="windows/3 {}")
-        item = index(make_document(1))
+        item = make_indexed(make_document(1))
         keys = [chunk_key(chunk, item.document.title) for chunk in item.chunks]
         assert store.stored_vectors(PAIR.embedder, keys) == {}
         store.upsert(PAIR, [item])
@@ -490,7 +495,7 @@ class IndexSuite(RelaxedTests):
 
     def test_a_pair_holds_what_was_stored_under_it_alone(self, store: Store) -> None:
         """From the first document to the last, and of no other pair."""
-        item = index(make_document(1))
+        item = make_indexed(make_document(1))
         assert not store.holds(PAIR)
         store.upsert(PAIR, [item])
         assert store.holds(PAIR)
@@ -500,7 +505,7 @@ class IndexSuite(RelaxedTests):
 
     def test_answers_are_the_same_after_reopening(self, store_factory: StoreFactory) -> None:
         """Close and open: the same snapshot, the same answers to the last digit."""
-        items = [index(make_document(n)) for n in range(20)]
+        items = [make_indexed(make_document(n)) for n in range(20)]
         answers: list[Mapping[str, Any]] = []
         for step in range(3):
             store = store_factory()
@@ -525,14 +530,14 @@ class IndexSuite(RelaxedTests):
     def test_documents_without_chunks_are_stored(self, store: Store) -> None:
         """An empty document is a document."""
         empty = Document(id="empty", source="s", text="")
-        counts = store.upsert(PAIR, [index(empty), index(make_document(1))])
+        counts = store.upsert(PAIR, [make_indexed(empty), make_indexed(make_document(1))])
         assert counts.added == 2
         assert set(store.content_hashes(PAIR)) == {"empty", "doc/0001"}
         assert store.view(PAIR).statistics().documents == 2
 
     def test_a_view_stays_as_it_was_while_others_write(self, store: Store) -> None:
         """A reader keeps one consistent state; the next view sees the next one."""
-        items = [index(make_document(n)) for n in range(12)]
+        items = [make_indexed(make_document(n)) for n in range(12)]
         store.upsert(PAIR, items)
         view = store.view(PAIR)
         query = make_vector("q")[None, :]
@@ -542,7 +547,7 @@ class IndexSuite(RelaxedTests):
 
         def write() -> None:
             for step in range(12):
-                store.upsert(PAIR, [index(make_document(step, seed=step + 500))])
+                store.upsert(PAIR, [make_indexed(make_document(step, seed=step + 500))])
                 store.remove([f"doc/{(step + 5) % 12:04d}"])
             done.set()
 
@@ -562,7 +567,7 @@ class IndexSuite(RelaxedTests):
 
     def test_a_snapshot_that_never_was_is_refused(self, store: Store) -> None:
         """A pinned run is told, rather than given another state."""
-        store.upsert(PAIR, [index(make_document(1))])
+        store.upsert(PAIR, [make_indexed(make_document(1))])
         present = store.snapshot(PAIR)
         assert store.view(PAIR, present).snapshot == present
         with pytest.raises(SnapshotGoneError):

@@ -32,7 +32,7 @@ from ..index import (
     Views,
     rungs_of,
 )
-from ._index_corpus import PAIR, PLAIN, index, make_document, make_vector
+from ._index_corpus import PAIR, PLAIN, make_document, make_indexed, make_vector
 from ._naive import naive_relaxed
 
 _EVERYTHING = 10_000
@@ -110,7 +110,7 @@ class RelaxedTests:
     @pytest.fixture
     def filled(self, store: Store) -> View:
         """A view that was written in three steps, some of it removed again."""
-        items = [index(make_document(n)) for n in range(40)]
+        items = [make_indexed(make_document(n)) for n in range(40)]
         store.upsert(PAIR, items[:15])
         store.view(PAIR).close()
         store.upsert(PAIR, items[15:])
@@ -277,7 +277,7 @@ class RelaxedTests:
         """Same error and same words, or a filter would tell what a forbidden chunk holds."""
         hidden = make_document(77, metadata={"client": "other", "project": "falcon"})
         own = make_document(78, metadata={"client": "own", "project": "crane"})
-        store.upsert(PAIR, [index(hidden), index(own)])
+        store.upsert(PAIR, [make_indexed(hidden), make_indexed(own)])
         view = store.view(PAIR)
         mask = Filter("client", ("own",))
 
@@ -296,9 +296,9 @@ class RelaxedTests:
 
     def test_terms_count_the_chunks_that_may_be_found(self, store: Store) -> None:
         """A word of forbidden chunks alone is told of like one that no chunk holds."""
-        own = index(Document("own", "s", "oil pump", metadata={"client": "own"}))
+        own = make_indexed(Document("own", "s", "oil pump", metadata={"client": "own"}))
         others = [
-            index(Document(f"o{n}", "s", "oil app_w304", metadata={"client": "other"}))
+            make_indexed(Document(f"o{n}", "s", "oil app_w304", metadata={"client": "other"}))
             for n in range(3)
         ]
         store.upsert(PAIR, [own])
@@ -327,7 +327,7 @@ class RelaxedTests:
         for query in (broken, make_vector("q", 5), np.stack([make_vector("q")] * 2)):
             with pytest.raises(RetrieveError):
                 filled.relaxed(query, 3, relax)
-        store.upsert(PLAIN, [index(make_document(1), PLAIN)])
+        store.upsert(PLAIN, [make_indexed(make_document(1), PLAIN)])
         with pytest.raises(RetrieveError):
             store.view(PLAIN).relaxed(make_vector("q"), 3, Relaxation(()))
 
@@ -343,10 +343,10 @@ class RelaxedTests:
 
     def test_every_chunk_in_document_order(self, store: Store) -> None:
         """Page by page, documents by id however they came in, the removed left out."""
-        items = [index(make_document(n)) for n in range(12)]
+        items = [make_indexed(make_document(n)) for n in range(12)]
         store.upsert(PAIR, items[6:][::-1])
         store.view(PAIR).close()
-        store.upsert(PAIR, [*items[:6], index(Document("empty", "s", ""))])
+        store.upsert(PAIR, [*items[:6], make_indexed(Document("empty", "s", ""))])
         store.remove([items[4].document.id])
         view = store.view(PAIR)
         left = items[:4] + items[5:]
@@ -380,7 +380,7 @@ class RelaxedTests:
 
     def test_neighbours_of_a_chunk(self, store: Store) -> None:
         """As far as the document goes, in text order."""
-        items = [index(make_document(n)) for n in range(3)]
+        items = [make_indexed(make_document(n)) for n in range(3)]
         store.upsert(PAIR, items)
         view = store.view(PAIR)
         chunks = items[1].chunks
@@ -392,9 +392,9 @@ class RelaxedTests:
 
     def test_vectors_of_chunks(self, store: Store) -> None:
         """In the order asked for; none for a pair that has none."""
-        items = [index(make_document(n)) for n in range(3)]
+        items = [make_indexed(make_document(n)) for n in range(3)]
         store.upsert(PAIR, items)
-        store.upsert(PLAIN, [index(make_document(1), PLAIN)])
+        store.upsert(PLAIN, [make_indexed(make_document(1), PLAIN)])
         wanted = [items[2].chunks[1], items[0].chunks[0]]
         asked = Lookup(store.snapshot(PAIR), tuple(c.id for c in wanted), vectors=True)
         found = _looked_up(store, asked).vectors
@@ -410,7 +410,7 @@ class RelaxedTests:
     def test_hits_grow_to_their_neighbours(self, store: Store) -> None:
         """The exact characters of the document, what no chunk holds included."""
         item = gapped()
-        store.upsert(PAIR, [item, index(make_document(1))])
+        store.upsert(PAIR, [item, make_indexed(make_document(1))])
         text, chunks = item.document.text, item.chunks
         names = tuple(chunk.id for chunk in chunks)
         for reach in (0, 1, 3):
@@ -428,14 +428,14 @@ class RelaxedTests:
     def test_hits_grow_to_their_section(self, store: Store) -> None:
         """The innermost one, and the chunk itself."""
         item = gapped()
-        store.upsert(PAIR, [item, index(make_document(1, sections=()))])
+        store.upsert(PAIR, [item, make_indexed(make_document(1, sections=()))])
         names = tuple(chunk.id for chunk in item.chunks)
         asked = Lookup(store.snapshot(PAIR), names, expand="section")
         for chunk, hit in zip(item.chunks, _looked_up(store, asked).hits, strict=True):
             sections = [s for s in item.document.sections if s.title == chunk.headings[-1]]
             assert Span(hit.start, hit.end) == sections[0].span
             assert hit.text == item.document.text[hit.start : hit.end]
-        bare = index(make_document(1)).chunks[1]
+        bare = make_indexed(make_document(1)).chunks[1]
         plain = _looked_up(store, Lookup(store.snapshot(PAIR), (bare.id,), expand="section"))
         assert [hit.text for hit in plain.hits] == [bare.text]
         assert not plain.notes
@@ -446,7 +446,9 @@ class RelaxedTests:
         views, snapshot = Views(store), store.snapshot(PAIR)
         views.view(snapshot)
         old = gapped()
-        new = index(replace(old.document, text="new " + old.document.text, sections=(), pages=()))
+        new = make_indexed(
+            replace(old.document, text="new " + old.document.text, sections=(), pages=())
+        )
         store.upsert(PAIR, [new])
         store.remove(["gone"])
         for expand in ("neighbours", "section"):
@@ -460,8 +462,8 @@ class RelaxedTests:
     def test_headings_are_the_field_section(self, store: Store) -> None:
         """Every heading above a chunk; a field of that name in the metadata is left alone."""
         item = gapped()
-        own = index(make_document(1, metadata={"section": "own", "client": "c"}))
-        store.upsert(PAIR, [item, own, index(make_document(2, sections=()))])
+        own = make_indexed(make_document(1, metadata={"section": "own", "client": "c"}))
+        store.upsert(PAIR, [item, own, make_indexed(make_document(2, sections=()))])
         view = store.view(PAIR)
 
         def ids_of(value: str) -> set[str]:

@@ -16,7 +16,7 @@ from ..flow import BatchHandler, Embed, EmbedReply, Flow, Lookup, Route, Runner,
 from ..index import LookupHandler, SearchHandler, StoreOptions, Views, open_store
 from ..models import Analyzer, Reranker
 from ..retrieve import Retrieved, RetrieveOptions, Target
-from ._index_corpus import PAIR, index, make_document, make_vector
+from ._index_corpus import PAIR, make_document, make_indexed, make_vector
 
 QUERY = "How is the oil pressure sensor replaced?"
 
@@ -140,7 +140,7 @@ class RetrieverSuite:
     @pytest.fixture
     def ask(self, tmp_path: Path) -> Iterator[Callable[..., Retrieved]]:
         """Asks the retriever, each time anew; keyword arguments are options."""
-        with _indexed(tmp_path) as (routes, target):
+        with indexed_corpus(tmp_path) as (routes, target):
 
             def asked(query: str, **options: Any) -> Retrieved:
                 # A runner remembers searches: the second answer would be the first one's.
@@ -207,11 +207,12 @@ class _Vectors(BatchHandler[Embed, EmbedReply]):
 
 
 @contextmanager
-def _indexed(folder: Path) -> Iterator[tuple[dict[type, Route], Target]]:
+def indexed_corpus(folder: Path) -> Iterator[tuple[dict[type, Route], Target]]:
+    """Routes of a runner, and the target: the suite's forty documents in a store in ``folder``."""
     store = open_store(StoreOptions(), folder)
     views = Views(store)
     try:
-        store.upsert(PAIR, [index(make_document(number)) for number in range(40)])
+        store.upsert(PAIR, [make_indexed(make_document(number)) for number in range(40)])
         routes: dict[type, Route] = {
             Search: SearchHandler(views),
             Lookup: LookupHandler(views),

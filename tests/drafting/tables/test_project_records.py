@@ -13,8 +13,7 @@ import pytest
 
 from ragwright import Session, Workbench
 from ragwright.core import ConfigError, ModelError, RecordsError, RetrieveError, StoreBusyError
-from ragwright.drafting import Refreshing
-from ragwright.drafting.tables._index import index_is_behind
+from ragwright.drafting import Refreshing, index_is_behind
 from ragwright.models import Embedder
 from ragwright.workbench import doctor
 

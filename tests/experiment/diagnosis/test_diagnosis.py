@@ -22,7 +22,7 @@ from ragwright.experiment import (
     diagnosis_of,
     stage_names,
 )
-from ragwright.experiment.diagnosis._oracles import Lost
+from ragwright.experiment.diagnosis import Lost
 from ragwright.measure import parse_measures
 
 

@@ -12,8 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ragwright import evaluate
-from ragwright.app._console import Console
-from ragwright.app._outcome import show_evaluation
+from ragwright.app import Console, show_evaluation
 from ragwright.experiment import Evaluation
 from ragwright.measure import MeasureSetup
 from ragwright.models import Embedder, EmbedOptions, Models

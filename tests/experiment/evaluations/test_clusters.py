@@ -22,7 +22,7 @@ from ragwright.experiment import (
     score_run,
     summarise,
 )
-from ragwright.experiment.evaluations._clusters import shared_by
+from ragwright.experiment.evaluations import shared_by
 from ragwright.flow import Flow, Runner, RunnerOptions
 from ragwright.measure import parse_measures
 from ragwright.testsets import Testset

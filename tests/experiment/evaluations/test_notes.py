@@ -5,7 +5,7 @@ from __future__ import annotations
 from ragwright import evaluate
 from ragwright.core import Score
 from ragwright.experiment import Evaluation, RowResult, evaluation_of
-from ragwright.experiment.evaluations._notes import with_notes
+from ragwright.experiment.evaluations import with_notes
 from ragwright.measure import parse_measures
 
 

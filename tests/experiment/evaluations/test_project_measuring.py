@@ -14,7 +14,7 @@ from small_project import MakeProject
 from ragwright import Session, Workbench
 from ragwright.core import Mapped, PromptError, Row, read_mapping
 from ragwright.experiment import Evaluating
-from ragwright.experiment.evaluations._measuring import planned
+from ragwright.experiment.evaluations import planned
 from ragwright.index import SqliteStore
 from ragwright.testing import ScriptedServer, ServerRequest
 from ragwright.testsets import Testset

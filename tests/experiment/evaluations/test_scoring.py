@@ -16,7 +16,7 @@ import pytest
 from small_project import MakeProject
 
 from ragwright import Session, Workbench, evaluate
-from ragwright.app._show import price_line
+from ragwright.app import price_line
 from ragwright.core import TestsetError
 from ragwright.experiment import RowResult
 from ragwright.flow import Forecast, Range

@@ -26,7 +26,7 @@ from ragwright.experiment import (
     langchain_system,
     llamaindex_system,
 )
-from ragwright.experiment.evaluations._systems import reply_of
+from ragwright.experiment.evaluations import reply_of
 from ragwright.flow import Chat, ChatReply, Runner
 from ragwright.measure import parse_measures, score_rows
 

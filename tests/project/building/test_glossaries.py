@@ -11,8 +11,8 @@ from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.core import ConfigError, Document
+from ragwright.project import project_glossary
 from ragwright.project.building import _glossaries
-from ragwright.project.building._glossaries import project_glossary
 
 
 @pytest.fixture

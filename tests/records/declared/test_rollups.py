@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ragwright.core import RagwrightError
-from ragwright.records.declared._rollups import Rollups, read_biographies, spelling_key
+from ragwright.records import Rollups
+from ragwright.records.declared import read_biographies, spelling_key
 
 ROLLUPS = Rollups(
     "sender",

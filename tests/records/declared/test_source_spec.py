@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragwright.core import RecordsError
-from ragwright.records import load_spec
-from ragwright.records.declared._source_spec import SourceSpec
+from ragwright.records import SourceSpec, load_spec
 
 GIVEN = "source: a.csv\nkey: id\ntext: body\n"
 

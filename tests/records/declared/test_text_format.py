@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ragwright.core import RecordsError, parse_yaml
-from ragwright.records._spec import shipped_format
-from ragwright.records.declared._text_format import TextFormat, parse_text_format
+from ragwright.records import TextFormat, parse_text_format, shipped_format
 
 SIX = """\
 prompt_variables: [length, ask_type, client, topic, tone, text]

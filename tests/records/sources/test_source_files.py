@@ -22,12 +22,9 @@ pa = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
 
 from ragwright.core import ConfigError, RecordsError  # noqa: E402
-from ragwright.records._seams import RowSource  # noqa: E402
-from ragwright.records._source import open_source  # noqa: E402
-from ragwright.records.declared._source_spec import SourceSpec  # noqa: E402
-from ragwright.records.sources._batches import place  # noqa: E402
-from ragwright.records.sources._csv import well_quoted  # noqa: E402
-from ragwright.records.stages._bronze import BronzeRows  # noqa: E402
+from ragwright.records import RowSource, SourceSpec, open_source  # noqa: E402
+from ragwright.records.sources import place, well_quoted  # noqa: E402
+from ragwright.records.stages import BronzeRows  # noqa: E402
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 

@@ -17,10 +17,8 @@ pytest.importorskip("sqlalchemy")
 from postgres_server import running_server, stop_server
 
 from ragwright.core import ConfigError, DatabaseError, MissingExtraError, RecordsError
-from ragwright.records._seams import RowSource
-from ragwright.records._source import open_source
-from ragwright.records.declared._source_spec import SourceSpec
-from ragwright.records.sources._batches import place
+from ragwright.records import RowSource, SourceSpec, open_source
+from ragwright.records.sources import place
 
 MAKE = """
 CREATE TABLE messages (

@@ -11,11 +11,17 @@ from typing import Any
 import pyarrow as pa
 
 from ragwright.core import parse_yaml
-from ragwright.records._seams import HASH, KEY
-from ragwright.records.declared._cleaning import Cleaning, MaxRepeat, NamedStep, read_cleaning
-from ragwright.records.declared._file import Declared
-from ragwright.records.declared._tags import Tags, read_tags
-from ragwright.records.patterns._plan import tokens_of
+from ragwright.records import HASH, KEY
+from ragwright.records.declared import (
+    Cleaning,
+    Declared,
+    MaxRepeat,
+    NamedStep,
+    Tags,
+    read_cleaning,
+    read_tags,
+)
+from ragwright.records.patterns import tokens_of
 
 
 def declared(text: str) -> Declared:

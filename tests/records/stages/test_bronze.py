@@ -14,12 +14,9 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("daft")
 
 from ragwright.core import DuplicateKeyError, RecordsError  # noqa: E402
-from ragwright.records._seams import HASH, KEY, ArrowTable, RowSource  # noqa: E402
-from ragwright.records.declared._source_spec import SourceSpec  # noqa: E402
-from ragwright.records.sources._batches import batched, piece  # noqa: E402
-from ragwright.records.sources._values import key_texts  # noqa: E402
-from ragwright.records.stages._bronze import BronzeRows  # noqa: E402
-from ragwright.records.stages._hashes import row_hashes  # noqa: E402
+from ragwright.records import HASH, KEY, ArrowTable, RowSource, SourceSpec  # noqa: E402
+from ragwright.records.sources import batched, key_texts, piece  # noqa: E402
+from ragwright.records.stages import BronzeRows, row_hashes  # noqa: E402
 
 
 class Given(RowSource):

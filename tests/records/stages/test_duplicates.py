@@ -11,8 +11,7 @@ from hypothesis import given, settings, strategies as st
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("daft")
 
-from ragwright.records.stages._duplicates import duplicates  # noqa: E402
-from ragwright.records.stages._hashes import row_hashes  # noqa: E402
+from ragwright.records.stages import duplicates, row_hashes  # noqa: E402
 
 ROWS = st.lists(
     st.tuples(st.sampled_from(["x", "y", "z", "long" * 9]), st.sampled_from([None, "", "a", "b"])),

@@ -12,12 +12,9 @@ from hypothesis import given, settings, strategies as st
 from records_rows import bronze_of, cleaning_of, declared, tags_of
 
 from ragwright.core import RecordsError
-from ragwright.records._seams import HASH, KEY, REASON
-from ragwright.records._spec import shipped_format
-from ragwright.records.declared._rollups import Rollups, read_rollups
-from ragwright.records.declared._rules import Rules, read_rules
-from ragwright.records.stages._gold import GoldStep
-from ragwright.records.stages._silver import SilverStep
+from ragwright.records import HASH, KEY, REASON, Rollups, Rules, shipped_format
+from ragwright.records.declared import read_rollups, read_rules
+from ragwright.records.stages import GoldStep, SilverStep
 
 TAGS = r"""
 tags:

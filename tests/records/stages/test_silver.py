@@ -23,10 +23,9 @@ from records_rows import (
 
 from ragwright.core import PatternError, RecordsError
 from ragwright.project import init_project
-from ragwright.records._seams import HASH, KEY, REASON
-from ragwright.records.declared._cleaning import Cleaning
-from ragwright.records.declared._tags import Tags
-from ragwright.records.stages._silver import RetagStep, SilverStep
+from ragwright.records import HASH, KEY, REASON
+from ragwright.records.declared import Cleaning, Tags
+from ragwright.records.stages import RetagStep, SilverStep
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ragwright.core import text_hash
-from ragwright.records._seams import HASH, KEY, TableName, UpsertCounts
-from ragwright.records.tables._tables import Tables
-from ragwright.records.tables._writing import Writing
+from ragwright.records import HASH, KEY, TableName, Tables, UpsertCounts
+from ragwright.records.tables import Writing
 
 
 def hash_of(text: object) -> str:

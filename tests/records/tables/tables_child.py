@@ -10,8 +10,7 @@ from pathlib import Path
 
 from table_rows import write
 
-from ragwright.records._seams import TABLES
-from ragwright.records.tables._tables import Tables
+from ragwright.records import TABLES, Tables
 
 
 def rows_of(version: int) -> dict[str, str]:

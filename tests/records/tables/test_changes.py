@@ -14,8 +14,7 @@ from hypothesis import given, settings, strategies as st
 from table_rows import adopt, content
 
 from ragwright.core import SnapshotGoneError
-from ragwright.records import Tables
-from ragwright.records._seams import KEY
+from ragwright.records import KEY, Tables
 from ragwright.records.tables import _parts
 
 _KEYS = st.sampled_from("abcdefg")

@@ -19,9 +19,12 @@ from pyarrow import parquet  # noqa: E402
 from table_rows import adopt, content, write  # noqa: E402
 
 from ragwright.core import RecordsError, SnapshotGoneError, StoreError, csv_text  # noqa: E402
-from ragwright.records._seams import KEY  # noqa: E402
-from ragwright.records.tables._export import export_chats, export_table  # noqa: E402
-from ragwright.records.tables._tables import Tables  # noqa: E402
+from ragwright.records import (  # noqa: E402
+    KEY,
+    Tables,
+    export_chats,
+    export_table,
+)
 
 
 @pytest.fixture

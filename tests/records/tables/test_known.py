@@ -15,7 +15,7 @@ from hypothesis import (  # noqa: E402
 )
 
 from ragwright.core import RecordsError  # noqa: E402
-from ragwright.records.tables._known import (  # noqa: E402
+from ragwright.records.tables import (  # noqa: E402  # noqa: E402
     HashedKeys,
     KeyIndex,
     Known,

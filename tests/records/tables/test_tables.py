@@ -36,10 +36,8 @@ from ragwright.core import (  # noqa: E402
     StoreError,
     StoreFullError,
 )
-from ragwright.records._seams import HASH, KEY, TABLES, UpsertCounts  # noqa: E402
+from ragwright.records import HASH, KEY, TABLES, Manifest, Tables, UpsertCounts  # noqa: E402
 from ragwright.records.tables import _compact  # noqa: E402
-from ragwright.records.tables._manifest import Manifest  # noqa: E402
-from ragwright.records.tables._tables import Tables  # noqa: E402
 
 
 def commit(tables: Tables, rows: dict[str, object], *, gone: tuple[str, ...] = ()) -> int:

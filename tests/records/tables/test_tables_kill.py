@@ -19,8 +19,7 @@ from table_rows import content, files
 from tables_child import gone_of, rows_of
 
 from ragwright.core import FileLock
-from ragwright.records._seams import TABLES
-from ragwright.records.tables._tables import Tables
+from ragwright.records import TABLES, Tables
 
 pytestmark = pytest.mark.slow
 

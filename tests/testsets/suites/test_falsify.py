@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ragwright.testsets import GoldAnswer, entities, falsify
-from ragwright.testsets.suites._falsify import Kind, kind_of
+from ragwright.testsets.suites import Kind, kind_of
 
 TEXTS = (
     "On 3 March 1999 the plant in Lyon opened. It made 12,500 parts in 2001, and 3 in 2002.",

@@ -18,7 +18,7 @@ from ragwright.testsets import (
     gold_answer,
     suite_rows,
 )
-from ragwright.testsets.suites._suites import checked_distractors
+from ragwright.testsets.suites import checked_distractors
 
 NAMES = ["Abel", "Bruno", "Clara", "Dora", "Emil", "Frida", "Gustav", "Hanna"]
 

@@ -17,7 +17,7 @@ from ragwright.testsets import (
     located,
     without_near_duplicates,
 )
-from ragwright.testsets.synthesis._candidates import held_share, supported
+from ragwright.testsets.synthesis import held_share, supported
 
 WORDS = Analyzer()
 

@@ -36,6 +36,7 @@ from ._gold_places import GoldPlace as GoldPlace, has_gold as has_gold
 from ._oracles import (
     DiagnosedRow as DiagnosedRow,
     DiagnosisCase as DiagnosisCase,
+    Lost as Lost,
     Stage as Stage,
     diagnosed_row as diagnosed_row,
     pool_depth as pool_depth,

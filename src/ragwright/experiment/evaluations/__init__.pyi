@@ -1,6 +1,10 @@
 from ._asked import Answerer as Answerer, answered_by as answered_by, asked_row as asked_row
 from ._calibrations import judge_checks as judge_checks, record_calibration as record_calibration
-from ._clusters import cluster_of as cluster_of, clusters_of_rows as clusters_of_rows
+from ._clusters import (
+    cluster_of as cluster_of,
+    clusters_of_rows as clusters_of_rows,
+    shared_by as shared_by,
+)
 from ._comparing import (
     clusters_of_results as clusters_of_results,
     compare_evaluations as compare_evaluations,
@@ -100,4 +104,5 @@ from ._systems import (
     haystack_system as haystack_system,
     langchain_system as langchain_system,
     llamaindex_system as llamaindex_system,
+    reply_of as reply_of,
 )

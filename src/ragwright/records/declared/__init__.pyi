@@ -11,7 +11,12 @@ from ._file import (
     read_declared as read_declared,
 )
 from ._lag import Lag as Lag
-from ._rollups import Rollups as Rollups, read_rollups as read_rollups, spelling_key as spelling_key
+from ._rollups import (
+    Rollups as Rollups,
+    read_biographies as read_biographies,
+    read_rollups as read_rollups,
+    spelling_key as spelling_key,
+)
 from ._rules import (
     Condition as Condition,
     LengthGroup as LengthGroup,

@@ -3,9 +3,11 @@ from ._export import export_chats as export_chats, export_table as export_table
 from ._known import (
     HashedKeys as HashedKeys,
     KeyIndex as KeyIndex,
+    Known as Known,
     Words as Words,
     hashed_keys as hashed_keys,
     packed_hashes as packed_hashes,
+    written_hashes as written_hashes,
 )
 from ._manifest import Manifest as Manifest
 from ._parts import LivePart as LivePart, read_file as read_file, write_part as write_part

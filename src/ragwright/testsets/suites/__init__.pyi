@@ -3,7 +3,7 @@ from ._corpus import (
     corpus_evidence as corpus_evidence,
     open_corpus as open_corpus,
 )
-from ._falsify import entities as entities, falsify as falsify
+from ._falsify import Kind as Kind, entities as entities, falsify as falsify, kind_of as kind_of
 from ._given import all_given as all_given, given_answer as given_answer
 from ._gold_answers import (
     GoldAnswer as GoldAnswer,
@@ -16,5 +16,6 @@ from ._suites import (
     Evidence as Evidence,
     SuiteOptions as SuiteOptions,
     SuiteRows as SuiteRows,
+    checked_distractors as checked_distractors,
     suite_rows as suite_rows,
 )

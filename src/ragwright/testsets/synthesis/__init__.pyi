@@ -1,8 +1,10 @@
 from ._candidates import (
     Candidate as Candidate,
     context_fault as context_fault,
+    held_share as held_share,
     language_fault as language_fault,
     located as located,
+    supported as supported,
     without_near_duplicates as without_near_duplicates,
 )
 from ._imported import imported_rows as imported_rows
