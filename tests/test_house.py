@@ -73,7 +73,18 @@ EXTRAS = {
 }
 """Optional dependencies: never imported at module level."""
 
-LATE = {"httpx2", "importlib", "jinja2", "openai", "optuna", "pydantic", "rich", "Stemmer", "yaml"}
+LATE = {
+    "httpx2",
+    "importlib",
+    "jinja2",
+    "openai",
+    "optuna",
+    "pydantic",
+    "rich",
+    "Stemmer",
+    "urllib",
+    "yaml",
+}
 """What functions may import besides extras, for start-up time."""
 
 

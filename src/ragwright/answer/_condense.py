@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..core import render, shipped_mapping
+from ..core import late_pattern, render, shipped_mapping
 from ..flow import Flow, Message, chat
 from ..models import Analyzer, ExtractiveReranker, words
 from ._window import Window, recent_turns
@@ -27,7 +27,7 @@ class Condensed:
     notes: tuple[str, ...] = ()
 
 
-_POINTING = re.compile(
+_POINTING = late_pattern(
     r"\b(?:it|its|itself|they|them|their|theirs|he|him|his|she|her|hers|this|that|these|those"
     r"|there|one|ones|both|former|latter|such|same"
     r"|il|elle|ils|elles|lui|leur|leurs|celui|celle|ceux|celles|celui-ci|celle-ci|cela|ça|ceci"
@@ -36,12 +36,12 @@ _POINTING = re.compile(
     r"|ello|ella|ellos|ellas|esto|eso|ese|esa|allí)\b",
     re.IGNORECASE,
 )
-_CONTINUING = re.compile(
+_CONTINUING = late_pattern(
     r"^\W*(?:and|or|but|so|also|what about|how about|what else|why(?: not)?\W*$|et|mais|ou|alors"
     r"|qu['’]en est-il|pourquoi\W*$|und|oder|aber|y|pero|e|ma)\b",
     re.IGNORECASE,
 )
-_IMPERSONAL = re.compile(
+_IMPERSONAL = late_pattern(
     r"\b(?:is it|was it|il y a|y a-t-il|il faut|faut-il|il est|est-il|existe-t-il|is there"
     r"|are there|was there|were there|this (?:document|manual|page)|en \d+|qu['’]est-ce que)\b",
     re.IGNORECASE,

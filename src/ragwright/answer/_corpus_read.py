@@ -6,7 +6,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..core import Hit, Usage, canonical_json, neutral, passage_values, render, shipped_mapping
+from ..core import (
+    Hit,
+    Usage,
+    canonical_json,
+    late_pattern,
+    neutral,
+    passage_values,
+    render,
+    shipped_mapping,
+)
 from ..flow import Flow, Message, chat
 from ..models import Analyzer, AnalyzerOptions, words
 from ..retrieve import json_object
@@ -32,19 +41,19 @@ _SCHEMA = canonical_json(
         "additionalProperties": False,
     }
 )
-_ARTICLES = re.compile(
+_ARTICLES = late_pattern(
     r"(?:the|an?|le|la|les|l|une?|des|du|der|die|das|den|dem|eine?|el|los|las|una|il|lo|gli)$"
 )
 _PLAIN = Analyzer(AnalyzerOptions(stem=False, stop_words=False))
 """Folds case and accents, and nothing else."""
 
-_OVERVIEW = re.compile(
+_OVERVIEW = late_pattern(
     r"\b(?:summar\w+|overview|themes?|topics?|gist|main points?|arguments?|compar\w+|differ\w+|why"
     r"|how (?!many|often)|résum\w+|synth\w+|thèmes?|idées?|grandes lignes|pourquoi|comment"
     r"|zusammen\w*|überblick|themen|warum|resum\w+|temas?|por qué)\b",
     re.IGNORECASE,
 )
-_FREQUENCY = re.compile(
+_FREQUENCY = late_pattern(
     r"\b(?:most|how (?:often|many times)|le plus|combien de fois|am (?:häufigsten|meisten)|wie oft"
     r"|más|cuántas veces)\b",
     re.IGNORECASE,

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ..core import Hit
+from ..core import Hit, late_pattern
 from ..models import TokenSource, sentence_spans
 
 Unit: TypeAlias = Literal["document", "page", "passage"]
 
-_QUESTION = re.compile(
+_QUESTION = late_pattern(
     r"\b(?:(?P<count>how many|number of|count)|list|name|show|give|find|which|what)\s"
     r"(?:(?:me|all|every|the|of)\s)*(?:\w+\s)?"
     r"(?:(?P<page>pages?)|(?P<passage>passages?|chunks?|sections?|chapters?|paragraphs?)"
@@ -24,7 +24,7 @@ _QUESTION = re.compile(
 )
 """English questions only: in other languages a model or the quoted sentences answer."""
 _LONGEST = 1_000
-_QUOTED = re.compile(r"[\"“„«]\s*([^\"“”«»]+?)\s*[\"”“»]")
+_QUOTED = late_pattern(r"[\"“„«]\s*([^\"“”«»]+?)\s*[\"”“»]")
 
 
 @dataclass(frozen=True, slots=True)

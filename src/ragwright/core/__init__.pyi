@@ -87,6 +87,7 @@ from ._mapping import (
     shipped_mapping as shipped_mapping,
 )
 from ._options import option as option
+from ._patterns import late_pattern as late_pattern
 from ._people import current_user as current_user
 from ._plugins import entry_point as entry_point, load_object as load_object, require as require
 from ._records import (

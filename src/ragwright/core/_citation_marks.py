@@ -10,14 +10,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_MARK = re.compile(
+from ._patterns import late_pattern
+
+_MARK = late_pattern(
     r"[\[【]\s*+(\d{1,3}(?:\s*(?:,|;|&|and|et|[-–—])\s*\d{1,3})*+)\s*+(?:†[^\[\]【】]{0,40}+)?[\]】]"
 )
 """One to three digits: a year in brackets is no citation."""
 
-_PART = re.compile(r"(\d{1,3})\s*(?:[-–—]\s*(\d{1,3}))?")
-_CODE = re.compile(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
-_BEFORE_AN_INDEX = re.compile(r"[\w\])\u2060]")
+_PART = late_pattern(r"(\d{1,3})\s*(?:[-–—]\s*(\d{1,3}))?")
+_CODE = late_pattern(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
+_BEFORE_AN_INDEX = late_pattern(r"[\w\])\u2060]")
 _FARTHEST = 50
 
 

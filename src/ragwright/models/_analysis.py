@@ -26,7 +26,7 @@ from itertools import chain, repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Span, canonical_json
+from ..core import Span, canonical_json, late_pattern
 from ._options import AnalyzerOptions
 from ._seams import Tokenizer
 from ._stopwords import LANGUAGES, stop_words
@@ -66,26 +66,26 @@ def _pattern(letter: str) -> re.Pattern[str]:
     """The word pattern for text without unspaced scripts; ``letter`` matches one letter."""
     joint = rf"[{_JOINTS}:]|::|(?<=\d),(?=\d)"
     tail = f"(?:(?:{joint})(?!(?:https?|ftp)://{_URL_REST}){letter}+)*"
-    return re.compile(f"{_URL}|(?:{_LEAD})?{letter}+{tail}(?:{_SUFFIX})?")
+    return late_pattern(f"{_URL}|(?:{_LEAD})?{letter}+{tail}(?:{_SUFFIX})?")
 
 
 _WORD = _pattern(f"[\\w{_MARKS}]")
-_CJK_RUN = re.compile(f"([{_CJK}]+)")
-_HAS_CJK = re.compile(f"[{_CJK}]")
+_CJK_RUN = late_pattern(f"([{_CJK}]+)")
+_HAS_CJK = late_pattern(f"[{_CJK}]")
 
-_ELISION = re.compile(
+_ELISION = late_pattern(
     r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|un|gl|dell|dall|nell|sull|all|coll|quest|quell"
     r"|sant|anch|com|dov)['’](?=\w)",
     re.IGNORECASE,
 )
-_POSSESSIVE = re.compile(r"['’]s?$", re.IGNORECASE)
-_ACRONYM = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
-_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_MEASURE = re.compile(r"(\d+(?:[.,]\d+)*)[-]?([^\W\d_]+\d?)")
-_VERSION = re.compile(r"v(\d+(?:\.\d+)+)", re.IGNORECASE)
-_SPLIT = re.compile(r"[^\w]+|_+")
-_CASE = re.compile(
+_POSSESSIVE = late_pattern(r"['’]s?$", re.IGNORECASE)
+_ACRONYM = late_pattern(r"[^\W\d_](?:\.[^\W\d_])+")
+_GROUPED = late_pattern(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_NUMBER = late_pattern(r"\d+(?:[.,]\d+)*")
+_MEASURE = late_pattern(r"(\d+(?:[.,]\d+)*)[-]?([^\W\d_]+\d?)")
+_VERSION = late_pattern(r"v(\d+(?:\.\d+)+)", re.IGNORECASE)
+_SPLIT = late_pattern(r"[^\w]+|_+")
+_CASE = late_pattern(
     r"[A-ZÀ-ÖØ-Þ]+(?![a-zß-öø-ÿ])|[A-ZÀ-ÖØ-Þ]?[a-zß-öø-ÿ]+|[^\W\d_A-Za-zÀ-ÖØ-öø-ÿß]+|\d+"
 )
 
@@ -269,11 +269,11 @@ class WordTokenizer(Tokenizer):
 
 
 _LETTER, _DIGIT, _PAIRED, _JOINT, _COLON, _COMMA = 1, 2, 3, 4, 5, 6
-_LEADING = re.compile(_LEAD)
+_LEADING = late_pattern(_LEAD)
 # Both begin with a mark, not with a look back, so that the scan skips to the marks.
-_ADDRESS = re.compile(r":(?:(?<=http:)|(?<=https:)|(?<=ftp:))//" + _URL_REST)
+_ADDRESS = late_pattern(r":(?:(?<=http:)|(?<=https:)|(?<=ftp:))//" + _URL_REST)
 _SCHEMES = ("https", "http", "ftp")
-_AFTER = re.compile(r"\+\+(?<=\w\+\+)|\#(?<=\w\#)(?!\w)")
+_AFTER = late_pattern(r"\+\+(?<=\w\+\+)|\#(?<=\w\#)(?!\w)")
 
 
 def _addresses(text: str) -> Iterator[tuple[int, int]]:
@@ -430,9 +430,9 @@ def _is_written_code(word: str) -> bool:
     return letter and bool("_" in word or "::" in word or _CAMEL.search(word))
 
 
-_LED_BY_ZERO = re.compile(r"0\d{3,}")  # a number that counts has no leading zero
-_COUNTED = re.compile(r"\d+(?:[.,]\d+)?[^\W\d_]{1,3}|\d+-[^\W\d_]+")
-_CAMEL = re.compile(r"[a-z][A-Z]")
+_LED_BY_ZERO = late_pattern(r"0\d{3,}")  # a number that counts has no leading zero
+_COUNTED = late_pattern(r"\d+(?:[.,]\d+)?[^\W\d_]{1,3}|\d+-[^\W\d_]+")
+_CAMEL = late_pattern(r"[a-z][A-Z]")
 _DIGITS = frozenset("0123456789")
 _CODE_MARKS = frozenset("_:/@.")
 

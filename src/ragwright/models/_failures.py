@@ -19,13 +19,14 @@ from ..core import (
     ModelUnavailableError,
     PromptTooLongError,
     RateLimitedError,
+    late_pattern,
     retry_after,
 )
 from ._door import read_json
 
 _LONGEST = 400
 
-_UNSUPPORTED = re.compile(
+_UNSUPPORTED = late_pattern(
     r"unsupported|not supported|isn't supported|does not support|doesn't support|unrecogni[sz]ed"
     r"|unknown|unexpected|extra inputs|extra_forbidden|not permitted|not allowed|not a valid"
     r"|must be one of|not recogni[sz]ed|not implemented"
@@ -33,7 +34,7 @@ _UNSUPPORTED = re.compile(
     re.IGNORECASE,
 )
 
-_TOO_LONG = re.compile(r"context[_ ](?:length|window)|too (?:large|long)", re.IGNORECASE)
+_TOO_LONG = late_pattern(r"context[_ ](?:length|window)|too (?:large|long)", re.IGNORECASE)
 
 _PLAIN_WORDS = {"echo", "metadata", "n", "stop", "store", "suffix", "tools", "user"}
 """Parameters that are also words of English: a message means them only where it quotes them."""

@@ -9,16 +9,19 @@ from __future__ import annotations
 import re
 from typing import Literal, TypeAlias
 
+from ..core import late_pattern
+
 AnswerKind: TypeAlias = Literal[
     "person", "time", "place", "number", "reason", "manner", "definition", "name", "other"
 ]
 
 _I = re.IGNORECASE
 
+
 _KINDS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
     (
         "number",
-        re.compile(
+        late_pattern(
             r"\bhow (?:many|much|long|far|old|tall|large|big|often|high|deep|fast|heavy|wide)\b"
             r"|\b(?:what|which)(?: \w+){0,2} (?:percentage|percent|number|amount|population|age"
             r"|length|height|size|distance|temperature|price|cost|proportion|rate)\b"
@@ -33,7 +36,7 @@ _KINDS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
     ),
     (
         "time",
-        re.compile(
+        late_pattern(
             # In the present tense *when* asks for a condition: "when does the lamp turn red?"
             r"\bwhen\b(?! (?:do|does|is|are|can|may|must|should)\b)"
             r"|\b(?:what|which)(?: \w+)? (?:year|date|century|day|month|decade|period"
@@ -44,10 +47,13 @@ _KINDS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
             _I,
         ),
     ),
-    ("reason", re.compile(r"\bwhy\b|\bpourquoi\b|\bwarum\b|\bpor qué\b|\bperché\b|\bwaarom\b", _I)),
+    (
+        "reason",
+        late_pattern(r"\bwhy\b|\bpourquoi\b|\bwarum\b|\bpor qué\b|\bperché\b|\bwaarom\b", _I),
+    ),
     (
         "place",
-        re.compile(
+        late_pattern(
             r"\bwhere\b|\b(?:what|which)(?: \w+)? (?:country|city|town|place|region|state|continent"
             r"|location|province|river|area)s?\b"
             r"|\boù\b|\bquel(?:le)?s?(?: (?:est|était|sont|fut))?(?: la| le| les)?"
@@ -58,7 +64,7 @@ _KINDS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
     ),
     (
         "definition",
-        re.compile(
+        late_pattern(
             r"^\W*(?:what (?:is|are|was|were) (?:an? |the )?(?:\w+[ -]?){1,3}\??$|define\b"
             r"|what does .{1,60} mean|qu['’]est[- ]ce qu(?:e|['’])|c['’]est quoi"
             r"|que signifie|was (?:ist|sind)|qué es|cos['’]è|o que é|wat is)",
@@ -67,16 +73,16 @@ _KINDS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
     ),
     (
         "person",
-        re.compile(
+        late_pattern(
             r"\bwho(?:m|se)?\b|^\W*(?:\w+ )?qui\b(?! est-ce que)|\b(?:à|de|par|pour|avec) qui\b"
             r"|\bwer\b|\bwem\b|\bquién(?:es)?\b|^\W*chi\b|\bquem\b|\bwie (?:is|was|heeft)\b",
             _I,
         ),
     ),
-    ("manner", re.compile(r"\bhow\b|\bcomment\b|\bwie\b|\bcómo\b|\bcome\b|\bcomo\b|\bhoe\b", _I)),
+    ("manner", late_pattern(r"\bhow\b|\bcomment\b|\bwie\b|\bcómo\b|\bcome\b|\bcomo\b|\bhoe\b", _I)),
     (
         "name",
-        re.compile(
+        late_pattern(
             r"\bwhich\b|\bwhat\b(?= \w+)|\bquel(?:le)?s?\b|\blequel\b|\bwelche[rsmn]?\b"
             r"|\bcuál(?:es)?\b"
             r"|\bquale?\b|\bquai?s\b|\bwelke?\b",
@@ -85,7 +91,7 @@ _KINDS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
     ),
 )
 
-_TIME = re.compile(
+_TIME = late_pattern(
     r"\b(?:1[0-9]|20)\d\d\b|\b\d{1,2}(?:st|nd|rd|th)?[- ](?:centur|si[eè]cle)|\b[IVX]+e\b ?si"
     r"|\bcentur(?:y|ies)\b|\bsi[eè]cles?\b|\bdecades?\b|\bann[ée]es?\b"
     # In small letters these three are words of their own: "a low score may be good".
@@ -95,27 +101,27 @@ _TIME = re.compile(
     r"|\b\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b",
     _I,
 )
-_NUMBER = re.compile(
+_NUMBER = late_pattern(
     r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty"
     r"|fifty|hundred|thousand|million|billion|dozen|half|deux|trois|quatre|cinq|sept|huit|neuf|dix"
     r"|onze|douze|quinze|vingt|trente|quarante|cinquante|soixante|cent|mille|millions?|milliards?"
     r"|dizaine|centaine|moiti[ée]|tiers|quart|zwei|drei|vier|dos|tres|cuatro|due|tre|quattro)\b",
     _I,
 )
-_REASON = re.compile(
+_REASON = late_pattern(
     r"\bbecause\b|\bdue to\b|\bsince\b|\bin order to\b|\bso that\b|\btherefore\b|\bas a result\b"
     r"|\bthanks to\b|\bcaused?\b|\breasons?\b|\bparce qu|\bcar\b|\bpuisqu|\bafin\b|\bgr[âa]ce\b"
     r"|\ben raison\b|\bà cause\b|\bdu fait\b|\braisons?\b|\bpour\b|\bweil\b"
     r"|\bporque\b|\bperch[ée]\b",
     _I,
 )
-_DEFINES = re.compile(
+_DEFINES = late_pattern(
     r"\b(?:is|are|was|were|means|refers to|denotes|est|sont|était|étaient|désigne|signifie"
     r"|correspond|ist|sind|es|son|è|sono|é|são)\b|\(.{2,60}\)",
     _I,
 )
-_NAME = re.compile(r"(?<![.!?…:«\"“(]\s)(?<!^)\b[A-ZÀ-ÖØ-Þ][\w’'-]+")
-_DOUBLE_NAME = re.compile(
+_NAME = late_pattern(r"(?<![.!?…:«\"“(]\s)(?<!^)\b[A-ZÀ-ÖØ-Þ][\w’'-]+")
+_DOUBLE_NAME = late_pattern(
     r"\b[A-ZÀ-ÖØ-Þ][\w’'-]+ (?:(?:de|du|von|van|of|the|la|le) )*[A-ZÀ-ÖØ-Þ]\w+"
 )
 
@@ -164,7 +170,7 @@ def insists(kind: AnswerKind, question: str) -> bool:
     return kind == "time" or (kind == "person" and not re.search(r"\bqui\b", question, _I))
 
 
-_FOCUS = re.compile(
+_FOCUS = late_pattern(
     r"\b(?:what|which|whose|how many|how much|quel(?:le)?s?|combien d['’e]|combien de|welche[rsmn]?"
     r"|wie ?viele|quale?|cuántos|cuántas|quantos|welke)\b"
     r"(?: (?:est|était|sont|fut|furent|is|are|was|were))?((?: ?['’]?[\w-]+){1,3})",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..core import Span
+from ..core import Span, late_pattern
 
 _SHORTENED = """
     a.d adj adm al alias anm apr approx apt art assn assoc aug av ave b.c bd bldg bros bzw ca
@@ -36,19 +36,19 @@ _STARTERS = frozenset(_STARTING.split())
 """Words that, with a capital, start a sentence rather than a name."""
 
 _CLOSERS = "\"'”’»)\\]\uff09」』】》"
-_STOP = re.compile(
+_STOP = late_pattern(
     rf"[.!?…]+(?:[{_CLOSERS}]|[ \u00a0\u202f](?=»)|[*_]+(?=[\s\[]|$))*(?:\[\d{{1,3}}\])*(?=\s|$)"
     rf"|[。！？｡؟।！？]+[{_CLOSERS}]*"
 )
-_LAST_WORD = re.compile(r"[^\s(\[«\"“]*$")
+_LAST_WORD = late_pattern(r"[^\s(\[«\"“]*$")
 _OPENERS = "\"'“‘«([{¿¡-–—*_ \u00a0\u202f"
 
-_FENCE = re.compile(r"\s*(?:```|~~~)")
-_HEADING = re.compile(r" {0,3}#{1,6}\s|\s*={2,}[^=].*={2,}\s*$")
-_RULE = re.compile(r"\s*(?:[-=_*~+]\s*){3,}$")
-_TABLE = re.compile(r"\s*\|.*|.*\S\s*\|\s*\S.*\|.*|.*\t.*\t.*|\s*\+(?:[-=]+\+)+\s*$")
-_BULLET = re.compile(r"\s*(?:[-*•◦▪‣–—+]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)])\s+(?=\S)")
-_LABEL = re.compile(r"\s*(?:\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)])+\s*$")
+_FENCE = late_pattern(r"\s*(?:```|~~~)")
+_HEADING = late_pattern(r" {0,3}#{1,6}\s|\s*={2,}[^=].*={2,}\s*$")
+_RULE = late_pattern(r"\s*(?:[-=_*~+]\s*){3,}$")
+_TABLE = late_pattern(r"\s*\|.*|.*\S\s*\|\s*\S.*\|.*|.*\t.*\t.*|\s*\+(?:[-=]+\+)+\s*$")
+_BULLET = late_pattern(r"\s*(?:[-*•◦▪‣–—+]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)])\s+(?=\S)")
+_LABEL = late_pattern(r"\s*(?:\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)])+\s*$")
 
 
 def sentence_spans(text: str, language: str = "") -> list[Span]:

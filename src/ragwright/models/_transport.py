@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urljoin, urlsplit
-from urllib.request import getproxies
 
 from ..core import (
     ModelError,
@@ -92,6 +91,9 @@ def _open(target: Target, key: str, connect: float, limit: int) -> AsyncOpenAI:
     limits = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
     timeout = httpx2.Timeout(None, connect=connect)
     # A proxy for the outside world has no business between us and a server on this machine.
+    # Late: it loads an HTTP client of the standard library, and most commands ask no server.
+    from urllib.request import getproxies
+
     direct = target.local or not getproxies().keys() & {"http", "https", "all"}
     http = DefaultAsyncHttpxClient(
         transport=_spread(limits, target.base.startswith("https")) if direct else None,

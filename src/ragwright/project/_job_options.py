@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from ..core import ConfigError, Placed, build_options, near, option
+from ..core import ConfigError, Placed, build_options, late_pattern, near, option
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +129,10 @@ class ProjectJob:
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True}
 _TRUTH |= {"false": False, "no": False, "off": False, "0": False}
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_USER_PASSWORD = re.compile(r"^[a-z0-9+.-]+://[^/@?\s]*?:(?P<secret>[^/@?\s]+)@", re.IGNORECASE)
-_SECRET_KEY = re.compile(
+_NAME = late_pattern(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_VARIABLE = late_pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_USER_PASSWORD = late_pattern(r"^[a-z0-9+.-]+://[^/@?\s]*?:(?P<secret>[^/@?\s]+)@", re.IGNORECASE)
+_SECRET_KEY = late_pattern(
     r"[?&](?:pass|password|token|secret|api_?key|key|auth)=(?P<secret>[^&\s]+)", re.IGNORECASE
 )
 

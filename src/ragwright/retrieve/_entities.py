@@ -10,11 +10,10 @@ Scripts without capitals still have codes and quotation marks.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..core import Hit
+from ..core import Hit, late_pattern
 from ..models import TokenSource, is_code
 
 _SMALL = """
@@ -24,11 +23,11 @@ el y & for
 _PARTICLES = frozenset(_SMALL.split())
 """Small words that stand inside a name; a name neither begins nor ends with one."""
 
-_WORD = re.compile(r"[^\W_][\w’'&./+-]*[\w+#]|[^\W_]|&")
-_QUOTED = re.compile(
+_WORD = late_pattern(r"[^\W_][\w’'&./+-]*[\w+#]|[^\W_]|&")
+_QUOTED = late_pattern(
     r"[“«„\"]\s?([^“”«»„\"\n]{2,80}?)\s?[”»“\"]|''([^'\n]{2,80})''|`([^`\n]{2,60})`"
 )
-_SENTENCE = re.compile(r"(?<=[.!?…。！？])[\s\"”»)]+(?=\S)|\n+")
+_SENTENCE = late_pattern(r"(?<=[.!?…。！？])[\s\"”»)]+(?=\S)|\n+")
 _BEGINS = ":：|•"
 _LONGEST = 8
 """Words of a name; longer runs are headings in capitals."""

@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..core import late_pattern
+
 _UNITS = (
     r"(?:documents?|docs?|files?|pages?|articles?|passages?|chunks?|sections?|chapters?|papers?"
     r"|reports?|texts?|sources?|dateis?|fichiers?|chapitres?|textes?|rapports?|extraits?"
@@ -41,10 +43,10 @@ class Rule:
 
 
 def _rule(pattern: str, reason: str) -> Rule:
-    return Rule(re.compile(pattern, re.IGNORECASE), reason)
+    return Rule(late_pattern(pattern, re.IGNORECASE), reason)
 
 
-GREETING = re.compile(
+GREETING = late_pattern(
     r"^\W*(?:(?:hi|hello|hey|good (?:morning|afternoon|evening|day)|dear \w+|greetings"
     r"|bonjour|bonsoir|salut|coucou|hallo|guten (?:tag|morgen|abend)|moin|servus"
     r"|hola|buenos días|buenas (?:tardes|noches))"
@@ -179,7 +181,7 @@ CORPUS: tuple[Rule, ...] = (
 )
 """Answers that are spread over everything."""
 
-AGGREGATE = re.compile(
+AGGREGATE = late_pattern(
     r"\b(?:average|mean|median|sum|total|totals|maximum|minimum|highest|lowest|largest|smallest"
     r"|most|least|how many|how much|number of|count|per (?:day|week|month|year|\w+)|by (?:day|week"
     r"|month|year)|top \d+|percentage|share of|group(?:ed)? by|sorted by"
@@ -192,7 +194,7 @@ AGGREGATE = re.compile(
 )
 """Words by which a question asks for a number over rows."""
 
-SPLIT = re.compile(
+SPLIT = late_pattern(
     r"\?.+\?|\b(?:compare|compared (?:to|with)|comparison|difference[s]? between|versus|vs\.?"
     r"|compare[rz]?|comparaison|différences? entre|par rapport à|unterschied\w* zwischen"
     r"|vergleich\w*|im vergleich|diferencias? entre|compara\w*)(?!\w)",
@@ -200,7 +202,7 @@ SPLIT = re.compile(
 )
 """Several things are asked for, or set side by side."""
 
-WORDY = re.compile(
+WORDY = late_pattern(
     r"\b(?:i (?:was|am|'m) (?:just )?wondering|i would like to know|i'd like to know|can you"
     r" (?:please )?tell me|could you (?:please )?(?:tell|explain)|do you (?:happen to )?know"
     r"|je (?:me demandais|voudrais savoir|souhaite(?:rais)? savoir|aimerais savoir)"

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 
-from ..core import StatementError
+from ..core import StatementError, late_pattern
 
 LONGEST = 20_000
 """Characters a statement may have."""
 
-_TOKEN = re.compile(
+_TOKEN = late_pattern(
     r"(?P<space>\s+)"
     r"|(?P<refused>--|/\*|\*/|`|[uU]&[\"']|\$(?:[^\W\d]\w*)?\$|\x00)"
     r"|(?P<string>[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*')"
@@ -27,7 +27,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 
-_FUNCTIONS = re.compile(
+_FUNCTIONS = late_pattern(
     r"(?:pg_read_|pg_ls_|pg_stat_file|pg_file_|pg_current_logfile|pg_terminate_|pg_cancel_"
     r"|pg_reload_|pg_rotate_|pg_promote|pg_create_|pg_drop_|pg_switch_|pg_export_|pg_logical_"
     r"|pg_notify|pg_advisory|pg_try_advisory|pg_backup|pg_start_|pg_stop_|pg_wal_|pg_replication"
