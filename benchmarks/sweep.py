@@ -101,19 +101,19 @@ def made_project(folder: Path, chat: str, embed: str, questions: int, concurrenc
 WORDS = ("chunk overlap", "fusion", "kappa", "a soft filter", "coverage", "the budget", "spans")
 
 
-def swept(folder: Path) -> tuple[Any, float, float]:
-    """Forecast and run; (forecast, seconds of the forecast, seconds of the sweep)."""
+def swept(folder: Path) -> tuple[Any, float, float, tuple[float, float]]:
+    """Forecast and run: forecast, seconds of forecast and sweep, their processor seconds."""
     with Workbench.open(folder) as bench:
         bench.ingest()
         study = read_study(bench.project, folder / "study.yaml")
-        begun = time.perf_counter()
+        begun, worked = time.perf_counter(), time.process_time()
         forecast = bench.forecast_sweep(study)
-        told = time.perf_counter() - begun
-        begun = time.perf_counter()
+        told, thought = time.perf_counter() - begun, time.process_time() - worked
+        begun, worked = time.perf_counter(), time.process_time()
         result = bench.sweep(study)
-        seconds = time.perf_counter() - begun
+        seconds, worked = time.perf_counter() - begun, time.process_time() - worked
     assert all(trial.state == "done" for trial in result.trials), result.trials
-    return forecast, told, seconds
+    return forecast, told, seconds, (thought, worked)
 
 
 async def by_hand(chat: str, embed: str, questions: Sequence[str], concurrency: int) -> None:
@@ -165,8 +165,10 @@ async def by_hand(chat: str, embed: str, questions: Sequence[str], concurrency: 
             )
 
 
-def measured(questions: int, latency: float, concurrency: int) -> tuple[Any, Taken, Taken, float]:
-    """(forecast, the sweep, the loop, seconds of the forecast)."""
+def measured(
+    questions: int, latency: float, concurrency: int
+) -> tuple[Any, Taken, Taken, float, tuple[float, float]]:
+    """Forecast, sweep, loop, seconds of the forecast, processor seconds of it and the sweep."""
     embedding = Embedding(latency)
     with (
         ScriptedServer.spawn(Writing(latency)) as chat,
@@ -175,7 +177,7 @@ def measured(questions: int, latency: float, concurrency: int) -> tuple[Any, Tak
     ):
         folder = made_project(Path(temporary), chat.url, embed.url, questions, concurrency)
         before = chat.stats()["count"]
-        forecast, told, seconds = swept(folder)
+        forecast, told, seconds, worked = swept(folder)
         ours = Taken(chat.stats()["count"] - before, embedding.texts, seconds)
         embedding.texts = 0
         asked = [json.loads(line)["user_input"] for line in (folder / "set.jsonl").open()]
@@ -184,12 +186,12 @@ def measured(questions: int, latency: float, concurrency: int) -> tuple[Any, Tak
         asyncio.run(by_hand(chat.url, embed.url, asked, concurrency))
         seconds = time.perf_counter() - begun
         loop = Taken(chat.stats()["count"] - before, embedding.texts, seconds)
-    return forecast, ours, loop, told
+    return forecast, ours, loop, told, worked
 
 
 def section(arguments: argparse.Namespace) -> Section:
     """Measure, and put the figures into a table."""
-    forecast, ours, loop, told = measured(
+    forecast, ours, loop, told, worked = measured(
         arguments.questions, arguments.latency, arguments.concurrency
     )
     floor = ours.chats * arguments.latency / arguments.concurrency
@@ -214,7 +216,9 @@ def section(arguments: argparse.Namespace) -> Section:
             f"The sweep's calls hold {arguments.questions} of the project as it stands; texts "
             f"embedded hold the questions: the loop embeds {loop.texts / ours.texts:.1f} times as "
             "many.",
-            f"The dry run told {calls.expected:.0f} calls, embedding included, in {told:.1f} s.",
+            f"The dry run told {calls.expected:.0f} calls ({calls.low:.0f} to {calls.high:.0f}), "
+            f"embedding included, in {told:.1f} s and {worked[0]:.1f} s of processor time, "
+            f"{worked[0] / worked[1]:.1%} of the sweep's {worked[1]:.1f} s.",
             "Ingesting the project as it stands is not in the seconds; building the four other "
             "indexes is.",
         ],

@@ -11,7 +11,7 @@ from ..project import Session
 from ..report import verdict_json, verdict_table
 from ..workbench import Workbench
 from ._console import Console, reported
-from ._options import HERE, Jobs, Json, MaxCost, Output, Project, Quiet
+from ._options import HERE, Jobs, Json, MaxCost, Output, Overrides, Project, Quiet
 from ._show import show_progress
 
 
@@ -31,6 +31,7 @@ def command(
         ),
     ] = "",
     project: Project = HERE,
+    overrides: Overrides = None,
     as_json: Json = False,
     quiet: Quiet = False,
     output: Output = None,
@@ -39,9 +40,14 @@ def command(
 ) -> None:
     """Compare a sweep's winner with the current settings on held-out questions."""
     console = Console(quiet, output)
-    with Workbench.open(project, Session(jobs=jobs, max_cost=max_cost)) as bench:
+    session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost)
+    with Workbench.open(project, session) as bench:
         with show_progress(console, bench):
             found = bench.confirm(sweep, Confirming(top, cluster))
+        if found.overrides:
+            console.remark(
+                f"as in the sweep: {' '.join(f'--set {one}' for one in found.overrides)}"
+            )
         if as_json:
             console.json(verdict_json(found.verdict, found.run))
             return

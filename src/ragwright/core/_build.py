@@ -7,6 +7,7 @@ import difflib
 import operator
 import typing
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 from ._errors import ConfigError, RagwrightError
@@ -45,7 +46,7 @@ def build_options(kind: type[T], values: Any, placed: Placed, path: tuple[str, .
             where=placed.where(*path),
         )
     fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     arguments: dict[str, Any] = {}
     for key, value in values.items():
         if key not in fields:
@@ -62,6 +63,12 @@ def build_options(kind: type[T], values: Any, placed: Placed, path: tuple[str, .
         raise ConfigError(
             error.what, where=error.where or placed.where(*path), hint=error.hint
         ) from error
+
+
+@cache
+def _hints(kind: type[Any]) -> Mapping[str, Any]:
+    """Types of the fields of a record; every trial of a sweep reads all sections again."""
+    return typing.get_type_hints(kind)
 
 
 def unknown_key(
@@ -86,7 +93,7 @@ def described_options(
     kind: type[Any], path: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, str, Any, str]]:
     """(key, when, default, sentence) of every option, nested records included."""
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     for field in dataclasses.fields(kind):
         nested = hints[field.name]
         key = (*path, field.name)

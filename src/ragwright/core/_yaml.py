@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,16 @@ def _tab_at(text: str, line: int) -> bool:
 
 
 def _placed(text: str, file: str) -> Placed:
-    """Values with their lines; raises yaml.YAMLError as it is, ConfigError for all else."""
+    """Values with their lines; raises yaml.YAMLError as it is, ConfigError for all else.
+
+    A sweep reads the project file for every trial, so the last texts are parsed once.
+    """
+    known = _parsed(text, file)
+    return Placed(deepcopy(known.value), dict(known.lines), file)
+
+
+@lru_cache(maxsize=16)
+def _parsed(text: str, file: str) -> Placed:
     placed = Placed({}, file=file)
     loader = _loader()(text)
     loader.file = file

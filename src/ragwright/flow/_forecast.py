@@ -28,6 +28,22 @@ class Range:
         """Both together."""
         return Range(self.low + other.low, self.expected + other.expected, self.high + other.high)
 
+    def scaled(self, factor: float, like: Range, margin: float) -> Range:
+        """The expected number times a factor, between ends in proportion to those of another.
+
+        The ends are moved out by a share of themselves (``margin``, 0 to 1).
+        """
+        expected = self.expected * factor
+        low, high = (
+            expected * (end / like.expected if like.expected else 1.0)
+            for end in (like.low, like.high)
+        )
+        return Range(low * (1 - margin), expected, high * (1 + margin))
+
+    def rounded(self) -> Range:
+        """The same in whole numbers."""
+        return Range(round(self.low), round(self.expected), round(self.high))
+
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
@@ -69,6 +85,28 @@ class Forecast:
             None if self.seconds is None or other.seconds is None else self.seconds + other.seconds,
             dict(sorted(models.items())),
             self.uncertain + other.uncertain,
+        )
+
+    def scaled(self, factor: float, like: Forecast, margin: float) -> Forecast:
+        """What a job of which this is a sample would do; see :meth:`Range.scaled`.
+
+        ``like`` is the forecast, with its ends, of a part of the sample.
+        """
+
+        def scaled(mine: Range | None, other: Range | None) -> Range | None:
+            if mine is None:
+                return None
+            return mine.scaled(factor, mine if other is None else other, margin)
+
+        return Forecast(
+            self.calls.scaled(factor, like.calls, margin).rounded(),
+            round(self.reused * factor),
+            self.prompt_tokens.scaled(factor, like.prompt_tokens, margin).rounded(),
+            self.completion_tokens.scaled(factor, like.completion_tokens, margin).rounded(),
+            scaled(self.cost, like.cost),
+            scaled(self.seconds, like.seconds),
+            {name: round(calls * factor) for name, calls in self.models.items()},
+            round(self.uncertain * factor),
         )
 
 

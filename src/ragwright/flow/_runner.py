@@ -193,20 +193,25 @@ class Runner:
         self._refuse_own_thread()
         return self._submit(self._engine.known(request, scope)).result()
 
-    def forecast(self, makers: Iterable[Callable[[], Flow[Any]]], *, scope: str = "") -> Forecast:
+    def forecast(
+        self, makers: Iterable[Callable[[], Flow[Any]]], *, scope: str = "", ends: bool = True
+    ) -> Forecast:
         """Dry run: what the flows would call, without calling any model.
 
         Each maker is called once per scenario. Known replies (of the scope) and free local work
         are real; calls are counted exactly where no flow branches, else as low, expected and high.
+        Without ``ends`` only the expected branch is taken, which is a third of the work.
 
         Raises:
             RagwrightError: A flow would ask a model that cannot be asked, such as an unknown one.
         """
         self._refuse_own_thread()
-        forecast: Forecast = self._submit(self._forecast(list(makers), scope)).result()
+        forecast: Forecast = self._submit(self._forecast(list(makers), scope, ends)).result()
         return forecast
 
-    async def _forecast(self, makers: list[Callable[[], Flow[Any]]], scope: str) -> Forecast:
+    async def _forecast(
+        self, makers: list[Callable[[], Flow[Any]]], scope: str, ends: bool
+    ) -> Forecast:
         bounds: tuple[Estimate, ...] = ("low", "high")
         scenarios: dict[Estimate, Scenario] = {
             name: Scenario(name) for name in ("expected", *bounds)
@@ -215,7 +220,7 @@ class Runner:
             expected = scenarios["expected"]
             before = expected.begin()
             await self._rehearse(make(), expected, scope)
-            if expected.branched:
+            if expected.branched and ends:
                 for name in bounds:
                     scenarios[name].begin()
                     await self._rehearse(make(), scenarios[name], scope)

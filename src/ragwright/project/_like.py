@@ -18,17 +18,21 @@ if TYPE_CHECKING:
 
 
 class StoredDocuments(Reader):
-    """Reads the documents that a store holds under one pair, by the source they came from."""
+    """Reads the documents that a store holds under one pair, by the source they came from.
+
+    ``only`` names those that are read; None for all.
+    """
 
     name = "store"
 
-    def __init__(self, store: Store, pair: IndexSpec) -> None:
+    def __init__(self, store: Store, pair: IndexSpec, only: frozenset[str] | None = None) -> None:
         self._store = store
         self._pair = pair
         self._hashes = store.content_hashes(pair)
         self._by_source: dict[str, list[str]] = {}
         for name, source in sorted(store.sources(pair).items()):
-            self._by_source.setdefault(source, []).append(name)
+            if only is None or name in only:
+                self._by_source.setdefault(source, []).append(name)
 
     @property
     def sources(self) -> list[str]:

@@ -97,7 +97,7 @@ class Project:
             self._attached.popitem()[1].close()
         self._variants = []
 
-    def variant(self, settings: Settings) -> Self:
+    def variant(self, settings: Settings, session: Session | None = None) -> Self:
         """The same project under other settings, sharing with this one all that those leave as is.
 
         Replies and runs are always shared; store and open views where the section ``store`` is
@@ -106,9 +106,10 @@ class Project:
 
         Args:
             settings: As read from files; the session's filters are laid over them here.
+            session: In place of this project's own.
         """
         base = self._base
-        made = type(self)(self.folder, settings, self.session)
+        made = type(self)(self.folder, settings, session or self.session)
         made._base = base
         family = [base, *base._variants]
         for name in ("replies", "runs"):
@@ -323,6 +324,8 @@ class Project:
     @cached_property
     def personas(self) -> Mapping[str, Persona]:
         """Personas by name: the shipped ones, and the project's own, which win."""
+        if self._base is not self:
+            return self._base.personas
         own = answer.load_personas(self.folder.personas) if self.folder.personas.is_dir() else {}
         return {**answer.shipped_personas(), **own}
 

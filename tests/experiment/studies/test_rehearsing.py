@@ -63,7 +63,7 @@ PROMPTS = "prompt: {without: [[], [role], [question]]}\n"
 @pytest.mark.parametrize(
     ("study", "settings"),
     [
-        (f"study: {{testset: SET, measures: TokenF1}}\n{SIZES}{PROMPTS}", ""),
+        (f"study: {{testset: SET, measures: TokenF1, limit: 3}}\n{SIZES}{PROMPTS}", ""),
         (
             f"study: {{testset: SET, measures: TokenF1, rungs: [2, 4]}}\n{SIZES}",
             "chunk: {size: 60, overlap: 0}\n",
@@ -125,3 +125,67 @@ def test_nothing_is_foretold_without_an_index(tmp_path: Path, server: ScriptedSe
     (folder / "s.yaml").write_text(study.replace("SET", str(folder / "set.jsonl")))
     with pytest.raises(RetrieveError, match="nothing is indexed"):
         told(folder)
+
+
+def many_rows(folder: Path, count: int) -> None:
+    """Rows that ask of other parts in other words, each for an engineer."""
+    lines = [
+        {
+            "id": f"q{n}",
+            "user_input": f"When is part {n % 12} changed, in book {n}?",
+            "reference": f"{n}",
+            "persona_name": "engineer",
+        }
+        for n in range(count)
+    ]
+    (folder / "set.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+
+def test_a_large_study_is_estimated_from_a_sample_of_its_rows(
+    tmp_path: Path, server: ScriptedServer
+) -> None:
+    study = f"study: {{testset: SET, measures: AnswerRelevance, limit: 20}}\n{SIZES}"
+    folder = project(
+        MakeProject(tmp_path), server, study, f"judge: {{model: '{server.url}#judge'}}\n"
+    )
+    many_rows(folder, 40)
+    found = told(folder)
+    assert any("1 of 20 rows, every trial" in note for note in found.notes)
+    run(folder)
+    made = len(server.requests)
+    assert found.forecast.calls.expected == pytest.approx(made, rel=0.2)
+    assert found.forecast.calls.low <= made <= found.forecast.calls.high
+    assert told(folder).forecast.calls.high == 0  # everything is known now
+    # rows that no run has seen are a group of their own
+    file = folder / "s.yaml"
+    file.write_text(file.read_text().replace("limit: 20", "limit: 30"))
+    more = told(folder).forecast.calls
+    run(folder)
+    assert more.low <= len(server.requests) - made <= more.high
+    assert more.expected == pytest.approx(len(server.requests) - made, rel=0.2)
+
+
+def test_missing_indexes_are_estimated_from_a_sample_of_the_documents(
+    tmp_path: Path, server: ScriptedServer
+) -> None:
+    study = "study: {testset: SET, measures: TokenF1}\nchunk: {size: [40, 80], overlap: 0}\n"
+    folder = project(
+        MakeProject(tmp_path), server, study, f"embed: {{model: '{server.url}#e', dimensions: 4}}\n"
+    )
+    many_rows(folder, 70)
+    for n in range(120):
+        text = " ".join(f"Word {n * k} of book {n} is written in line {k}." for k in range(100))
+        (folder / "docs" / f"book{n}.md").write_text(text)
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+    before = len(server.requests)
+    found = told(folder)
+    [note] = [note for note in found.notes if "missing indexes" in note]
+    assert 40 < int(note.split()[5]) < 80
+    assert len(server.requests) == before
+    run(folder)
+    made = [request.body for request in server.requests[before:]]
+    for model in ("m", "e"):
+        calls = sum(body["model"] == model for body in made)
+        assert found.forecast.models[f"{server.url}#{model}"] == pytest.approx(calls, rel=0.25)
+    assert found.forecast.calls.low <= len(made) <= found.forecast.calls.high

@@ -324,3 +324,26 @@ def test_a_testset_is_looked_for_in_the_projects_folder_too(tmp_path: Path) -> N
     text = (folder / "s.yaml").read_text().replace(str(folder / "set.jsonl"), "set.jsonl")
     (folder / "s.yaml").write_text(text)
     assert len(swept(folder).board) == 3  # wherever the command was called
+
+
+def test_chunk_scores_are_kept_where_the_embedding_model_is_swept(
+    tmp_path: Path, server: ScriptedServer
+) -> None:
+    models = [f"{server.url}#one", f"{server.url}#two"]
+    study = f"embed: {{model: {json.dumps(['', *models])}}}\n"
+    folder = project(MakeProject(tmp_path), study)  # itself without vectors
+    file = folder / "s.yaml"
+    file.write_text(file.read_text().replace("TokenF1, KPrecision", "TokenF1, ChunkScore"))
+    found = swept(folder)
+    assert [trial.state for trial in found.trials] == ["done"] * 4
+    scores = {
+        trial.values.get("embed.model", ""): trial.value("ChunkScore") for trial in found.trials
+    }
+    assert scores[""] is None
+    for model in models:
+        assert scores[model] is not None
+        assert -1 <= scores[model] <= 1
+    assert any("trials of one model only" in note for note in found.notes)
+    with Workbench.open(folder) as bench:
+        forecast = bench.forecast_sweep(read_study(bench.project, file))
+    assert forecast.trials == 4

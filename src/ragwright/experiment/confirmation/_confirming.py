@@ -19,6 +19,7 @@ from ..studies import (
     Study,
     Trial,
     TrialResult,
+    as_swept,
     incumbent_hash,
     leaderboard,
     objective_scores,
@@ -67,12 +68,14 @@ class Confirmed:
         study: What was swept.
         verdict: What the two splits say.
         again: True where it was confirmed before and is only shown again.
+        overrides: Values of ``--set`` that were taken from the sweep.
     """
 
     run: str
     study: Study
     verdict: StudyVerdict
     again: bool = False
+    overrides: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,8 @@ def confirm(project: Project, name: str, how: Confirming | None = None) -> Confi
     """Compare the best trials of a stored sweep with the current settings, on the confirm
     split.
 
+    Values of ``--set`` are those of the sweep, unless the project was opened with its own.
+
     The split is opened once: that is written down before a row of it is read, and confirming the
     same trials again only shows what was found. Where no candidate leads, it stays closed.
 
@@ -110,8 +115,13 @@ def confirm(project: Project, name: str, how: Confirming | None = None) -> Confi
         StudyError: The sweep has no candidate with a value, or the project has changed since.
         TestsetError: The confirm split is empty, or the log of openings cannot be written.
     """
-    options = how or Confirming()
     swept = stored_sweep(project, name)
+    own, project = project, as_swept(project, swept.run.id)
+    found = _confirmed(project, swept, how or Confirming())
+    return found if project is own else replace(found, overrides=project.session.overrides)
+
+
+def _confirmed(project: Project, swept: _Swept, options: Confirming) -> Confirmed:
     base = variant_of(project, swept.study, Trial(0, {}))
     rows = study_rows(project, swept.study)
     if incumbent_hash(base, swept.study, rows, swept.measures) != swept.run.manifest.get(
@@ -121,7 +131,8 @@ def confirm(project: Project, name: str, how: Confirming | None = None) -> Confi
             "the project, its files, its index or the tune split have changed since the sweep, so "
             "its trials cannot be compared with the current settings",
             where=f"run {swept.run.id}",
-            hint="run the sweep again (paid replies are reused), or undo the change",
+            hint="run the sweep again (paid replies are reused), undo the change, or name "
+            "the values of --set that the sweep was run with",
         )
     incumbent = _results(project, swept.incumbent)
     clusters = _clusters(incumbent, options.clusters)

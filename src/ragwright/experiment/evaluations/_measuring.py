@@ -78,7 +78,7 @@ def planned(
         system = EvaluatedProject(target, project.pair.key, options, searched)
         return rows, wanted, ranking_work(system, rows, wanted)
     setup = judging(project)
-    answered = _as_answered(rows.rows, near=bool(target.model))
+    answered = _as_answered(rows.rows, near=bool(target.model) or how.vectors_vary)
     chosen = chosen_measures(measures, answered, setup, options.top_k)
     wanted = chosen.measures
     check_setup(wanted, setup, answered)

@@ -16,6 +16,8 @@ class Evaluating:
         seed: Seed of the intervals.
         answers: Write answers and score them; else rankings alone are scored.
         name: What to call the run, empty for its id alone.
+        vectors_vary: The index may have no vectors where that of another trial has: `ChunkScore` is
+            then not applicable instead of refused.
     """
 
     resume: bool = False
@@ -23,3 +25,4 @@ class Evaluating:
     seed: int = 0
     answers: bool = False
     name: str = ""
+    vectors_vary: bool = False

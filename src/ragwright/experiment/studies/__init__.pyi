@@ -35,6 +35,7 @@ from ._study import (
 from ._sweeping import (
     Sweeping as Sweeping,
     SweepResult as SweepResult,
+    as_swept as as_swept,
     incumbent_hash as incumbent_hash,
     read_study as read_study,
     run_sweep as run_sweep,

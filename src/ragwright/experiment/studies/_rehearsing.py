@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...core import ConfigError, Document, RetrieveError
+from ...core import ConfigError, Document, RetrieveError, Row, text_hash
 from ...flow import Flow, Forecast, Runner, RunnerOptions, embed
 from ...index import Store, View, Views, open_store
-from ...measure import Measure
 from ...models import Models
-from ...project import Feed, Ingest, StoredDocuments, unfetched
+from ...project import TRIAL, Feed, Ingest, StoredDocuments, unfetched
 from ...testsets import Testset
 from ..evaluations import planned
 from ._sampling import Trial, grid_points, random_points
@@ -26,6 +26,21 @@ if TYPE_CHECKING:
     from ...project import Project
 
 T = TypeVar("T")
+
+_ALL = 100
+"""Answers of a study (trials times rows) up to which a dry run goes through each of them."""
+
+_PART = 40
+"""Of more, a dry run goes through one row in so many, and one document in so many."""
+
+_CHARACTERS = 200_000
+"""Least text, in characters, that an index is built of in a dry run on a sample."""
+
+_MARGIN = 0.2
+"""Share by which the ends of what a sample says are moved out; `benchmarks/sweep.py` checks it."""
+
+_ENDS = 5
+"""Of the answers of a sample, one in so many is walked for the low and the high end, too."""
 
 _WIDTH = 8
 """Length of the vectors that stand in for those of a server that was never asked."""
@@ -111,63 +126,94 @@ class _Rehearsal:
         self._flying: set[str] = set()
         self._current: dict[str, bool] = {}
         self._unmeasured: set[str] = set()
-        self._makers: dict[int, list[Maker]] = {}
+        self._makers: dict[tuple[int, float], list[Maker]] = {}
+        self._whole = True
+        self._walked: list[Row] = []
+        self._held = (0, 0)
 
     def forecast(self) -> SweepForecast:
-        """Walk every trial."""
+        """Walk every trial on all rows, or on a sample of them where there are many."""
         project, options = self._bench, self._study.options
         if not project.store.holds(project.pair):
             project.target()  # says what is missing
             raise RetrieveError("nothing is indexed")
-        testset = study_rows(project, self._study)
         base = self._variant(Trial(0, {}))
-        _, measures, _ = planned(base, testset, options.measures, trial_how(self._study))
-        trials, invalid = self._trials()
-        for rows, of in self._rounds(trials, testset):
-            for trial in of:
-                self._plan(trial, rows, measures)
-        found: Forecast | None = None
-        for variant in self._runners():
-            part = variant.runner.forecast(self._makers[id(variant.runner)])
-            found = part if found is None else found + part
-        assert found is not None
+        how = trial_how(self._study)
+        testset, measures, _ = planned(
+            base, study_rows(project, self._study), options.measures, how
+        )
+        points = list(self._points())
+        self._whole = (len(points) + 1) * len(testset.rows) <= _ALL
+        strata = [self._sampled(rows, testset.name) for rows in self._strata(testset)]
+        self._walked = [row for groups in strata for rows, _ in groups for row in rows]
+        trials, invalid = self._trials(points)
+        for groups, of in zip(strata, self._rounds(trials, strata), strict=True):
+            for rows, times in groups:
+                for trial in of:
+                    variant = self._variant(trial)
+                    _, _, work = planned(variant, replace(testset, rows=rows), measures, how)
+                    self._add(variant, [make for _, make in work.items], times)
         return SweepForecast(
-            len(trials), invalid, len(testset.rows), self._built, found, self._notes()
+            len(trials),
+            invalid,
+            len(testset.rows),
+            self._built,
+            self._summed(),
+            self._notes(testset),
         )
 
-    def _trials(self) -> tuple[list[Trial], int]:
-        """Trials that can be run, with stand-ins for those a search will suggest; and how many
-        cannot.
-        """
-        search = self._study.options.search
-        points = grid_points(self._study) if search == "grid" else random_points(self._study)
-        found, invalid = [Trial(0, {})], 0
+    def _points(self) -> Iterator[Mapping[str, Any]]:
+        """Values of the trials, with stand-ins for those that a search will suggest."""
+        grid = self._study.options.search == "grid"
+        return grid_points(self._study) if grid else random_points(self._study)
+
+    def _trials(self, points: Sequence[Mapping[str, Any]]) -> tuple[list[Trial], int]:
+        """Trials that can be run, and how many cannot."""
+        found = [Trial(0, {})]
         for number, point in enumerate(points, 1):
             trial = Trial(number, point)
-            try:
+            with suppress(ConfigError):
                 self._variant(trial)
-            except ConfigError:
-                invalid += 1
-            else:
                 found.append(trial)
-        return found, invalid
+        return found, len(points) + 1 - len(found)
+
+    def _strata(self, testset: Testset) -> Iterator[tuple[Row, ...]]:
+        """The rows that each round is the first to see; a rung holds the rows of those before."""
+        options, seen = self._study.options, set[str]()
+        rungs = [rung for rung in options.rungs if rung < testset.questions]
+        for rows in (*(testset.subset(rung, options.seed).rows for rung in rungs), testset.rows):
+            yield tuple(row for row in rows if row.id not in seen)
+            seen |= {row.id for row in rows}
 
     def _rounds(
-        self, trials: Sequence[Trial], testset: Testset
-    ) -> Iterator[tuple[Testset, Sequence[Trial]]]:
-        """Which trials see which rows: with rungs any of them stand for those that go on."""
+        self, trials: Sequence[Trial], strata: Sequence[object]
+    ) -> Iterator[Sequence[Trial]]:
+        """The trials that each round runs: with rungs any of them stand for those that go on."""
         options = self._study.options
-        for rung in options.rungs:
-            if rung < testset.questions:
-                yield testset.subset(rung, options.seed), trials
-                going = math.ceil(options.keep * (len(trials) - 1))
-                trials = trials[: 1 + max(1, going)]
-        yield testset, trials
+        for _ in strata[1:]:
+            yield trials
+            going = math.ceil(options.keep * (len(trials) - 1))
+            trials = trials[: 1 + max(1, going)]
+        yield trials
 
-    def _plan(self, trial: Trial, rows: Testset, measures: Sequence[Measure]) -> None:
-        variant = self._variant(trial)
-        _, _, work = planned(variant, rows, measures, trial_how(self._study))
-        self._add(variant, [make for _, make in work.items])
+    def _sampled(self, rows: tuple[Row, ...], testset: str) -> list[tuple[tuple[Row, ...], float]]:
+        """Rows that are walked, in groups, and how many rows each of a group stands for.
+
+        Rows that an earlier run has seen are a group, since replies for them are known; so are
+        those that a persona's own model answers.
+        """
+        if self._whole or not rows:
+            return [(rows, 1.0)]
+        groups: dict[tuple[bool, str], list[Row]] = {}
+        for row in rows:
+            model = self._bench.persona(row.persona_name).model
+            groups.setdefault((row.id in self._seen(testset), model), []).append(row)
+        found = []
+        for group in groups.values():
+            drawn = sorted(group, key=lambda row: text_hash(f"forecast\x00{row.id}"))
+            drawn = drawn[: max(1, round(len(group) / _PART))]
+            found.append((tuple(drawn), len(group) / len(drawn)))
+        return found
 
     def _variant(self, trial: Trial) -> Project:
         """A trial's project, with an index aside where its own is missing or out of date."""
@@ -222,29 +268,84 @@ class _Rehearsal:
         self._families.append((made.models, twin))
         return twin
 
-    def _add(self, made: Project, makers: Sequence[Maker]) -> None:
-        self._makers.setdefault(id(made.runner), []).extend(makers)
+    def _seen(self, testset: str) -> frozenset[str]:
+        """Rows of the testset that trials were run on; of runs on equal rows the first is read."""
+        runs = {
+            run.manifest.get("rows"): run.id
+            for run in reversed(self._bench.runs.list(TRIAL))
+            if run.manifest.get("testset") == testset
+        }
+        return frozenset(row for run in runs.values() for row in self._bench.runs.states(run))
 
-    def _runners(self) -> Iterator[Project]:
-        for _, twin in self._families:
-            if id(twin.runner) in self._makers:
-                yield twin
+    def _add(self, made: Project, makers: Sequence[Maker], times: float = 1.0) -> None:
+        """Flows to walk, each of which stands for so many."""
+        self._makers.setdefault((id(made.runner), times), []).extend(makers)
+
+    def _summed(self) -> Forecast:
+        """What all flows would call; what a sample says has wider ends."""
+        runners = {id(twin.runner): twin.runner for _, twin in self._families}
+        found: Forecast | None = None
+        for (runner, times), makers in self._makers.items():
+            part = runners[runner].forecast(makers, ends=times == 1)
+            if times > 1:
+                ends = runners[runner].forecast(makers[::_ENDS])
+                part = part.scaled(times, ends, _MARGIN)
+            found = part if found is None else found + part
+        assert found is not None
+        return found
 
     def _build(self, made: Project) -> None:
         project, model = self._bench, made.settings.embed.model
         local = bool(model) and made.models.is_local(model)
-        reader = StoredDocuments(project.store, project.pair)
+        reader = StoredDocuments(project.store, project.pair, self._documents)
         feeds = [Feed(source, (reader,)) for source in reader.sources]
         ingest = Ingest(project.store, made.pair, made.chunker, (model, local), made.runner, None)
-        self._add(made, ingest.rehearse(feeds, unfetched, self._aside, self._flying))
+        makers = ingest.rehearse(feeds, unfetched, self._aside, self._flying)
+        held, of = self._held
+        self._add(made, makers, of / held if held else 1.0)
+
+    @cached_property
+    def _documents(self) -> frozenset[str] | None:
+        """The documents that missing indexes are built of; None for all.
+
+        Of many they are the gold of the rows that are walked, and others drawn until they have
+        so many characters, at least one in so many documents.
+        """
+        if self._whole:
+            return None
+        project = self._bench
+        names = project.store.content_hashes(project.pair).keys()
+        gold = {name for row in self._walked for name in row.reference_ids}
+        gold |= {span.document_id for row in self._walked for span in row.reference_spans}
+        others = sorted(names - gold, key=lambda name: text_hash(f"forecast\x00{name}"))
+        chosen: set[str] = set()
+        characters = 0
+        for name in (*sorted(gold & names), *others):
+            if characters >= _CHARACTERS and len(chosen) >= len(names) / _PART:
+                break
+            document = project.store.document(name)
+            characters += 0 if document is None else len(document.text)
+            chosen.add(name)
+        if len(chosen) == len(names):
+            return None
+        self._held = (len(chosen), len(names))
+        return frozenset(chosen)
 
     @property
     def _built(self) -> int:
         """Indexes that are missing or out of date."""
         return sum(not current for current in self._current.values())
 
-    def _notes(self) -> tuple[str, ...]:
+    def _notes(self, testset: Testset) -> tuple[str, ...]:
         options, notes = self._study.options, []
+        if not self._whole:
+            notes.append(
+                f"estimated from {len(self._walked)} of {len(testset.rows)} rows, every trial of "
+                f"them: low and high are {_MARGIN:.0%} further out"
+            )
+        held, of = self._held
+        if held:
+            notes.append(f"missing indexes are estimated from {held} of {of} documents")
         if options.search == "tpe":
             notes.append("tpe: random points replace those that results will suggest")
         if options.rungs:

@@ -123,6 +123,11 @@ class Study:
         """Swept keys of the section ``judge``: they show how much a ranking hangs on the judge."""
         return tuple(axis for axis in self.axes if axis.path[0] == "judge")
 
+    @property
+    def sweeps_embedder(self) -> bool:
+        """True where the embedding model is swept: no cosine of one compares with another's."""
+        return any(axis.path == ("embed", "model") for axis in self.axes)
+
     def settings_of(self, values: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
         """Key paths to lay over the project file for a trial's values."""
         return {**self.fixed, **{axis.path: values[axis.key] for axis in self.axes}}

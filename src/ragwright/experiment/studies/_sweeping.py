@@ -74,6 +74,9 @@ _PACE = frozenset(
 )
 """Settings of a model that no reply hangs on."""
 
+_OVERRIDES = "overrides"
+"""What is kept of a sweep beside its manifest: the values of ``--set`` it was run with."""
+
 _TRIED = 200
 """Combinations that are tried for a value that does not go with the project as it stands."""
 
@@ -278,6 +281,7 @@ def trial_how(study: Study, retry_errors: bool = False) -> Evaluating:
         retry_errors=retry_errors,
         seed=options.seed,
         answers=not options.retrieval_only,
+        vectors_vary=study.sweeps_embedder,
     )
 
 
@@ -313,9 +317,8 @@ class _Sweep:
     def run(self) -> SweepResult:
         project, options = self.project, self.study.options
         testset = study_rows(project, self.study)
-        how = Evaluating(answers=not options.retrieval_only)
         base = variant_of(project, self.study, Trial(0, {}))
-        testset, measures, _ = planned(base, testset, options.measures, how)
+        testset, measures, _ = planned(base, testset, options.measures, self._how)
         self.measures = tuple(measures)
         self.objectives = objectives_of(options.objective, self.measures)
         self._open(testset, base)
@@ -332,8 +335,17 @@ class _Sweep:
             self.objectives,
             tuple(self.results[number] for number in sorted(self.results)),
             self.stopped,
-            testset.notes,
+            (*testset.notes, *self._cautions()),
             self._selection(testset),
+        )
+
+    def _cautions(self) -> tuple[str, ...]:
+        """What is measured of the trials and does not compare between them."""
+        if not self.study.sweeps_embedder or "ChunkScore" not in map(str, self.measures):
+            return ()
+        return (
+            "ChunkScore is the mean cosine of question and passages in each trial's own embedding "
+            "model: compare it between trials of one model only",
         )
 
     def _selection(self, testset: Testset) -> Selection | None:
@@ -407,6 +419,7 @@ class _Sweep:
         if not self.how.retry_errors:
             found = runs.unfinished(SWEEP, manifest) or (reuse and runs.complete(SWEEP, manifest))
         self.run_id = found or runs.start(SWEEP, manifest)
+        runs.keep(self.run_id, _OVERRIDES, {"set": list(self.project.session.overrides)})
 
     def _batch(self, trials: Sequence[Trial], testset: Testset, take: Take) -> None:
         """Run trials as one stream of rows, family by family of those that share a runner."""
@@ -516,6 +529,18 @@ def incumbent_hash(
     """Hash of all that decides the rows of the project as it stands: settings, files, snapshot."""
     plan = trial_plan(Trial(0, {}), base, testset, measures, trial_how(study))
     return value_hash(plan.job.manifest)
+
+
+def as_swept(project: Project, run: str) -> Project:
+    """The project with the values of ``--set`` that a sweep was run with.
+
+    It is as it was opened where it was opened with values of its own.
+    """
+    kept = tuple(project.runs.kept(run, _OVERRIDES).get("set", ()))
+    if project.session.overrides or not kept:
+        return project
+    session = replace(project.session, overrides=kept)
+    return project.variant(load_settings(project.folder.file, kept), session)
 
 
 def stored_trials(project: Project, run: str) -> tuple[TrialResult, ...]:
