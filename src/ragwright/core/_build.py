@@ -24,6 +24,9 @@ _BOUNDS: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
 }
 """Words for each bound, and whether a value keeps it."""
 
+_hints: Callable[[type[Any]], Mapping[str, Any]] = cache(typing.get_type_hints)
+"""Types of the fields of a record; every trial of a sweep reads all sections again."""
+
 
 def build_options(kind: type[T], values: Any, placed: Placed, path: tuple[str, ...]) -> T:
     """An option record from a mapping of plain values.
@@ -63,12 +66,6 @@ def build_options(kind: type[T], values: Any, placed: Placed, path: tuple[str, .
         raise ConfigError(
             error.what, where=error.where or placed.where(*path), hint=error.hint
         ) from error
-
-
-@cache
-def _hints(kind: type[Any]) -> Mapping[str, Any]:
-    """Types of the fields of a record; every trial of a sweep reads all sections again."""
-    return typing.get_type_hints(kind)
 
 
 def unknown_key(

@@ -341,8 +341,9 @@ def test_chunk_scores_are_kept_where_the_embedding_model_is_swept(
     }
     assert scores[""] is None
     for model in models:
-        assert scores[model] is not None
-        assert -1 <= scores[model] <= 1
+        score = scores[model]
+        assert score is not None
+        assert -1 <= score <= 1
     assert any("trials of one model only" in note for note in found.notes)
     with Workbench.open(folder) as bench:
         forecast = bench.forecast_sweep(read_study(bench.project, file))
