@@ -24,8 +24,12 @@ _BOUNDS: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
 }
 """Words for each bound, and whether a value keeps it."""
 
-_hints: Callable[[type[Any]], Mapping[str, Any]] = cache(typing.get_type_hints)
-"""Types of the fields of a record; every trial of a sweep reads all sections again."""
+_known_hints = cache(typing.get_type_hints)
+
+
+def _hints(kind: Any) -> Mapping[str, Any]:
+    """Types of the fields of a record; every trial of a sweep reads all sections again."""
+    return _known_hints(kind)
 
 
 def build_options(kind: type[T], values: Any, placed: Placed, path: tuple[str, ...]) -> T:
