@@ -12,6 +12,7 @@ from ragwright.core import BudgetStopped, ConfigError, Document, Page, PromptErr
 from ragwright.flow import Message, TraceEntry
 from ragwright.ingest import Failure, FetchBytes, Reader
 from ragwright.testing import Reply, ScriptedServer
+from ragwright.workbench import AnswerStream
 
 QUESTION = "How often must the brake fluid be changed?"
 
@@ -245,3 +246,74 @@ def test_a_citation_names_the_page_of_its_sentence(make_project: MakeProject) ->
         assert bench.retrieve("brake fluid").hits[0].page == 1
         [citation] = bench.ask(QUESTION).citations
     assert citation.page == 3
+
+
+def test_async_verbs_give_what_the_others_give(make_project: MakeProject) -> None:
+    with built(make_project()) as bench:
+
+        async def inside() -> tuple[str, list[str], list[str]]:
+            answer = await bench.aask(QUESTION, "engineer")
+            found = await bench.aretrieve(QUESTION, 3)
+            both = await bench.aask_all(QUESTION, ["engineer", "marketing"])
+            return answer.text, [hit.chunk_id for hit in found.hits], [one.persona for one in both]
+
+        text, ids, personas = asyncio.run(inside())
+        assert text == bench.ask(QUESTION, "engineer").text
+        assert ids == [hit.chunk_id for hit in bench.retrieve(QUESTION, 3).hits]
+    assert personas == ["engineer", "marketing"]
+
+
+def test_an_answer_is_streamed_in_pieces_after_its_context(
+    make_project: MakeProject, server: ScriptedServer
+) -> None:
+    with built(make_project(f"answer: {{model: '{server.url}#writer'}}\n")) as bench:
+
+        async def inside() -> None:
+            stream = bench.astream(QUESTION)
+            pieces: list[str] = []
+            async for piece in stream:
+                assert stream.context, "the passages come before the first piece"
+                assert stream.answer is None
+                pieces.append(piece)
+            assert len(pieces) > 1
+            assert stream.answer is not None
+            assert stream.context is not None
+            assert "".join(pieces) == stream.answer.text
+            assert stream.answer.citations[0].document_id == stream.context[0].document_id
+
+        asyncio.run(inside())
+
+
+def test_an_offline_answer_is_one_piece_and_errors_are_raised(make_project: MakeProject) -> None:
+    with built(make_project()) as bench:
+
+        async def inside() -> list[str]:
+            with pytest.raises(PromptError, match="nobody"):
+                _ = [piece async for piece in bench.astream(QUESTION, "nobody")]
+            stream = bench.astream(QUESTION)
+            pieces = [piece async for piece in stream]
+            assert stream.answer is not None
+            assert stream.answer.citations
+            return pieces
+
+        pieces = asyncio.run(inside())
+    assert len(pieces) == 1
+
+
+def test_a_reader_that_leaves_early_ends_the_call(make_project: MakeProject) -> None:
+    slow = Reply("It is changed every two years [1]. " * 40, pace=0.02)
+    with (
+        ScriptedServer(slow) as talking,
+        built(make_project(f"answer: {{model: '{talking.url}#writer'}}\n")) as bench,
+    ):
+
+        async def inside() -> AnswerStream:
+            stream = bench.astream(QUESTION)
+            pieces = stream.__aiter__()
+            await anext(pieces)
+            await pieces.aclose()
+            return stream
+
+        stream = asyncio.run(inside())
+        assert stream.answer is None
+        assert bench.project.replies.statistics() == [], "a cut stream is not stored"

@@ -28,12 +28,14 @@ class AnswerSetup:
             an estimate from words.
         window_of: What is known of a chat model's window, by its name (see
             :func:`generator_window`); called for each persona's model.
+        on_context: Gets the passages of a prompt before the model is asked.
     """
 
     options: AnswerOptions = AnswerOptions()
     prompt: PromptOptions = PromptOptions()
     tokenizer: Tokenizer | None = None
     window_of: Callable[[str], Window] | None = None
+    on_context: Callable[[Sequence[Hit]], None] | None = None
 
     def __post_init__(self) -> None:
         """Read the prompt's template.
@@ -145,6 +147,8 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSet
         "seed": options.seed,
     }
     sources = list(dict.fromkeys(hit.document_id for hit in kept))
+    if setup.on_context is not None:
+        setup.on_context(kept)
     reply = yield from chat(model, prompt.messages, params, stream=options.stream, sources=sources)
     text = reply.text.strip()
     if not text:
@@ -166,6 +170,7 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSet
         prompt=tuple((m.role, m.content) for m in prompt.messages),
         usage=context.usage + reply.usage,
         notes=(*context.notes, *dropped, *_reply_notes(reply, options), *wrong),
+        finish=reply.finish,
     )
 
 

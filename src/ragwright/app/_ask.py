@@ -11,6 +11,7 @@ import typer
 from ..core import ConfigError, RagwrightError
 from ..flow import Message, TraceEntry
 from ..project import Session
+from ..report import answer_json
 from ..workbench import Asking, Workbench
 from ._console import Console, fail, reported
 from ._options import (
@@ -27,7 +28,7 @@ from ._options import (
     Served,
     SoftFilters,
 )
-from ._show import answer_json, answer_text, runner_step, show_forecast, trace_json, trace_text
+from ._show import answer_text, runner_step, show_forecast, trace_json, trace_text
 
 
 @reported

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
 import typer
 
 from ..core import Hit, Usage
-from ..drafting import DraftBatch, Drafting, DraftPrompt, DraftRequest
+from ..drafting import DraftBatch, Drafting, DraftRequest
 from ..project import Session
+from ..report import batch_json
 from ..workbench import Workbench
 from ._console import EXIT_ERROR, Console, reported, width
 from ._flags import with_flags
@@ -31,7 +32,7 @@ from ._options import (
     Served,
     tenant_name,
 )
-from ._show import hit_json, show_forecast, show_progress, turn_lines
+from ._show import show_forecast, show_progress, turn_lines
 
 Topics = Annotated[list[str] | None, typer.Option("--topic", help="What it is about; repeatable.")]
 Tones = Annotated[list[str] | None, typer.Option("--tone", help="How it is written; repeatable.")]
@@ -153,43 +154,6 @@ def command(flags: DraftFlags) -> int:
     else:
         console.result(prompts_text(batch) if flags.show_prompt else batch_text(batch))
     return 0 if batch.texts or flags.show_prompt else EXIT_ERROR
-
-
-def batch_json(batch: DraftBatch) -> dict[str, Any]:
-    """A batch as ``draft --json`` prints it."""
-    return {
-        "batch": batch.number,
-        "request": asdict(batch.request),
-        "models": list(batch.models),
-        "query": batch.query,
-        "mode": batch.mode,
-        "hits": [hit_json(hit) for hit in batch.hits],
-        "prompts": [_prompt_json(prompt) for prompt in batch.prompts],
-        "texts": [
-            {
-                "text": text.text,
-                "model": text.model,
-                "prompt": text.prompt,
-                "marks": list(text.marks),
-                "characters": text.characters,
-                "usage": asdict(text.usage),
-                "cost": text.usage.cost,
-            }
-            for text in batch.texts
-        ],
-        "notes": list(batch.notes),
-        "usage": asdict(batch.usage),
-        "cost": batch.usage.cost,
-        "cached": batch.cached,
-        "snapshot": batch.snapshot,
-        "partial": batch.partial,
-    }
-
-
-def _prompt_json(prompt: DraftPrompt) -> dict[str, Any]:
-    shown = asdict(prompt)
-    shown["messages"] = [{"role": role, "content": content} for role, content in prompt.messages]
-    return shown
 
 
 def batch_text(batch: DraftBatch) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ..project import Session
+from ..report import hit_json
 from ..workbench import Workbench
 from ._console import Console, reported
 from ._options import (
@@ -24,7 +25,7 @@ from ._options import (
     Served,
     SoftFilters,
 )
-from ._show import hit_json, hits_text, show_forecast
+from ._show import hits_text, show_forecast
 
 
 @reported

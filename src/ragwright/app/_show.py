@@ -28,31 +28,6 @@ Counted: TypeAlias = tuple[int, int, str]
 """What is done, of how much, in which unit."""
 
 
-def hit_json(hit: Hit) -> dict[str, Any]:
-    """A hit as ``retrieve --json`` prints it."""
-    shown = asdict(hit)
-    shown["headings"] = list(hit.headings)
-    shown["metadata"] = {k: list(v) if isinstance(v, tuple) else v for k, v in hit.metadata.items()}
-    return shown
-
-
-def answer_json(answer: Answer) -> dict[str, Any]:
-    """An answer as ``ask --json`` prints it."""
-    return {
-        "persona": answer.persona,
-        "text": answer.text,
-        "abstained": answer.abstained,
-        "citations": [asdict(citation) for citation in answer.citations],
-        "route": answer.route,
-        "route_reason": answer.route_reason,
-        "model": answer.model,
-        "cached": answer.cached,
-        "usage": asdict(answer.usage),
-        "notes": list(answer.notes),
-        "hits": [{k: v for k, v in hit_json(hit).items() if k != "text"} for hit in answer.hits],
-    }
-
-
 def turn_lines(turns: Iterable[tuple[str, str]]) -> list[str]:
     """The turns of a prompt as a person reads them: the role, and below it the text."""
     return [f"{role}:\n{textwrap.indent(text, '  ')}" for role, text in turns]

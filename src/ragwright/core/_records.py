@@ -371,6 +371,7 @@ class Answer:
         cached: True where every paid reply came from the reply store.
         prompt: Messages sent, role and content; empty for an extractive answer.
         usage: Sum over the answer's calls.
+        finish: How the model's reply ended: ``stop``, ``length`` where it was cut, ….
         notes: What was dropped, unresolved or substituted on the way, for the reader.
     """
 
@@ -387,6 +388,7 @@ class Answer:
     prompt: tuple[tuple[str, str], ...] = ()
     usage: Usage = Usage()
     notes: tuple[str, ...] = ()
+    finish: str = "stop"
 
 
 @dataclass(frozen=True, slots=True)

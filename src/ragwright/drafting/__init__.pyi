@@ -28,6 +28,8 @@ from ._split import Split as Split, split_reply as split_reply
 from .outputs import (
     Feedback as Feedback,
     FeedbackVerdict as FeedbackVerdict,
+    NewBatch as NewBatch,
+    NewOutput as NewOutput,
     Origin as Origin,
     Output as Output,
     OutputBatch as OutputBatch,

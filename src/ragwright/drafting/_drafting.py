@@ -99,7 +99,8 @@ def drafts(
     for model in models:
         project.models.settings_of(model)  # a misspelt name is said before the others are paid
     plan = draft_plan(project)
-    plan = replace(plan, models=models, preview=how.preview)
+    searching = replace(plan.retrieve, filters=plan.retrieve.filters + how.filters)
+    plan = replace(plan, models=models, preview=how.preview, retrieve=searching)
     return partial(draft, request, project.target(), plan, underway)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ..core import Filter
     from ..flow import TraceEntry
 
 
@@ -19,6 +20,7 @@ class Drafting:
         save: Store prompts and texts in the table of outputs.
         scope: Who may see replies and outputs (tenant, permissions).
         trace: Gets an entry for each request.
+        filters: Hard filters beside the project's own.
     """
 
     models: tuple[str, ...] = ()
@@ -26,3 +28,4 @@ class Drafting:
     save: bool = True
     scope: str = ""
     trace: list[TraceEntry] | None = None
+    filters: tuple[Filter, ...] = ()

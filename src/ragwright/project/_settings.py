@@ -27,6 +27,7 @@ from ..models import AnalyzerOptions, EmbedOptions, ModelSettings
 from ..records import RecordsOptions
 from ..retrieve import RetrieveOptions
 from ._job_options import JobOptions, ProjectJob, read_jobs
+from ._serve_options import ServeOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ class Settings:
     budget: BudgetOptions = field(default_factory=BudgetOptions)
     records: RecordsOptions = field(default_factory=RecordsOptions)
     jobs: Mapping[str, ProjectJob] = field(default_factory=dict)
+    serve: ServeOptions = field(default_factory=ServeOptions)
 
 
 SECTIONS: Mapping[str, type[Any]] = {
@@ -94,10 +96,8 @@ SECTIONS: Mapping[str, type[Any]] = {
     "judge": MeasureSetup,
     "budget": BudgetOptions,
     "records": RecordsOptions,
+    "serve": ServeOptions,
 }
-
-LATER = ("serve",)
-"""Sections of later versions: said to be unknown with that reason."""
 
 
 SERVED_SECTIONS = (
@@ -184,12 +184,6 @@ def settings_from(placed: Placed) -> Settings:
             arguments[name] = read_jobs(value, placed)
         elif name in SECTIONS:
             arguments[name] = build_options(SECTIONS[name], value, placed, (name,))
-        elif name in LATER:
-            raise ConfigError(
-                f"the section {name!r} is not part of this version",
-                where=placed.where(name),
-                hint="remove it; see the roadmap",
-            )
         else:
             raise unknown_key(name, ("sources", "models", "jobs", *SECTIONS), placed, (name,))
     return Settings(**arguments)

@@ -10,6 +10,11 @@ from ._charts import (
     heat as heat,
     themed as themed,
 )
+from ._answers import (
+    answer_json as answer_json,
+    batch_json as batch_json,
+    hit_json as hit_json,
+)
 from ._curves import (
     curves_json as curves_json,
     curves_table as curves_table,

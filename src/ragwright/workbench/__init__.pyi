@@ -1,2 +1,3 @@
+from ._asking import AnswerStream as AnswerStream, Asking as Asking
 from ._doctor import Check as Check, doctor as doctor
-from ._workbench import Asking as Asking, Workbench as Workbench
+from ._workbench import Workbench as Workbench

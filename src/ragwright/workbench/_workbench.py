@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -18,6 +18,7 @@ from .. import (
     retrieve,
     testsets,
 )
+from ._asking import Asking, AsyncVerbs
 
 if TYPE_CHECKING:
     from ..core import Answer, Document
@@ -49,12 +50,12 @@ if TYPE_CHECKING:
         Sweeping,
         SweepResult,
     )
-    from ..flow import Flow, Forecast, Message, Progress, RunSummary, TraceEntry
+    from ..flow import Flow, Forecast, Progress, RunSummary, TraceEntry
     from ..jobs import CheckLine, Gating, Jobs, Promoted, Promoting
     from ..measure import Comparisons, GateOutcome, Measure
     from ..project import Change, IngestForecast, IngestProgress, IngestReport, Project, Session
     from ..report import Report, Reporting
-    from ..retrieve import Explanation, Retrieved, RetrieveOptions
+    from ..retrieve import Explanation, Retrieved
     from ..testsets import SuiteOptions, Synthesis, Synthesizing, Testset
 
 _END_WORK = (
@@ -63,24 +64,7 @@ _END_WORK = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """How to ask: for whom, after which turns, seen by whom, shown and traced where.
-
-    Attributes:
-        history: Earlier turns, oldest first; the question is then made to stand alone.
-        scope: Who may see the replies (tenant, permissions).
-        sink: Gets the pieces of an answer that is streamed.
-        trace: Gets an entry for each request.
-    """
-
-    history: tuple[Message, ...] = ()
-    scope: str = ""
-    sink: Callable[[str], None] | None = None
-    trace: list[TraceEntry] | None = None
-
-
-class Workbench:
+class Workbench(AsyncVerbs):
     """A project folder, opened. Use it as a context manager, or call :meth:`close`.
 
     Nothing is opened before it is needed: reading settings touches neither store nor model.
@@ -177,19 +161,23 @@ class Workbench:
         """
         project = self.project
         with project.work.working("retrieve"):
-            searching = retrieve.retrieve(query, project.target(), self._retrieving(k))
+            searching = self.retrieve_flow(query, k)
             found = project.runner.run(searching, scope=scope, trace=trace)
         notes = (*project.partial_note(), *found.notes, *project.replies.notes)
         return replace(found, notes=notes)
 
+    def retrieve_flow(
+        self, query: str, k: int | None = None, how: Asking | None = None
+    ) -> Flow[Retrieved]:
+        """The flow behind :meth:`retrieve`."""
+        asking = how or Asking()
+        options = asking.searching(self.project.settings.retrieve)
+        options = options if k is None else replace(options, top_k=k)
+        return retrieve.retrieve(query, asking.target or self.project.target(), options)
+
     def forecast_retrieve(self, query: str, k: int | None = None) -> Forecast:
         """What retrieving would call and cost, without calling any model."""
-        target, options = self.project.target(), self._retrieving(k)
-        return self.project.runner.forecast([lambda: retrieve.retrieve(query, target, options)])
-
-    def _retrieving(self, k: int | None) -> RetrieveOptions:
-        options = self.project.settings.retrieve
-        return options if k is None else replace(options, top_k=k)
+        return self.project.runner.forecast([lambda: self.retrieve_flow(query, k)])
 
     def explain(self, found: Retrieved) -> Explanation:
         """Why these are the hits: words looked for, tokens seen, weights, relaxation levels."""
@@ -209,22 +197,23 @@ class Workbench:
         """The same question answered for several personas side by side, in their order."""
         project, asking = self.project, how or Asking()
         with project.work.working("ask"):
-            asked = self.ask_flow(question, personas, asking.history)
+            asked = self.ask_flow(question, personas, asking)
             first, *others = project.runner.run(
                 asked, scope=asking.scope, sink=asking.sink, trace=asking.trace
             )
         return [replace(first, notes=(*first.notes, *project.replies.notes)), *others]
 
     def ask_flow(
-        self, question: str, personas: Sequence[str], history: Sequence[Message] = ()
+        self, question: str, personas: Sequence[str], how: Asking | None = None
     ) -> Flow[list[Answer]]:
         """The flow behind :meth:`ask_all`: condense, retrieve once, answer for each persona."""
+        asking = how or Asking()
         chosen = [self.project.persona(name) for name in personas]
-        plan = self.project.plan(history)
+        plan = asking.narrowed(self.project.plan(asking.history))
         if len(chosen) > 1:  # a flow streams at most one reply
             options = replace(plan.setup.options, stream=False)
             plan = replace(plan, setup=replace(plan.setup, options=options))
-        return answer.ask(question, chosen, self.project.target(), plan)
+        return answer.ask(question, chosen, asking.target or self.project.target(), plan)
 
     def forecast_ask(self, question: str, personas: Sequence[str]) -> Forecast:
         """What asking would call and cost, without calling any model."""

@@ -1,0 +1,9 @@
+from ._keys import ServeKey as ServeKey, ServeKeys as ServeKeys
+from ._mcp import serve_stdio as serve_stdio
+from ._server import (
+    Listening as Listening,
+    make_app as make_app,
+    serve as serve,
+    worker_app as worker_app,
+)
+from ._service import Serving as Serving

@@ -1,0 +1,114 @@
+"""Who may come in: keys, hosts, origins and sizes, checked before any endpoint runs."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..core import RagwrightError
+from ._answers import Caller
+from ._errors import ApiError, error_reply
+
+if TYPE_CHECKING:
+    from ._keys import ServeKey
+    from ._service import Service
+
+OPEN = frozenset({"/healthz", "/readyz"})
+"""Paths that never need a key."""
+
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def is_loopback(host: str) -> bool:
+    """True for the names and addresses of this machine alone."""
+    if host.strip("[]").lower() in ("localhost", ""):
+        return bool(host)
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+class Door:
+    """ASGI middleware: every request has a :class:`Caller`, or is refused.
+
+    Without keys, only requests that name this machine are let in, so that a page of another site
+    cannot reach the server through a name of its own (DNS rebinding). A browser that sends a
+    request on behalf of another site is refused.
+    """
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app = app
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        try:
+            scope.setdefault("state", {})["caller"] = self._caller(request)
+            self._same_site(request)
+            receive = self._bounded(request, receive)
+        except (ApiError, RagwrightError) as error:
+            await error_reply(error)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _caller(self, request: Request) -> Caller:
+        keys = self._service.keys
+        base = self._service.options.public_url.rstrip("/") or str(request.base_url).rstrip("/")
+        if request.url.path in OPEN:
+            return Caller(None, base)
+        if not keys.all():
+            host = request.url.hostname or ""
+            public = urlsplit(self._service.options.public_url).hostname
+            if not is_loopback(host) and host != public:
+                raise ApiError(421, f"this server does not answer for the host {host!r}", "host")
+            return Caller(None, base)
+        return Caller(self._key(request), base)
+
+    def _key(self, request: Request) -> ServeKey:
+        kind, _, secret = request.headers.get("authorization", "").partition(" ")
+        if not secret:
+            secret = request.headers.get("x-api-key", "")
+        elif kind.lower() != "bearer":
+            secret = ""
+        found = self._service.keys.find(secret.strip()) if secret else None
+        if found is None:
+            said = "unknown key" if secret else "a key is needed: Authorization: Bearer KEY"
+            raise ApiError(401, said, "invalid_api_key")
+        return found
+
+    def _same_site(self, request: Request) -> None:
+        """Refuse what a browser sends for a page of another site."""
+        if request.method in _SAFE:
+            return
+        origin = request.headers.get("origin")
+        other = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+        if other and request.headers.get("authorization") is None:
+            raise ApiError(403, f"requests from {origin!r} are refused", "cross_origin")
+
+    def _bounded(self, request: Request, receive: Receive) -> Receive:
+        """A reader of the body that stops where the body is too long."""
+        most = self._service.options.max_body
+        too_long = ApiError(413, f"the body is longer than {most:,} bytes", "too_large")
+        length = request.headers.get("content-length", "")
+        if length.isdigit() and int(length) > most:
+            raise too_long
+        read = 0
+
+        async def bounded() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > most:
+                raise too_long
+            return message
+
+        return bounded

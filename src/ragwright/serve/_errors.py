@@ -1,0 +1,164 @@
+"""Errors in OpenAI's shape: ``{"error": {"message", "type", "param", "code"}}``."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from ..core import (
+    BudgetStopped,
+    ConfigError,
+    DatabaseError,
+    FilterError,
+    MeasureError,
+    MissingExtraError,
+    MissingKeyError,
+    ModelError,
+    ModelTimeoutError,
+    PromptError,
+    PromptTooLongError,
+    RagwrightError,
+    RateLimitedError,
+    RetrieveError,
+    StoppedError,
+    StoreBusyError,
+    StoreError,
+    TestsetError,
+)
+
+log = logging.getLogger("ragwright.serve")
+
+
+class ApiError(HTTPException):
+    """What a client is answered instead of a result.
+
+    Args:
+        status: HTTP status.
+        message: One sentence, and what to do.
+        code: OpenAI's code, or one of ours.
+        param: The parameter that is wrong.
+        retry_after: Seconds after which it may work; None where repeating does not help.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        code: str = "",
+        *,
+        param: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(status, message)
+        self.status = status
+        self.message = message
+        self.code = code
+        self.param = param
+        self.retry_after = retry_after
+
+    def body(self) -> dict[str, Any]:
+        """The JSON that OpenAI's clients read."""
+        kind = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+        usual = "invalid_request_error" if self.status < 500 else "server_error"
+        return {
+            "error": {
+                "message": self.message,
+                "type": kind.get(self.status, usual),
+                "param": self.param,
+                "code": self.code or None,
+            }
+        }
+
+    def advice(self) -> dict[str, str]:
+        """Headers: whether and when a client should repeat the request by itself.
+
+        The runner has repeated what may succeed already, so that a client's own repeats would
+        only pay twice.
+        """
+        if self.status == 401:
+            return {"www-authenticate": "Bearer", "x-should-retry": "false"}
+        if self.retry_after is None:
+            return {"x-should-retry": "false"}
+        return {"retry-after": str(max(1, round(self.retry_after))), "x-should-retry": "true"}
+
+
+_STATES: Sequence[tuple[type[RagwrightError], int, str]] = (
+    (PromptTooLongError, 400, "context_length_exceeded"),
+    (RateLimitedError, 503, "model_overloaded"),
+    (ModelTimeoutError, 504, "model_timeout"),
+    (MissingKeyError, 500, "model_not_configured"),
+    (ModelError, 502, "model_error"),
+    (BudgetStopped, 429, "insufficient_quota"),
+    (StoppedError, 503, "stopping"),
+    (DatabaseError, 502, "database_error"),
+    (FilterError, 400, "invalid_filter"),
+    (RetrieveError, 400, "retrieval_refused"),
+    (PromptError, 400, "invalid_prompt"),
+    (MeasureError, 400, "invalid_measure"),
+    (TestsetError, 400, "invalid_rows"),
+    (StoreBusyError, 503, "busy"),
+    (StoreError, 500, "store_error"),
+    (MissingExtraError, 501, "not_installed"),
+    (ConfigError, 400, "invalid_value"),
+)
+_PASSING = frozenset({"model_overloaded", "stopping", "busy"})
+
+
+def api_error(error: Exception) -> ApiError:
+    """The answer to a client for an error; one that nobody expected is logged under a number."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, TimeoutError):
+        return ApiError(504, "the answer took longer than serve.timeout allows", "timeout")
+    for kind, status, code in _STATES:
+        if isinstance(error, kind):
+            said = f"{error.what}; {error.hint}" if error.hint else error.what
+            return ApiError(status, said, code, retry_after=2.0 if code in _PASSING else None)
+    number = secrets.token_hex(6)
+    log.error("request failed (%s)", number, exc_info=error)
+    return ApiError(500, f"internal error {number}: see the server's log", "internal_error")
+
+
+def error_reply(error: Exception) -> JSONResponse:
+    """The HTTP reply for an error."""
+    made = api_error(error)
+    return JSONResponse(made.body(), made.status, made.advice())
+
+
+def install_errors(app: FastAPI) -> None:
+    """Answer every error of an app in OpenAI's shape."""
+
+    async def ours(_: Request, error: Exception) -> JSONResponse:
+        return error_reply(error)
+
+    async def invalid(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        return error_reply(_validation(error.errors()[0]))
+
+    async def http(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        if isinstance(error, ApiError):
+            return error_reply(error)
+        return error_reply(ApiError(error.status_code, str(error.detail), "http_error"))
+
+    app.add_exception_handler(RagwrightError, ours)
+    app.add_exception_handler(TimeoutError, ours)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(Exception, ours)
+
+
+def _validation(first: Mapping[str, Any]) -> ApiError:
+    place = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
+    where = ".".join(place)
+    said = first["msg"].removeprefix("Value error, ")
+    return ApiError(
+        400, f"{where}: {said}" if where else said, "invalid_value", param=where or None
+    )

@@ -1,0 +1,181 @@
+"""The app, and the process or processes that run it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI, Response
+from starlette.types import ASGIApp
+from uvicorn.supervisors import Multiprocess
+
+from .. import __version__
+from ..core import ConfigError
+from . import _api, _mcp, _metrics, _source_page
+from ._door import Door, is_loopback
+from ._errors import install_errors
+from ._service import Service, Serving
+
+log = logging.getLogger("ragwright.serve")
+
+_SERVING = "RAGWRIGHT_SERVING"
+"""Variable by which a worker process learns what to serve."""
+
+_PATIENCE = 30
+"""Seconds that answers under way have to end when the server is stopped."""
+
+_IDLE = 75
+"""Seconds that an idle connection is kept, more than most proxies keep theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where to listen.
+
+    Attributes:
+        host: Address; that of the project file where empty.
+        port: Port; that of the project file where None, any free one where 0.
+        workers: Processes.
+        started: Gets the address once the port is open.
+    """
+
+    host: str = ""
+    port: int | None = None
+    workers: int = 1
+    started: Callable[[str], None] | None = None
+
+
+def make_app(serving: Serving) -> ASGIApp:
+    """The ASGI app of a project, for an ASGI server of your own.
+
+    Raises:
+        ConfigError: The project's settings are wrong.
+    """
+    service = Service(serving)
+    metrics = _metrics.Metrics()
+    service.metrics = metrics
+    tools = _mcp.mcp_server(service)
+    agents = _mcp.http_app(tools, service)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await service.start()
+        try:
+            async with tools.session_manager.run():
+                yield
+        finally:
+            await service.close()
+
+    app = FastAPI(
+        title="ragwright",
+        version=__version__,
+        summary="Answers with citations from the documents of a project.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.service = service
+    install_errors(app)
+    app.include_router(_api.router)
+    app.include_router(_source_page.router)
+
+    @app.get("/metrics")
+    async def show_metrics(caller: _api.Calls) -> Response:
+        """Show counters in the text format of Prometheus."""
+        caller.require_owner()
+        body, media_type = metrics.page()
+        return Response(body, media_type=media_type)
+
+    app.mount("/mcp", agents)
+    return _metrics.Measured(Door(app, service), metrics)
+
+
+def serve(serving: Serving, listening: Listening) -> None:
+    """Serve a project until it is stopped by SIGINT or SIGTERM; answers under way end first.
+
+    Raises:
+        ConfigError: The settings are wrong, the port is taken, or the address is not a loopback
+            one and there is no key.
+    """
+    service = Service(serving)  # settings and keys are checked before a port is opened
+    try:
+        host = listening.host or service.options.host
+        port = service.options.port if listening.port is None else listening.port
+        if not is_loopback(host) and not service.keys.all():
+            raise ConfigError(
+                f"{host} can be reached from other machines, and there is no key",
+                hint="make one: ragwright keys add NAME   (or listen on 127.0.0.1)",
+            )
+    finally:
+        service.ledger.close()
+    with _listening(host, port) as listener, _told_workers(serving, listening.workers):
+        if listening.started is not None:
+            shown = f"[{host}]" if ":" in host else host
+            listening.started(f"http://{shown}:{listener.getsockname()[1]}")
+        many = listening.workers > 1
+        config = uvicorn.Config(
+            "ragwright.serve:worker_app" if many else make_app(serving),
+            factory=many,
+            workers=listening.workers,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_PATIENCE,
+            timeout_keep_alive=_IDLE,
+            proxy_headers=False,
+        )
+        if many:
+            Multiprocess(config, sockets=[listener]).run()
+        else:
+            uvicorn.Server(config).run([listener])
+
+
+def worker_app() -> ASGIApp:
+    """The app of a worker process; what it serves is in the environment."""
+    body: dict[str, Any] = json.loads(os.environ[_SERVING])
+    return make_app(
+        Serving(Path(body["folder"]), tuple(body["overrides"]), bool(body["own"]), body["watch"])
+    )
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as error:
+            raise ConfigError(
+                f"cannot listen on {host}:{port}: {error.strerror or error}",
+                hint="choose another one: --port 0 takes any free port",
+            ) from error
+        yield listener
+    finally:
+        listener.close()
+
+
+@contextlib.contextmanager
+def _told_workers(serving: Serving, count: int) -> Iterator[None]:
+    """What worker processes need to know; removed at the end."""
+    if count == 1:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="ragwright-metrics-") as folder:
+        body = {**asdict(serving), "folder": str(serving.folder.resolve())}
+        os.environ |= {_SERVING: json.dumps(body), _metrics.FOLDER: folder}
+        try:
+            yield
+        finally:
+            for name in (_SERVING, _metrics.FOLDER):
+                os.environ.pop(name, None)

@@ -1,0 +1,154 @@
+"""The bodies of requests, checked where they come in."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+_LONGEST = 100_000
+"""Most characters of a question or of a text to embed."""
+
+Text = Annotated[str, Field(min_length=1, max_length=_LONGEST)]
+
+
+class Body(BaseModel):
+    """A body; keys that it does not name are ignored, as OpenAI's clients send many."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class ContentPart(Body):
+    """A part of a message."""
+
+    type: str
+    text: str = ""
+
+
+class ChatMessage(Body):
+    """A turn of a conversation."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[ContentPart] | None = None
+
+    def said(self) -> str:
+        """Its text.
+
+        Raises:
+            ValueError: It holds something else than text, such as an image.
+        """
+        if not isinstance(self.content, list):
+            return self.content or ""
+        other = next((part.type for part in self.content if part.type != "text"), None)
+        if other is not None:
+            raise ValueError(f"a message holds a part of type {other!r}; only text is read")
+        return "\n".join(part.text for part in self.content)
+
+
+class StreamOptions(Body):
+    """What a stream ends with."""
+
+    include_usage: bool = False
+
+
+class Extras(Body):
+    """Ours, below the key ``ragwright`` of a chat request.
+
+    Attributes:
+        filters: Hard filters beside the key's, as ``field=value``.
+        soft: Soft filters, as ``field=value^weight``.
+        source_links: End the answer with links to its sources.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    filters: list[str] = Field(default_factory=list, max_length=32)
+    soft: list[str] = Field(default_factory=list, max_length=32)
+    source_links: bool | None = None
+
+
+class ChatRequest(Body):
+    """``POST /v1/chat/completions``; sampling parameters are those of the configuration."""
+
+    model: str = ""
+    messages: list[ChatMessage] = Field(min_length=1, max_length=1000)
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    n: int | None = 1
+    response_format: dict[str, Any] | None = None
+    ragwright: Extras = Field(default_factory=Extras)
+
+    @field_validator("n")
+    @classmethod
+    def _one(cls, n: int | None) -> int | None:
+        if n not in (None, 1):
+            raise ValueError("one answer at a time: leave n out")
+        return n
+
+    @field_validator("response_format")
+    @classmethod
+    def _text(cls, form: dict[str, Any] | None) -> dict[str, Any] | None:
+        if form is not None and form.get("type", "text") != "text":
+            raise ValueError("answers are text with citations; leave response_format out")
+        return form
+
+
+class RetrieveRequest(Body):
+    """``POST /v1/retrieve``."""
+
+    model_config = ConfigDict(extra="forbid")
+    query: Text
+    model: str = ""
+    top_k: int | None = Field(None, ge=1, le=1000)
+    filters: list[str] = Field(default_factory=list, max_length=32)
+    soft: list[str] = Field(default_factory=list, max_length=32)
+
+
+class EmbeddingsRequest(Body):
+    """``POST /v1/embeddings``."""
+
+    input: Text | list[Text]
+    model: str = ""
+    encoding_format: Literal["float", "base64"] = "float"
+    input_type: Literal["query", "passage"] = "passage"
+    dimensions: int | None = None
+
+    @field_validator("input")
+    @classmethod
+    def _some(cls, texts: str | list[str]) -> str | list[str]:
+        if not texts or len(texts if isinstance(texts, list) else [texts]) > 2048:
+            raise ValueError("give 1 to 2,048 texts")
+        return texts
+
+
+class FeedbackRequest(Body):
+    """``POST /v1/feedback``: what a reader says of an answer or of a draft.
+
+    Attributes:
+        id: Id of a chat completion, or of a text of a draft.
+        verdict: ``accepted`` or ``rejected``.
+        score: On the scale of a measure.
+        note: Free text.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    id: Annotated[str, Field(min_length=1, max_length=200)]
+    verdict: Literal["", "accepted", "rejected"] = ""
+    score: float | None = None
+    note: Annotated[str, Field(max_length=10_000)] = ""
+
+
+class DraftsRequest(Body):
+    """``POST /v1/drafts``; the fields are those of ``ragwright draft``."""
+
+    model_config = ConfigDict(extra="allow")
+    model: str = ""
+    models: list[str] = Field(default_factory=list, max_length=16)
+
+
+class ScoreRequest(Body):
+    """``POST /v1/score``: rows in ragas' names, and measures."""
+
+    model_config = ConfigDict(extra="forbid")
+    rows: list[dict[str, Any]] = Field(min_length=1, max_length=1000)
+    measures: Annotated[str, Field(min_length=1, max_length=2000)]
+    model: str = ""

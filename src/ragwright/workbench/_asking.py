@@ -1,0 +1,170 @@
+"""How to ask, and the verbs that are awaited: the same flows, driven from another event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..answer import AskPlan
+    from ..core import Answer, Filter, Hit
+    from ..flow import Flow, Message, TraceEntry
+    from ..project import Project
+    from ..retrieve import Retrieved, RetrieveOptions, SoftFilterOptions, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How to ask: after which turns, under which filters, who may see it, where it is shown.
+
+    Attributes:
+        history: Earlier turns, oldest first; the question is then made to stand alone.
+        scope: Who may see the replies (tenant, permissions).
+        sink: Gets the pieces of an answer that is streamed.
+        trace: Gets an entry for each request.
+        filters: Hard filters beside the project's own. A question under them is never sent to a
+            database, which they could not narrow.
+        soft: Soft filters beside the project's own.
+        target: Which state of the index is searched; the newest where None.
+        on_context: Gets the passages that go into the prompt, before the model is asked; called
+            on the runner's thread, so it must be quick.
+    """
+
+    history: tuple[Message, ...] = ()
+    scope: str = ""
+    sink: Callable[[str], None] | None = None
+    trace: list[TraceEntry] | None = None
+    filters: tuple[Filter, ...] = ()
+    soft: tuple[SoftFilterOptions, ...] = ()
+    target: Target | None = None
+    on_context: Callable[[Sequence[Hit]], None] | None = None
+
+    def searching(self, options: RetrieveOptions) -> RetrieveOptions:
+        """Options of a search with these filters beside their own."""
+        if not (self.filters or self.soft):
+            return options
+        filters, soft = options.filters + self.filters, options.soft + self.soft
+        return replace(options, filters=filters, soft=soft)
+
+    def narrowed(self, plan: AskPlan) -> AskPlan:
+        """A plan with these filters beside its own; it streams where somebody listens."""
+        setup = plan.setup
+        if self.on_context is not None:
+            setup = replace(setup, on_context=self.on_context)
+        if self.sink is not None:
+            setup = replace(setup, options=replace(setup.options, stream=True))
+        databases = () if self.filters else plan.databases
+        return replace(
+            plan, retrieve=self.searching(plan.retrieve), setup=setup, databases=databases
+        )
+
+
+class AnswerStream:
+    """The pieces of an answer as they are written; an async iterator of texts.
+
+    Attributes:
+        context: Passages of the prompt, known before the first piece; None before.
+        answer: The whole answer with its citations, known after the last piece; None before.
+    """
+
+    def __init__(self, start: Callable[[Asking], asyncio.Task[Answer]], how: Asking) -> None:
+        self.context: Sequence[Hit] | None = None
+        self.answer: Answer | None = None
+        self._start = start
+        self._how = how
+
+    def __aiter__(self) -> AsyncGenerator[str]:
+        """The pieces; an answer that no model writes is one piece.
+
+        Raises:
+            RagwrightError: What answering failed with.
+        """
+        return self._pieces()
+
+    async def _pieces(self) -> AsyncGenerator[str]:
+        loop = asyncio.get_running_loop()
+        queue: asyncio.Queue[str | None] = asyncio.Queue()
+
+        def put(piece: str | None) -> None:
+            with contextlib.suppress(RuntimeError):  # the reader's loop has ended
+                loop.call_soon_threadsafe(queue.put_nowait, piece)
+
+        def found(hits: Sequence[Hit]) -> None:
+            self.context = tuple(hits)
+
+        task = self._start(replace(self._how, sink=put, on_context=found))
+        task.add_done_callback(lambda _: put(None))
+        streamed = False
+        try:
+            while (piece := await queue.get()) is not None:
+                streamed = True
+                yield piece
+            self.answer = await task
+        finally:
+            if not task.done():  # the reader went away
+                task.cancel()
+                await asyncio.wait([task])
+        if self.context is None:
+            self.context = self.answer.hits
+        if not streamed:
+            yield self.answer.text
+
+
+class AsyncVerbs(ABC):
+    """Asking and retrieving from within an event loop: a server, a notebook."""
+
+    project: Project
+
+    @abstractmethod
+    def ask_flow(
+        self, question: str, personas: Sequence[str], how: Asking | None = None
+    ) -> Flow[list[Answer]]:
+        """The flow that answers for each persona."""
+
+    @abstractmethod
+    def retrieve_flow(
+        self, query: str, k: int | None = None, how: Asking | None = None
+    ) -> Flow[Retrieved]:
+        """The flow that searches."""
+
+    async def aask(self, question: str, persona: str = "", how: Asking | None = None) -> Answer:
+        """As ``ask``, awaited; cancelling it cancels calls that nobody else waits for."""
+        return (await self.aask_all(question, [persona], how))[0]
+
+    async def aask_all(
+        self, question: str, personas: Sequence[str], how: Asking | None = None
+    ) -> list[Answer]:
+        """As ``ask_all``, awaited."""
+        asking = how or Asking()
+        # Off the caller's loop: settings are read and the index is opened here.
+        flow = await asyncio.to_thread(self.ask_flow, question, personas, asking)
+        project = self.project
+        first, *others = await project.runner.arun(
+            flow, scope=asking.scope, sink=asking.sink, trace=asking.trace
+        )
+        return [replace(first, notes=(*first.notes, *project.replies.notes)), *others]
+
+    def astream(self, question: str, persona: str = "", how: Asking | None = None) -> AnswerStream:
+        """The pieces of an answer as they are written: ``async for piece in wb.astream(...)``.
+
+        The stream's ``answer`` holds the whole afterwards. A reader that stops early ends the call.
+        """
+
+        def start(asking: Asking) -> asyncio.Task[Answer]:
+            return asyncio.create_task(self.aask(question, persona, asking))
+
+        return AnswerStream(start, how or Asking())
+
+    async def aretrieve(
+        self, query: str, k: int | None = None, how: Asking | None = None
+    ) -> Retrieved:
+        """As ``retrieve``, awaited."""
+        asking = how or Asking()
+        flow = await asyncio.to_thread(self.retrieve_flow, query, k, asking)
+        found = await self.project.runner.arun(flow, scope=asking.scope, trace=asking.trace)
+        project = self.project
+        return replace(found, notes=(*project.partial_note(), *found.notes, *project.replies.notes))

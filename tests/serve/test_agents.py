@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from served import Running, served
+from small_project import MakeProject
+
+from ragwright import Workbench
+from ragwright.project import ProjectFolder
+from ragwright.serve import ServeKey, ServeKeys
+
+pytest.importorskip("mcp")
+
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+QUESTION = "How often must the brake fluid be changed?"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = MakeProject(tmp_path)("serve: {name: handbook}\n")
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+    return folder
+
+
+def with_tools(running: Running, work: Callable[[Client], Awaitable[Any]], key: str = "") -> Any:
+    async def inside() -> Any:
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        async with httpx2.AsyncClient(headers=headers, timeout=20) as http:
+            transport = streamable_http_client(f"{running.address}/mcp/", http_client=http)
+            async with Client(transport) as client:
+                return await work(client)
+
+    return asyncio.run(inside())
+
+
+def test_tools_are_read_only_and_say_when_to_use_them(project: Path) -> None:
+    async def work(client: Client) -> None:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert sorted(tools) == ["ask", "fetch", "list_sources", "search"]
+        for tool in tools.values():
+            assert tool.annotations is not None
+            assert tool.annotations.read_only_hint
+            assert tool.annotations.open_world_hint is False
+        assert "Do not use these tools for general knowledge" in (client.instructions or "")
+
+    with served(project) as running:
+        with_tools(running, work)
+
+
+def test_search_and_fetch_have_the_shapes_that_chat_programs_expect(project: Path) -> None:
+    async def work(client: Client) -> None:
+        found = await client.call_tool("search", {"query": QUESTION})
+        body = found.structured_content
+        assert isinstance(body, dict)
+        assert sorted(body["results"][0]) == ["id", "title", "url"]
+        assert body == json_of(found), "both channels carry the same"
+        read = await client.call_tool("fetch", {"id": body["results"][0]["id"]})
+        passage = read.structured_content
+        assert isinstance(passage, dict)
+        assert sorted(passage) == ["id", "metadata", "text", "title", "url"]
+        assert "every two years" in passage["text"]
+        assert "every two years" in passage["metadata"]["passage"]
+        page = running.http.get(passage["url"])
+        assert '<mark id="passage">' in page.text
+
+    with served(project) as running:
+        with_tools(running, work)
+
+
+def json_of(result: Any) -> Any:
+    import json
+
+    [block] = result.content
+    return json.loads(block.text)
+
+
+def test_ask_carries_url_and_quote_in_both_channels(project: Path) -> None:
+    async def work(client: Client) -> None:
+        made = await client.call_tool("ask", {"question": QUESTION, "persona": "engineer"})
+        body = made.structured_content
+        assert isinstance(body, dict)
+        [block] = made.content
+        [cited, *_] = body["citations"]
+        assert body["answer"] in block.text  # type: ignore[union-attr]
+        for value in (cited["url"], cited["quote"]):
+            assert value in block.text  # type: ignore[union-attr]
+        unknown = await client.call_tool("ask", {"question": "a", "persona": "pirate"})
+        assert unknown.is_error
+        assert "known: engineer, marketing" in unknown.content[0].text  # type: ignore[union-attr]
+
+    with served(project) as running:
+        with_tools(running, work)
+
+
+def test_lists_are_short_and_go_on(project: Path) -> None:
+    async def work(client: Client) -> None:
+        first = (await client.call_tool("list_sources", {"limit": 1})).structured_content
+        assert isinstance(first, dict)
+        assert first["total"] == 2
+        rest = (
+            await client.call_tool("list_sources", {"limit": 5, "after": first["next"]})
+        ).structured_content
+        assert isinstance(rest, dict)
+        ids = [one["id"] for one in (*first["sources"], *rest["sources"])]
+        assert ids == ["docs/codes.md", "docs/service.md"]
+        assert rest["next"] is None
+        whole = (await client.call_tool("fetch", {"id": ids[1]})).structured_content
+        assert isinstance(whole, dict)
+        assert whole["text"].startswith("# Service plan")
+
+    with served(project) as running:
+        with_tools(running, work)
+
+
+@pytest.mark.parametrize("name", ["docs/nothing.md", "../../etc/passwd", "docs/codes.md#0-9#1-2"])
+def test_what_is_not_in_the_index_cannot_be_fetched(project: Path, name: str) -> None:
+    async def work(client: Client) -> None:
+        made = await client.call_tool("fetch", {"id": name})
+        assert made.is_error
+        assert "there is no source" in made.content[0].text  # type: ignore[union-attr]
+
+    with served(project) as running:
+        with_tools(running, work)
+
+
+def test_a_key_narrows_the_tools_too(project: Path) -> None:
+    filters = ("source=docs/codes.md",)
+    secret = ServeKeys(ProjectFolder(project)).add(ServeKey("codes", "", filters=filters))
+
+    async def work(client: Client) -> None:
+        listed = (await client.call_tool("list_sources", {})).structured_content
+        assert isinstance(listed, dict)
+        assert [one["id"] for one in listed["sources"]] == ["docs/codes.md"]
+        found = (await client.call_tool("search", {"query": QUESTION})).structured_content
+        assert isinstance(found, dict)
+        assert all(one["id"].startswith("docs/codes.md#") for one in found["results"])
+        hidden = await client.call_tool("fetch", {"id": "docs/service.md"})
+        assert hidden.is_error
+
+    with served(project) as running:
+        assert running.http.post("/mcp/", json={}).status_code == 401
+        with_tools(running, work, secret)
+
+
+@pytest.mark.slow
+def test_an_agent_starts_the_command_and_talks_to_it(project: Path) -> None:
+    async def inside() -> None:
+        server = StdioServerParameters(
+            command=sys.executable,
+            args=["-m", "ragwright", "mcp", "--project", str(project)],
+            env={**os.environ},
+        )
+        async with Client(server) as client:
+            made = await client.call_tool("ask", {"question": QUESTION})
+            assert isinstance(made.structured_content, dict)
+            [cited, *_] = made.structured_content["citations"]
+            assert cited["url"] == (project / "docs/service.md").resolve().as_uri()
+            assert cited["quote"] in made.content[0].text  # type: ignore[union-attr]
+
+    asyncio.run(inside())

@@ -1,0 +1,367 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import openai
+import pytest
+from served import Running, served
+from small_project import CODES, MANUAL, MakeProject
+
+from ragwright import Workbench
+from ragwright.testing import Reply, ScriptedServer
+
+pytest.importorskip("fastapi")
+
+QUESTION = "How often must the brake fluid be changed?"
+BOTH = "When must brake fluid and coolant be changed?"
+
+
+@pytest.fixture
+def offline(tmp_path: Path) -> Path:
+    folder = MakeProject(tmp_path)("serve: {name: handbook}\n")
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+    return folder
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer("Every two years [1]. See [9] too [1, 2].") as running:
+        yield running
+
+
+@pytest.fixture
+def chatting(tmp_path: Path, server: ScriptedServer) -> Path:
+    settings = f"serve: {{name: handbook}}\nanswer: {{model: '{server.url}#writer'}}\n"
+    folder = MakeProject(tmp_path)(settings)
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+    return folder
+
+
+def asked(running: Running, **more: object) -> openai.types.chat.ChatCompletion:
+    made = running.openai().chat.completions.create(
+        model="handbook/engineer",
+        messages=[{"role": "user", "content": QUESTION}],
+        **more,  # type: ignore[call-overload]
+    )
+    assert isinstance(made, openai.types.chat.ChatCompletion)
+    return made
+
+
+def test_models_are_configurations_and_personas(offline: Path) -> None:
+    with served(offline) as running:
+        api = running.openai()
+        ids = [one.id for one in api.models.list()]
+        assert api.models.retrieve("handbook/marketing").id == "handbook/marketing"
+        with pytest.raises(openai.NotFoundError, match="did you mean 'handbook/marketing'"):
+            api.models.retrieve("handbook/marketin")
+    assert ids == ["handbook", "handbook/engineer", "handbook/marketing"]
+
+
+def test_an_offline_answer_has_one_map_from_number_to_span(offline: Path) -> None:
+    with served(offline) as running:
+        made = asked(running)
+        message = made.choices[0].message
+        [note, *_] = message.annotations or []
+        details = made.model_extra["ragwright"]  # type: ignore[index]
+        page = running.http.get(note.url_citation.url)
+    assert message.content is not None
+    assert "every two years. [1]" in message.content
+    place = note.url_citation
+    assert message.content[place.start_index : place.end_index] == "[1]"
+    assert place.url == details["citations"][0]["url"]
+    quote = details["citations"][0]["quote"]
+    assert quote == "The brake fluid must be changed every two years."
+    assert f'<mark id="passage">{quote}</mark>' in page.text
+    assert made.usage is not None
+    assert made.usage.total_tokens == 0
+
+
+def test_each_quoted_sentence_has_a_number_of_its_own(offline: Path) -> None:
+    with served(offline) as running:
+        made = running.http.post(
+            "/v1/chat/completions",
+            json={
+                "model": "handbook/engineer",
+                "messages": [{"role": "user", "content": BOTH}],
+            },
+        )
+    body = made.json()
+    text = body["choices"][0]["message"]["content"]
+    cited = body["ragwright"]["citations"]
+    assert len(cited) > 1
+    assert [one["number"] for one in cited] == list(range(1, len(cited) + 1))
+    for one in cited:
+        assert f"{one['quote']} [{one['number']}]" in text
+
+
+def test_marks_of_a_model_are_numbered_by_first_use_and_wrong_ones_left_out(chatting: Path) -> None:
+    with served(chatting) as running:
+        made = asked(running)
+    cited = made.model_extra["ragwright"]["citations"]  # type: ignore[index]
+    assert made.choices[0].message.content == "Every two years [1]. See too [1][2]."
+    assert [one["number"] for one in cited] == [1, 2]
+    assert len({one["url"] for one in cited}) == 2
+    assert made.usage is not None
+    assert made.usage.completion_tokens > 0
+
+
+def test_a_stream_gives_the_same_text_marks_and_usage(
+    chatting: Path, server: ScriptedServer
+) -> None:
+    with served(chatting) as running:
+        frames = list(
+            running.openai().chat.completions.create(
+                model="handbook/engineer",
+                messages=[{"role": "user", "content": QUESTION}],
+                stream=True,
+                stream_options={"include_usage": True},
+            )
+        )
+        whole = asked(running)
+    assert len(server.requests) == 1, "the whole answer came from the stored reply"
+    text = "".join(f.choices[0].delta.content or "" for f in frames if f.choices)
+    assert text == whole.choices[0].message.content
+    streamed = [
+        note["url_citation"]
+        for f in frames
+        if f.choices
+        for note in (f.choices[0].delta.model_extra or {}).get("annotations", [])
+    ]
+    assert streamed == [
+        n.url_citation.model_dump() for n in whole.choices[0].message.annotations or []
+    ]
+    assert frames[-1].usage is not None
+    assert frames[-1].usage == whole.usage
+    assert [f.choices[0].finish_reason for f in frames if f.choices][-1] == "stop"
+    final = next(f for f in frames if f.choices and f.choices[0].finish_reason)
+    assert (final.model_extra or {})["ragwright"]["citations"]
+
+
+def test_the_async_client_streams_too(chatting: Path) -> None:
+    async def inside(address: str) -> str:
+        async with openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="x") as api:
+            stream = await api.chat.completions.create(
+                model="handbook", messages=[{"role": "user", "content": QUESTION}], stream=True
+            )
+            return "".join([f.choices[0].delta.content or "" async for f in stream])
+
+    with served(chatting) as running:
+        assert asyncio.run(inside(running.address)).startswith("Every two years [1]")
+
+
+def test_a_follow_up_is_made_to_stand_alone(offline: Path) -> None:
+    turns = [
+        {"role": "system", "content": "You are a pirate."},
+        {"role": "user", "content": "What does APP_w304 mean?"},
+        {"role": "assistant", "content": "A sensor reports two positions."},
+        {"role": "user", "content": [{"type": "text", "text": "And what about APP_w305?"}]},
+    ]
+    with served(offline) as running:
+        made = running.http.post(
+            "/v1/chat/completions", json={"model": "handbook", "messages": turns}
+        )
+    body = made.json()
+    assert "brake light switch" in body["choices"][0]["message"]["content"]
+    assert any("read as" in note for note in body["ragwright"]["notes"])
+
+
+@pytest.mark.parametrize(
+    ("prompt", "key"),
+    [
+        (
+            "### Task:\nGenerate a concise, 3-5 word title.\n<chat_history>\n"
+            "USER: When is the brake fluid changed?\nASSISTANT: Never\n</chat_history>",
+            "title",
+        ),
+        ("### Task:\nGenerate 1-3 broad tags categorizing the chat.", "tags"),
+        ("### Task:\nSuggest 3-5 relevant follow-up questions.", "follow_ups"),
+    ],
+)
+def test_titles_tags_and_follow_ups_skip_retrieval(offline: Path, prompt: str, key: str) -> None:
+    with served(offline) as running:
+        made = asked_with(running, prompt)
+    assert f'"{key}"' in made["choices"][0]["message"]["content"]
+    assert "ragwright" not in made
+    with Workbench.open(offline) as bench:
+        assert bench.outputs.count() == 0
+
+
+def asked_with(running: Running, prompt: str) -> dict[str, list[dict[str, dict[str, str]]]]:
+    made = running.http.post(
+        "/v1/chat/completions",
+        json={"model": "handbook", "messages": [{"role": "user", "content": prompt}]},
+    )
+    assert made.status_code == 200, made.text
+    found: dict[str, list[dict[str, dict[str, str]]]] = made.json()
+    return found
+
+
+def test_a_title_goes_to_the_model_as_it_is(chatting: Path, server: ScriptedServer) -> None:
+    prompt = "### Task:\nGenerate a concise title."
+    with served(chatting) as running:
+        asked_with(running, prompt)
+    [sent] = server.requests
+    assert sent.body["messages"] == [{"role": "user", "content": prompt}]
+
+
+def test_answers_are_stored_with_feedback(offline: Path) -> None:
+    with served(offline) as running:
+        made = asked(running)
+        said = running.http.post(
+            "/v1/feedback", json={"id": made.id, "verdict": "rejected", "note": "too short"}
+        )
+        assert said.status_code == 200, said.text
+        missing = running.http.post("/v1/feedback", json={"id": "nobody", "score": 1})
+    assert missing.status_code == 404
+    with Workbench.open(offline) as bench:
+        [text] = [one for one in bench.outputs.find() if one.kind == "text"]
+        assert text.verdict == "rejected"
+        assert text.text == made.choices[0].message.content
+        assert text.request["question"] == QUESTION
+        assert [hit.text for hit in bench.outputs.used(text.id)]
+
+
+def test_links_are_added_where_asked_for(offline: Path) -> None:
+    with served(offline) as running:
+        made = asked(running, extra_body={"ragwright": {"source_links": True}})
+    content = made.choices[0].message.content or ""
+    url = made.model_extra["ragwright"]["citations"][0]["url"]  # type: ignore[index]
+    assert content.endswith(f"]({url})")
+
+
+def test_filters_of_a_request_narrow_it(offline: Path) -> None:
+    with served(offline) as running:
+        made = asked(running, extra_body={"ragwright": {"filters": ["source=docs/codes.md"]}})
+        wrong = running.http.post(
+            "/v1/chat/completions",
+            json={
+                "messages": [{"role": "user", "content": "x"}],
+                "ragwright": {"filters": ["nothing"]},
+            },
+        )
+    cited = made.model_extra["ragwright"]["citations"]  # type: ignore[index]
+    assert {one["source"] for one in cited} == {"docs/codes.md"}
+    assert wrong.status_code == 400
+    assert wrong.json()["error"]["code"] == "invalid_filter"
+
+
+@pytest.mark.parametrize(
+    ("body", "param", "said"),
+    [
+        ({"messages": []}, "messages", "at least 1"),
+        ({"messages": [{"role": "user", "content": "a"}], "n": 2}, "n", "one answer at a time"),
+        ({"messages": [{"role": "assistant", "content": "a"}]}, "messages", "must be a question"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+            "messages.0.content",
+            "only text",
+        ),
+        (
+            {
+                "messages": [{"role": "user", "content": "a"}],
+                "response_format": {"type": "json_object"},
+            },
+            "response_format",
+            "leave response_format out",
+        ),
+        ({"model": "gpt-4o", "messages": [{"role": "user", "content": "a"}]}, "model", "no model"),
+    ],
+)
+def test_bad_requests_are_answered_in_openais_shape(
+    offline: Path, body: dict[str, object], param: str, said: str
+) -> None:
+    with served(offline) as running:
+        made = running.http.post("/v1/chat/completions", json=body)
+    error = made.json()["error"]
+    assert made.status_code == (404 if param == "model" else 400)
+    assert error["param"] == param
+    assert said in error["message"]
+    assert made.headers["x-should-retry"] == "false"
+
+
+def test_malformed_json_and_long_bodies_are_refused(offline: Path) -> None:
+    with served(offline, "serve.max_body=2000") as running:
+        broken = running.http.post("/v1/chat/completions", content=b'{"messages": [')
+        long = running.http.post("/v1/chat/completions", content=b"x" * 5000)
+        chunked = running.http.post(
+            "/v1/chat/completions", content=iter([b"x" * 1500, b"x" * 1500])
+        )
+    assert broken.status_code == 400
+    assert broken.json()["error"]["type"] == "invalid_request_error"
+    assert (long.status_code, chunked.status_code) == (413, 413)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_model_that_fails_is_an_error_with_its_status(tmp_path: Path, stream: bool) -> None:
+    with ScriptedServer(Reply(status=400, error="bad prompt")) as failing:
+        folder = MakeProject(tmp_path)(
+            f"serve: {{name: handbook}}\nanswer: {{model: '{failing.url}#writer'}}\n"
+        )
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+        with served(folder) as running:
+            made = running.http.post(
+                "/v1/chat/completions",
+                json={"messages": [{"role": "user", "content": QUESTION}], "stream": stream},
+            )
+    assert made.status_code == 502
+    assert made.json()["error"]["type"] == "server_error"
+
+
+def test_a_stream_that_breaks_ends_with_an_error_frame(tmp_path: Path) -> None:
+    broken = Reply("Every two years [1]. " * 30, malformed="cut_stream", pace=0.005)
+    with ScriptedServer(broken) as failing:
+        folder = MakeProject(tmp_path)(
+            f"serve: {{name: handbook}}\nanswer: {{model: '{failing.url}#writer'}}\n"
+        )
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+        with served(folder) as running, pytest.raises(openai.APIError):
+            list(
+                running.openai().chat.completions.create(
+                    model="handbook", messages=[{"role": "user", "content": QUESTION}], stream=True
+                )
+            )
+
+
+def test_the_link_of_a_changed_document_marks_nothing(offline: Path) -> None:
+    with served(offline) as running:
+        url = asked(running).model_extra["ragwright"]["citations"][0]["url"]  # type: ignore[index]
+        changed = MANUAL.replace("two years", "three years")
+        (offline / "docs/service.md").write_text(changed, "utf-8")
+        with Workbench.open(offline) as bench:
+            bench.ingest()
+        page = running.http.get(url).text
+    assert "<mark" not in page
+    assert "has changed since it was cited" in page
+    assert parse_qs(urlsplit(url).query)["v"]
+
+
+def test_nothing_ingested_is_said_and_then_cured(tmp_path: Path) -> None:
+    folder = MakeProject(tmp_path)("serve: {name: handbook}\n", **{"codes.md": CODES})
+    with served(folder) as running:
+        http = running.http
+        assert http.get("/healthz").text == "ok"
+        assert http.get("/readyz").status_code == 503
+        made = http.post(
+            "/v1/chat/completions", json={"messages": [{"role": "user", "content": "a"}]}
+        )
+        assert made.status_code == 400
+        assert "ingest" in made.json()["error"]["message"]
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+        for _ in range(400):
+            if http.get("/readyz").status_code == 200:
+                break
+        else:
+            pytest.fail("the index was not noticed")
+        made = http.post(
+            "/v1/chat/completions",
+            json={"messages": [{"role": "user", "content": "What does APP_w304 mean?"}]},
+        )
+        assert "accelerator pedal" in made.json()["choices"][0]["message"]["content"]

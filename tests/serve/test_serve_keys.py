@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from served import Running, served
+from small_project import MakeProject
+
+from ragwright import Workbench
+from ragwright.core import ConfigError
+from ragwright.project import ProjectFolder
+from ragwright.serve import Listening, ServeKey, ServeKeys, Serving, serve
+from ragwright.testing import ScriptedServer
+
+pytest.importorskip("fastapi")
+
+ACME = "---\ntenant: acme\n---\n# Prices\n\nThe price of a bolt is four euros.\n"
+ZETA = "---\ntenant: zeta\n---\n# Prices\n\nThe price of a bolt is nine euros.\n"
+QUESTION = "What is the price of a bolt?"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = MakeProject(tmp_path)(
+        "serve: {name: prices, configurations: {short: ['retrieve.top_k=1']}}\n",
+        **{"acme.md": ACME, "zeta.md": ZETA},
+    )
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+    return folder
+
+
+def key(project: Path, name: str, **rights: object) -> str:
+    keys = ServeKeys(ProjectFolder(project))
+    return keys.add(ServeKey(name, "", **rights))  # type: ignore[arg-type]
+
+
+def content(running: Running, secret: str, **more: object) -> str:
+    made = running.client(secret).post(
+        "/v1/chat/completions",
+        json={"messages": [{"role": "user", "content": QUESTION}], **more},
+    )
+    assert made.status_code == 200, made.text
+    found: str = made.json()["choices"][0]["message"]["content"]
+    return found
+
+
+def test_a_key_is_needed_once_one_is_made_and_its_file_holds_no_key(project: Path) -> None:
+    with served(project) as running:
+        assert running.ask(QUESTION).status_code == 200
+        secret = key(project, "reader")
+        refused = running.ask(QUESTION)
+        assert refused.status_code == 401
+        assert refused.headers["www-authenticate"].startswith("Bearer")
+        assert running.client("rw_wrong").get("/v1/models").status_code == 401
+        assert running.client(secret).get("/v1/models").status_code == 200
+        assert running.openai(secret).models.list().data
+        assert running.http.get("/healthz").status_code == 200
+        ServeKeys(ProjectFolder(project)).revoke("reader")
+        key(project, "other")
+        assert running.client(secret).get("/v1/models").status_code == 401
+    file = ServeKeys(ProjectFolder(project)).file
+    assert secret not in file.read_text("utf-8")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_filters_of_a_key_cannot_be_crossed(project: Path) -> None:
+    acme = key(project, "acme", filters=("tenant=acme",))
+    zeta = key(project, "zeta", filters=("tenant=zeta",))
+    with served(project) as running:
+        assert "four euros" in content(running, acme)
+        assert "nine euros" in content(running, zeta)
+        crossing = running.client(acme).post(
+            "/v1/chat/completions",
+            json={
+                "messages": [{"role": "user", "content": QUESTION}],
+                "ragwright": {"filters": ["tenant=zeta"]},
+            },
+        )
+        assert crossing.status_code == 400
+        assert "nine" not in crossing.text
+        hits = running.client(zeta).post("/v1/retrieve", json={"query": QUESTION}).json()["hits"]
+        assert {hit["metadata"]["tenant"] for hit in hits} == {"zeta"}
+        page = running.client(zeta).get(hits[0]["url"])
+        assert "nine euros" in page.text
+        assert running.client(acme).get(hits[0]["url"]).status_code == 404
+
+
+def test_feedback_reaches_answers_of_the_own_tenant_alone(project: Path) -> None:
+    acme = key(project, "acme", filters=("tenant=acme",))
+    zeta = key(project, "zeta", filters=("tenant=zeta",))
+    with served(project) as running:
+        made = running.client(acme).post(
+            "/v1/chat/completions", json={"messages": [{"role": "user", "content": QUESTION}]}
+        )
+        said = {"id": made.json()["id"], "verdict": "accepted"}
+        assert running.client(zeta).post("/v1/feedback", json=said).status_code == 404
+        assert running.client(acme).post("/v1/feedback", json=said).status_code == 200
+    with Workbench.open(project) as bench:
+        assert bench.outputs.count() == 0, "a tenant's outputs are not among those of nobody"
+        assert bench.forget_tenant("tenant=acme")["outputs"] == 2
+
+
+def test_a_key_sees_its_configurations_alone(project: Path) -> None:
+    secret = key(project, "short", configurations=("short",))
+    with served(project) as running:
+        ids = [one.id for one in running.openai(secret).models.list()]
+        assert ids == ["short", "short/engineer", "short/marketing"]
+        made = running.client(secret).post(
+            "/v1/retrieve", json={"query": QUESTION, "model": "short"}
+        )
+        assert len(made.json()["hits"]) == 1
+        other = running.client(secret).post("/v1/retrieve", json={"query": "a", "model": "prices"})
+        assert other.status_code == 404
+
+
+def test_a_key_has_a_rate_and_is_told_when_to_come_back(project: Path) -> None:
+    secret = key(project, "slow", per_minute=2)
+    with served(project) as running:
+        http = running.client(secret)
+        states = [http.post("/v1/retrieve", json={"query": QUESTION}) for _ in range(3)]
+    assert [one.status_code for one in states] in ([200, 200, 429], [200, 200, 200])
+    if states[-1].status_code == 429:  # else the minute ended in between
+        assert 1 <= int(states[-1].headers["retry-after"]) <= 60
+
+
+def test_readers_may_not_see_what_belongs_to_the_owner(project: Path) -> None:
+    reader, owner = key(project, "reader"), key(project, "owner", role="owner")
+    rows = {
+        "rows": [{"user_input": "q", "response": "a", "reference": "a"}],
+        "measures": "ExactMatch",
+    }
+    with served(project) as running:
+        assert running.client(reader).get("/metrics").status_code == 403
+        assert running.client(reader).post("/v1/score", json=rows).status_code == 403
+        assert "ragwright_requests_total" in running.client(owner).get("/metrics").text
+        scored = running.client(owner).post("/v1/score", json=rows)
+    assert scored.status_code == 200, scored.text
+    assert scored.json()["measures"]["ExactMatch"]["mean"] == 1.0
+
+
+def test_other_names_and_other_sites_are_refused_without_keys(project: Path) -> None:
+    with served(project) as running:
+        named = running.http.get("/v1/models", headers={"host": "attacker.example"})
+        crossed = running.http.post(
+            "/v1/retrieve", json={"query": "a"}, headers={"origin": "https://attacker.example"}
+        )
+    assert (named.status_code, crossed.status_code) == (421, 403)
+
+
+def test_a_public_address_needs_a_key(project: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no key"):
+        serve(Serving(project), Listening("0.0.0.0", 0))
+
+
+def test_a_damaged_file_of_keys_lets_nobody_in(project: Path) -> None:
+    file = ServeKeys(ProjectFolder(project)).file
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("{", "utf-8")
+    with served(project) as running:
+        made = running.http.get("/v1/models")
+    assert made.status_code == 500
+    assert "keys" in made.json()["error"]["message"]
+
+
+def test_a_daily_budget_needs_prices_and_ends_the_day(project: Path) -> None:
+    secret = key(project, "app", daily_budget=0.5)
+    with ScriptedServer("Four euros [1].") as model:
+        named = f"{model.url}#writer"
+        file = project / "ragwright.yaml"
+        before = file.read_text("utf-8")
+        file.write_text(f"{before}answer: {{model: '{named}'}}\n", "utf-8")
+        with served(project) as running:
+            free = running.client(secret).post(
+                "/v1/chat/completions", json={"messages": [{"role": "user", "content": QUESTION}]}
+            )
+            assert free.status_code == 200, "a server on this machine without a price is free"
+        priced = f"models: {{'{named}': {{price_in: 50000, price_out: 50000}}}}\n"
+        file.write_text(f"{before}answer: {{model: '{named}'}}\n{priced}", "utf-8")
+        with served(project) as running:
+            http = running.client(secret)
+            states = [
+                http.post(
+                    "/v1/chat/completions", json={"messages": [{"role": "user", "content": q}]}
+                )
+                for q in ("What is a bolt's price in euros?", "What does a bolt cost?")
+            ]
+    assert [one.status_code for one in states] == [200, 429]
+    assert states[1].json()["error"]["code"] == "insufficient_quota"

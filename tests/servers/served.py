@@ -1,0 +1,68 @@
+"""A project served over HTTP, in a thread of the tests' process: a real port, the real app."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx2
+import openai
+import uvicorn
+
+from ragwright.serve import Serving, make_app
+
+
+class Running:
+    """A running server.
+
+    Attributes:
+        address: Its address.
+        http: A client without a key.
+        stack: Closes clients when the server ends.
+    """
+
+    def __init__(self, address: str, stack: ExitStack) -> None:
+        self.address = address
+        self.stack = stack
+        self.http = self.client()
+
+    def client(self, key: str = "") -> httpx2.Client:
+        """A client that sends this key."""
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        made = httpx2.Client(base_url=self.address, headers=headers, timeout=20)
+        return self.stack.enter_context(made)
+
+    def openai(self, key: str = "none") -> openai.OpenAI:
+        """OpenAI's client."""
+        made = openai.OpenAI(base_url=f"{self.address}/v1", api_key=key, max_retries=0)
+        return self.stack.enter_context(made)
+
+    def ask(self, question: str, **more: object) -> httpx2.Response:
+        """Ask by the plain HTTP client."""
+        body = {"messages": [{"role": "user", "content": question}], **more}
+        return self.http.post("/v1/chat/completions", json=body)
+
+
+@contextmanager
+def served(
+    folder: Path, *overrides: str, own: bool = True, watch: float = 0.05
+) -> Iterator[Running]:
+    """A server of the project."""
+    app = make_app(Serving(folder, overrides, own, watch))
+    config = uvicorn.Config(app, port=0, log_level="critical", timeout_graceful_shutdown=5)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive(), "the server did not start"
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        with ExitStack() as stack:
+            yield Running(f"http://127.0.0.1:{port}", stack)
+    finally:
+        server.should_exit = True
+        thread.join(20)
