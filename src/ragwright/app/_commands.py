@@ -51,6 +51,10 @@ COMMANDS = {
 """Command -> its first sentence, in the order of the help page."""
 
 
+_FOLDERS = dict.fromkeys(("serve", "mcp", "keys", "promote", "job"), ".serving")
+"""Command -> the folder that its file is in, where it is not beside this one."""
+
+
 def command_line(loaded: list[str] | None = None) -> typer.Typer:
     """The command line with these commands loaded (all of them for None), the rest as names."""
     app = typer.Typer(
@@ -66,7 +70,7 @@ def command_line(loaded: list[str] | None = None) -> typer.Typer:
         if loaded is not None and name not in loaded:
             app.command(name, help=sentence)(_unloaded)
             continue
-        module: Any = import_module(f"._{name}", __package__)
+        module: Any = import_module(f"{_FOLDERS.get(name, '')}._{name}", __package__)
         if hasattr(module, "group"):
             app.add_typer(module.group, name=name)
         else:

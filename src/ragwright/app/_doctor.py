@@ -9,9 +9,9 @@ import typer
 from ..project import Session, project_keys
 from ..workbench import Workbench, doctor
 from ._console import EXIT_ERROR, Console, reported
-from ._job_lines import line_problem
 from ._options import HERE, Json, Overrides, Project
 from ._show import checks_text
+from .serving import line_problem
 
 
 @reported

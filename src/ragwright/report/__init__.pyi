@@ -2,6 +2,11 @@ from ._ablation import (
     ablation_json as ablation_json,
     ablation_table as ablation_table,
 )
+from ._answers import (
+    answer_json as answer_json,
+    batch_json as batch_json,
+    hit_json as hit_json,
+)
 from ._charts import (
     DARK as DARK,
     LIGHT as LIGHT,
@@ -9,11 +14,6 @@ from ._charts import (
     Theme as Theme,
     heat as heat,
     themed as themed,
-)
-from ._answers import (
-    answer_json as answer_json,
-    batch_json as batch_json,
-    hit_json as hit_json,
 )
 from ._curves import (
     curves_json as curves_json,

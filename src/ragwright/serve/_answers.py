@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -105,36 +104,6 @@ def narrowed(asking: Asking, extras: Extras) -> Asking:
     filters = asking.filters + tuple(map(parse_filter, extras.filters))
     soft = asking.soft + tuple(map(parse_soft_filter, extras.soft))
     return replace(asking, filters=filters, soft=soft)
-
-
-class Turns:
-    """How many answers are made at once, and how many requests may wait for their turn."""
-
-    def __init__(self, at_once: int, waiting: int) -> None:
-        self._free = asyncio.Semaphore(at_once)
-        self._most = waiting
-        self.waiting = 0
-
-    @contextlib.asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Wait for a turn.
-
-        Raises:
-            ApiError: 503, where too many wait already.
-        """
-        if self._free.locked() and self.waiting >= self._most:
-            raise ApiError(
-                503, "too many requests wait for an answer", "overloaded", retry_after=2.0
-            )
-        self.waiting += 1
-        try:
-            await self._free.acquire()
-        finally:
-            self.waiting -= 1
-        try:
-            yield
-        finally:
-            self._free.release()
 
 
 async def while_connected(request: Request, work: Awaitable[T]) -> T:

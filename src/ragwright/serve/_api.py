@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -111,10 +111,13 @@ async def retrieve(
     asking = narrowed(opened.asking(caller.key), Extras(filters=body.filters, soft=body.soft))
     try:
         async with service.turns.turn(), service.using(opened) as bench:
+            tracing = service.tracing.answering("retrieval", opened.name, request.headers)
             async with asyncio.timeout(service.options.timeout):
-                found = await while_connected(
-                    request, bench.aretrieve(body.query, body.top_k, asking)
-                )
+                with tracing as trace:
+                    found = await while_connected(
+                        request,
+                        bench.aretrieve(body.query, body.top_k, replace(asking, trace=trace)),
+                    )
     except ClientGoneError:
         return Response(status_code=499)
     hits = [

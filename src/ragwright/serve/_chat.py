@@ -85,6 +85,9 @@ async def chat_completion(
         await stack.enter_async_context(service.turns.turn())
         bench = await stack.enter_async_context(service.using(opened))
         model = answering(bench, persona)
+        trace = stack.enter_context(
+            service.tracing.answering("chat", body.model or opened.name, request.headers)
+        )
         require_prices(service, caller, opened, model)
         asking = opened.asking(caller.key)
         completion = Completion(
@@ -93,7 +96,7 @@ async def chat_completion(
             opened,
             persona,
             question,
-            narrowed(replace(asking, history=history), body.ragwright),
+            narrowed(replace(asking, history=history, trace=trace), body.ragwright),
             new_id(),
             int(time.time()),
             service.options.source_links

@@ -33,6 +33,9 @@ _SERVING = "RAGWRIGHT_SERVING"
 _PATIENCE = 30
 """Seconds that answers under way have to end when the server is stopped."""
 
+_BACKLOG = 2048
+"""Connections that wait while the project is opened; the address is announced before."""
+
 _IDLE = 75
 """Seconds that an idle connection is kept, more than most proxies keep theirs."""
 
@@ -155,6 +158,7 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
+            listener.listen(_BACKLOG)
         except OSError as error:
             raise ConfigError(
                 f"cannot listen on {host}:{port}: {error.strerror or error}",

@@ -16,10 +16,11 @@ from ..core import Filter, RagwrightError, RetrieveError, StoreError, near
 from ..drafting import Origin, origin_of
 from ..project import ProjectFolder, Served, ServeOptions, Session, load_settings
 from ..workbench import Asking, Workbench
-from ._answers import Turns
 from ._errors import ApiError
 from ._keys import ServeKey, ServeKeys
 from ._ledger import Ledger
+from ._traces import Tracing
+from ._turns import Turns
 
 if TYPE_CHECKING:
     from ..retrieve import Target
@@ -111,6 +112,7 @@ class Service:
         self.keys = ServeKeys(self.folder)
         self.ledger = Ledger(self.folder)
         self.turns = Turns(self.options.concurrency, self.options.waiting)
+        self.tracing = Tracing()
         self.metrics: Metrics | None = None
         self.started = int(time.time())
         self._open: Mapping[str, Opened] = {}
@@ -148,6 +150,7 @@ class Service:
         self._open = {}
         while self._closing:
             await asyncio.wait(self._closing)
+        self.tracing.close()
         self.ledger.close()
 
     # -- handing out -----------------------------------------------------------------------

@@ -8,8 +8,8 @@ from typing import Any
 import typer
 import typer.main
 
-from ..core import near
-from ._commands import command_line
+from ...core import near
+from .._commands import command_line
 
 
 def line_problem(words: Sequence[str]) -> str:

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from ..core import ConfigError
-from ..project import ProjectFolder
-from ..serve import ServeKey, ServeKeys
-from ._console import Console, reported, table
-from ._options import HERE, Json, Project
+from ...core import ConfigError
+from ...project import ProjectFolder
+from ...serve import ServeKey, ServeKeys
+from .._console import Console, reported, table
+from .._options import HERE, Json, Project
 
 group = typer.Typer(
     help="Keys of `ragwright serve`: make, list and revoke them.", no_args_is_help=True

@@ -8,16 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from ..core import ConfigError
-from ..jobs import Promoted, Promoting
-from ..project import Change, ProjectFolder, Served, Session
-from ..report import gate_json, gate_table
-from ..workbench import Workbench
-from ._compare import RUN_HELP
-from ._console import Console, reported, table
-from ._flags import with_flags
-from ._gate import GateFlags, gate_code
-from ._options import DryRun
+from ...core import ConfigError
+from ...jobs import Promoted, Promoting
+from ...project import Change, ProjectFolder, Served, Session
+from ...report import gate_json, gate_table
+from ...workbench import Workbench
+from .._compare import RUN_HELP
+from .._console import Console, reported, table
+from .._flags import with_flags
+from .._gate import GateFlags, gate_code
+from .._options import DryRun
 
 
 @reported

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from .. import serve as served
-from ..core import require
-from ._console import Console, reported
-from ._options import HERE, Overrides, Project
+from ... import serve as served
+from ...core import require
+from .._console import Console, reported
+from .._options import HERE, Overrides, Project
 
 
 @reported

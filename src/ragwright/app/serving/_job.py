@@ -10,10 +10,10 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from ..jobs import JobCall, JobRun, Jobs, ListedJob, run_lines, told_time
-from ._console import EXIT_ERROR, Console, reported, table
+from ...jobs import JobCall, JobRun, Jobs, ListedJob, run_lines, told_time
+from .._console import EXIT_ERROR, Console, reported, table
+from .._options import HERE, Json, Project, Quiet
 from ._job_lines import line_problem
-from ._options import HERE, Json, Project, Quiet
 
 group = typer.Typer(
     help="Scheduled jobs: run one, start the scheduler, see past runs.",

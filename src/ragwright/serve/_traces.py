@@ -1,0 +1,205 @@
+"""Traces: a span for each request of the runner, by OpenTelemetry's conventions for generative AI.
+
+On when OpenTelemetry's own variables name where spans go (``OTEL_EXPORTER_OTLP_ENDPOINT`` or
+``OTEL_EXPORTER_OTLP_TRACES_ENDPOINT``), or when a program that embeds the app has set a tracer
+provider. Texts of questions, prompts and answers are left out, as the conventions advise, unless
+``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` is ``true``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from .. import __version__
+from ..core import require
+from ..flow import (
+    Chat,
+    ChatReply,
+    Complete,
+    CompleteReply,
+    Embed,
+    Lookup,
+    Rerank,
+    Search,
+    SearchReply,
+    Sql,
+    TraceEntry,
+)
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, Tracer
+
+_ADDRESSES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+
+
+class Tracing:
+    """Makes spans, where traces are on; else it does nothing and costs nothing."""
+
+    def __init__(self) -> None:
+        self._content = os.environ.get(_CONTENT, "").lower() == "true"
+        self._provider: Any = None
+        self._tracer = self._tracer_of()
+
+    def _tracer_of(self) -> Tracer | None:
+        wanted = any(os.environ.get(name) for name in _ADDRESSES)
+        if importlib.util.find_spec("opentelemetry") is None:
+            if wanted:
+                require("opentelemetry.sdk", "otel", "sending traces")
+            return None
+        from opentelemetry import trace
+
+        if wanted:
+            self._provider = _exporting()
+            made: Tracer = self._provider.get_tracer("ragwright", __version__)
+            return made
+        if type(trace.get_tracer_provider()).__name__ == "ProxyTracerProvider":
+            return None
+        return trace.get_tracer("ragwright", __version__)
+
+    def close(self) -> None:
+        """Send what waits to be sent."""
+        if self._provider is not None:
+            self._provider.shutdown()
+
+    @contextmanager
+    def answering(
+        self, operation: str, model: str, headers: Mapping[str, str]
+    ) -> Iterator[list[TraceEntry] | None]:
+        """A span around an answer; what it gives takes an entry for each request of the runner.
+
+        A ``traceparent`` of the caller is the span's parent.
+        """
+        if self._tracer is None:
+            yield None
+            return
+        from opentelemetry import propagate
+        from opentelemetry.trace import SpanKind
+
+        attributes = {"gen_ai.operation.name": operation, "gen_ai.request.model": model}
+        with self._tracer.start_as_current_span(
+            f"{operation} {model}",
+            context=propagate.extract(headers),
+            kind=SpanKind.SERVER,
+            attributes=attributes,
+        ) as span:
+            yield _Entries(self._tracer, span, self._content)
+
+
+class _Entries(list[TraceEntry]):
+    """A trace that turns each of its entries into a span as it comes."""
+
+    def __init__(self, tracer: Tracer, parent: Span, content: bool) -> None:
+        super().__init__()
+        from opentelemetry.trace import set_span_in_context
+
+        self._tracer = tracer
+        self._context = set_span_in_context(parent)
+        self._content = content
+
+    def append(self, entry: TraceEntry, /) -> None:
+        """Make a span of an entry; called on the runner's thread when its request has ended."""
+        from opentelemetry.trace import SpanKind, Status, StatusCode
+
+        end = time.time_ns()
+        name, attributes = _described(entry, self._content)
+        span = self._tracer.start_span(
+            name,
+            context=self._context,
+            kind=SpanKind.CLIENT,
+            attributes=attributes,
+            start_time=end - int(entry.seconds * 1e9),
+        )
+        if entry.error is not None:
+            span.set_attribute("error.type", type(entry.error).__name__)
+            span.set_status(Status(StatusCode.ERROR, entry.error.what))
+        span.end(end)
+
+
+def _exporting() -> Any:
+    sdk = require("opentelemetry.sdk.trace", "otel", "sending traces")
+    export = require("opentelemetry.sdk.trace.export", "otel", "sending traces")
+    http = require(
+        "opentelemetry.exporter.otlp.proto.http.trace_exporter", "otel", "sending traces"
+    )
+    resources = require("opentelemetry.sdk.resources", "otel", "sending traces")
+    resource = resources.Resource.create({"service.name": "ragwright"})
+    provider = sdk.TracerProvider(resource=resource)
+    provider.add_span_processor(export.BatchSpanProcessor(http.OTLPSpanExporter()))
+    return provider
+
+
+def _described(entry: TraceEntry, content: bool) -> tuple[str, dict[str, Any]]:
+    """Name and attributes of a request's span."""
+    request = entry.request
+    if isinstance(request, Chat | Complete):
+        name, found = _of_call(entry, request, content)
+    elif isinstance(request, Search):
+        name, found = _of_search(entry, request, content)
+    elif isinstance(request, Embed):
+        name, found = f"embeddings {request.model}", _model("embeddings", request.model)
+    elif isinstance(request, Rerank):
+        name, found = f"rerank {request.model}", {"ragwright.passages": len(request.passages)}
+    elif isinstance(request, Lookup):
+        name, found = "lookup", {"ragwright.chunks": len(request.chunk_ids)}
+    elif isinstance(request, Sql):
+        name, found = f"sql {request.database}", {"db.namespace": request.database}
+    else:
+        name, found = type(request).__name__.lower(), {}
+    return name, {"ragwright.cached": entry.cached, **found}
+
+
+def _of_call(
+    entry: TraceEntry, request: Chat | Complete, content: bool
+) -> tuple[str, dict[str, Any]]:
+    reply = entry.reply
+    operation = "chat" if isinstance(request, Chat) else "text_completion"
+    found = _model(operation, request.model)
+    for name, value in request.params:
+        if name in ("temperature", "max_tokens", "seed", "top_p") and value is not None:
+            found[f"gen_ai.request.{name}"] = value
+    if isinstance(reply, ChatReply | CompleteReply):
+        found["gen_ai.usage.input_tokens"] = reply.usage.prompt_tokens
+        found["gen_ai.usage.output_tokens"] = reply.usage.completion_tokens
+        found["gen_ai.response.finish_reasons"] = [reply.finish]
+    if content and isinstance(request, Chat):
+        turns = [(message.role, message.content) for message in request.messages]
+        found["gen_ai.input.messages"] = _messages(turns)
+        if isinstance(reply, ChatReply):
+            found["gen_ai.output.messages"] = _messages([("assistant", reply.text)])
+    return f"{operation} {request.model}", found
+
+
+def _of_search(entry: TraceEntry, request: Search, content: bool) -> tuple[str, dict[str, Any]]:
+    found: dict[str, Any] = {
+        "gen_ai.operation.name": "retrieval",
+        "gen_ai.data_source.id": request.snapshot,
+        "gen_ai.retrieval.top_k": request.k,
+        "ragwright.channel": request.channel,
+    }
+    if isinstance(entry.reply, SearchReply):
+        found["ragwright.candidates"] = len(entry.reply.candidates)
+    if content:
+        found["gen_ai.retrieval.query.text"] = request.text
+    return f"retrieval {request.snapshot}", found
+
+
+def _model(operation: str, model: str) -> dict[str, Any]:
+    provider, _, name = model.partition(":")
+    known = name and provider not in ("http", "https")
+    return {
+        "gen_ai.operation.name": operation,
+        "gen_ai.request.model": model,
+        "gen_ai.provider.name": provider if known else "openai",
+    }
+
+
+def _messages(turns: list[tuple[str, str]]) -> str:
+    shown = [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in turns]
+    return json.dumps(shown, ensure_ascii=False)
