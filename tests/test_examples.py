@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from postgres_server import running_server
 
+from ragwright.answer import presets
 from ragwright.testing import ScriptedServer, ServerRequest
 
 pytestmark = pytest.mark.slow
@@ -84,14 +85,29 @@ def test_persona_qa_runs_on_scripted_models_and_says_so(tmp_path: Path) -> None:
     assert "SCORES MEAN NOTHING" in printed
     assert printed.endswith("its scores mean nothing\n")
     assert "32 of 32 rows have their gold as spans" in printed
-    assert "48 trials" in printed
-    assert len(re.findall(r"^role +(?:all)? ", printed, re.MULTILINE)) == 1
+    engineer, marketing = re.findall(r"^\[(?:engineer|marketing)\] (.*)$", printed, re.MULTILINE)
+    assert "something blocks the ball" in engineer
+    assert "the valve is blocked" in engineer
+    assert "something blocks the ball" in marketing
+    assert len(marketing) < len(engineer)
+    axes = (
+        "chunk.size x chunk.overlap x retrieve.top_k x prompt.preset x answer.model x judge.model"
+    )
+    assert f"{axes} x embed.model, 128 trials" in printed
+    assert "3 of 10 questions (6 of 20 rows)" in printed
+    assert "ChunkScore" in printed.partition("# Verdict")[0]
+    for preset in set(presets()) - {"complete"}:
+        assert len(re.findall(rf"^{preset} +all ", printed, re.MULTILINE)) == 1
     assert "no generator is proven better than all others" in printed
-    held = re.search(r"^T\d+ Comprehensive, confirmed on +12 .* (\S+) \.\. (\S+) ", printed, re.M)
+    held = re.search(r"^T\d+ Comprehensive, confirm split .* (\S+) \.\. (\S+) ", printed, re.M)
     # Where the noise has no leader the split stays closed; a verdict for one would be a fault.
     assert held is None or float(held[1]) < 0 < float(held[2])
     page = (folder / "report.html").read_text("utf-8")
     assert "scripted:careful" in page
+    assert "No change proven" in page or "No trial beats" in page  # the study comes first
+    assert "ablation-Comprehensive-preset" in page
+    for preset in presets():
+        assert preset in page
 
 
 def test_persona_qa_asks_named_models_by_the_same_command(tmp_path: Path) -> None:
@@ -108,7 +124,7 @@ def test_persona_qa_asks_named_models_by_the_same_command(tmp_path: Path) -> Non
     assert asked == {"writer", "judge", "words"}
     assert "MEAN NOTHING" not in printed
     assert "Somebody answered [1]." in printed
-    assert "chunk.size x chunk.overlap x retrieve.top_k x prompt.preset, 24 trials" in printed
+    assert "chunk.size x chunk.overlap x retrieve.top_k x prompt.preset, 16 trials" in printed
     assert "No change proven" in printed or "None of" in printed
 
 

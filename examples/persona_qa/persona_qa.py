@@ -1,4 +1,4 @@
-"""Two teams, one document store: a study of seven parameters; see README.md beside this file."""
+"""Two teams, one document store: seven parameters, sixteen prompts; see README.md beside this."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ from ragwright.report import (
     report_subject,
     verdict_table,
 )
-from ragwright.testing import ScriptedServer, ServerRequest
+from ragwright.testing import Reply, ScriptedServer, ServerRequest
 from ragwright.testsets import Testset, import_testset, project_testset, write_rows
 
 HERE = Path(__file__).parent
 PERSONAS = ("engineer", "marketing")
-QUESTION = "What if an update goes wrong?"
+QUESTION = "What happens when something blocks the valve?"
 BANNER = (
     "*" * 79 + "\n"
     "SCRIPTED REPLIES: SCORES MEAN NOTHING. No model was named, so a server on this\n"
-    "machine quotes passages as answers and draws the judge's scores from a hash of what\n"
-    "it is shown. Chunks, searches, prompts, statistics and the report are real.\n"
+    "machine quotes sentences that share words with the question, makes vectors of words,\n"
+    "and draws the judge's scores from a hash of what it is shown. Chunks, searches,\n"
+    "prompts, statistics and the report are real.\n"
     "With real models: --model openai:gpt-4o-mini --judge openai:gpt-4o\n" + "*" * 79
 )
 
@@ -50,7 +51,7 @@ class Cast:
     Attributes:
         generators: Models that answer; several are swept.
         judges: Models that judge; several show how much the ranking hangs on the judge.
-        embedders: Embedding models; several are swept, none is keyword search alone.
+        embedders: Embedding models; several are swept, none means keyword search alone.
         settings: Overrides of the project file that these models need.
     """
 
@@ -80,19 +81,50 @@ class Cast:
         )
 
 
-def scripted(request: ServerRequest) -> str:
-    """A reply in the right form: an answer quotes the first passages, a score is a hash."""
+def scripted(request: ServerRequest) -> str | Reply:
+    """A reply in the right form: an answer quotes sentences, a score is a hash."""
     body = request.body
+    if "input" in body:
+        known = body["model"] == "words"  # whose vectors the server makes of whole words
+        return Reply(vectors=None if known else [of_stems(text) for text in body["input"]])
     said = "\n".join(str(message["content"]) for message in body["messages"])
     if "judge" in body["model"]:
-        number = zlib.crc32(said.encode())
+        number = zlib.crc32(f"{body['model']} {said}".encode())
         if number % 40 == 0:  # a judge that keeps to no form, as one in twenty real replies did
             return "It depends."
         return json.dumps({"reasoning": "A hash of the texts.", "score": 2 + number % 4})
-    passages = re.findall(r"^\[(\d+)\] .*\n((?:.+\n?)+)", said, re.MULTILINE)
-    many = 1 if "brief" in body["model"] else 2
-    quoted = [f"{' '.join(text.split())[:160]} [{mark}]." for mark, text in passages[:many]]
-    return " ".join(quoted) or "The passages do not answer this question."
+    question = said.rpartition("Question: ")[2]
+    short = "brief" in body["model"] or "marketing" in said.partition("Passages:")[0]
+    found = quoted(said.rpartition("Question: ")[0], question, 1 if short else 2)
+    return " ".join(found) or "The passages do not answer this question."
+
+
+def quoted(prompt: str, question: str, many: int) -> list[str]:
+    """The whole sentences of a prompt's passages that share most words with the question."""
+    wanted = stems(question)
+    _, *passages = re.split(r"^\[(\d+)\] .*\n", prompt, flags=re.MULTILINE)
+    found = []
+    for mark, text in zip(passages[::2], passages[1::2], strict=True):
+        for sentence in re.split(r"(?<=[.!?;])\s+|\n\n", text):
+            line = " ".join(sentence.split())
+            shared = len(wanted & stems(line))
+            if shared and re.match(r"[A-Z].*[.!?;]$", line):
+                found.append((-shared, len(found), f"{line[:-1]} [{mark}]."))
+    return [sentence for _, _, sentence in sorted(found)[:many]]
+
+
+def of_stems(text: str) -> list[float]:
+    """A unit vector that counts the stems of a text by their hash."""
+    counts = [0.001] * 1024
+    for stem in stems(text):
+        counts[zlib.crc32(stem.encode()) % 1024] += 1
+    length = sum(n * n for n in counts) ** 0.5
+    return [n / length for n in counts]
+
+
+def stems(text: str) -> set[str]:
+    """The first five letters of the longer words."""
+    return {word[:5].lower() for word in re.findall(r"\w{5,}", text)} - {"happe"}
 
 
 @contextmanager
@@ -107,8 +139,10 @@ def casting(asked: argparse.Namespace) -> Iterator[Cast]:
     print(BANNER)
     with ScriptedServer(scripted, record=False) as server:
         names = ("scripted:careful", "scripted:brief")
+        judges = ("scripted:judge", "scripted:second-judge")
+        embedders = tuple(asked.embed) or ("scripted:stems", "scripted:words")
         base = (f"models.scripted.base={server.url}",)
-        yield Cast(names, ("scripted:judge",), tuple(asked.embed), base)
+        yield Cast(names, judges, embedders, base)
 
 
 def project(folder: Path) -> Path:
@@ -147,6 +181,8 @@ def study(bench: Workbench, cast: Cast, testset: Path) -> str:
     """Sweep, then confirm; the run of the sweep."""
     file = bench.project.folder.root / "study.yaml"
     text = (HERE / "study.yaml").read_text("utf-8") + cast.axes()
+    if cast.embedders:
+        text = text.replace("Pairwise\n", "Pairwise, ChunkScore\n")
     file.write_text(text.replace("testsets/located.jsonl", str(testset.resolve())), "utf-8")
     found = read_study(bench.project, file)
     print(f"# Study: {' x '.join(axis.key for axis in found.axes)}, {found.size} trials\n")
@@ -161,12 +197,13 @@ def study(bench: Workbench, cast: Cast, testset: Path) -> str:
     return swept.run
 
 
-def ablation(bench: Workbench, testset: Path, limit: int) -> None:
-    """What every prompt part does, by persona, on a seeded subset."""
-    how = Ablating(leave_one_out=True, limit=limit)
-    print("\n# What each part of the prompt does\n")
+def ablation(bench: Workbench, testset: Path, limit: int) -> str:
+    """The sixteen prompts of the presets, by persona, on a seeded subset; the run of it."""
+    print("\n# What each preset changes\n")
+    how = Ablating(presets=("a8",), limit=limit)
     found = bench.ablate(str(testset), "Comprehensive", how)
     print(ablation_table(found.ablation, run=found.run))
+    return found.run
 
 
 def readers(bench: Workbench, cast: Cast, rows: Testset) -> None:
@@ -184,7 +221,12 @@ def main() -> None:
     parser.add_argument("--judge", action="append", default=[], help="judge; repeat for another")
     parser.add_argument("--embed", action="append", default=[], help="embedding model; repeat")
     parser.add_argument("--folder", type=Path, default=Path("persona-qa"), help="where to work")
-    parser.add_argument("--limit", type=int, default=6, help="rows of ablation and readers")
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=3,
+        help="questions of the ablation and of the comparison of generators",
+    )
     parser.add_argument("--max-cost", type=float, help="stop before spending more than this")
     asked = parser.parse_args()
     folder = project(asked.folder)
@@ -195,11 +237,11 @@ def main() -> None:
             testset = located(bench)
             side_by_side(bench)
             run = study(bench, cast, testset)
-            ablation(bench, testset, asked.limit)
+            ablated = ablation(bench, testset, asked.limit)
             rows = project_testset(bench.project.folder, str(testset), "tune").subset(asked.limit)
             readers(bench, cast, rows)
             path = folder.resolve() / "report.html"
-            subject = report_subject(bench.project.folder, bench.project.runs, [run])
+            subject = report_subject(bench.project.folder, bench.project.runs, [run, ablated])
             path.write_text(Report(subject).html(), "utf-8")
     print(f"\n# Report\n\nopen in a browser: {path}")
     if not asked.model:

@@ -231,6 +231,14 @@ def test_effects_of_prompt_parts() -> None:
     assert [row[-1] for row in chart.rows] == ["helps", "safe to delete", "no effect proven"]
     assert len(chart.spec["data"]["values"]) == 2
     outline(subject)
+    both = Report(replace(MakeStudy()(5), ablation=told, beside=True))
+    assert both.headline.text == Report(MakeStudy()(5)).headline.text
+    assert any(
+        one.startswith("Prompt: Proven on 40 rows: role helps") for one in both.headline.said
+    )
+    names = [c.name for c in both.charts]
+    assert any(name.startswith("ablation-TokenF1") for name in names)
+    assert "pareto" in names
 
 
 def test_json_and_csv_hold_every_trial() -> None:

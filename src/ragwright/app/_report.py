@@ -21,7 +21,9 @@ def command(
     run: Annotated[
         str, typer.Argument(help="A run or a study: latest, a name, the beginning of an id.")
     ] = "latest",
-    other: Annotated[str, typer.Argument(help="A second run, to be shown beside it.")] = "",
+    other: Annotated[
+        str, typer.Argument(help="A second run to show beside it; an ablation beside its study.")
+    ] = "",
     project: Project = HERE,
     as_json: Json = False,
     quiet: Quiet = False,

@@ -34,16 +34,18 @@ class Headline:
 
 def headline_of(subject: Subject) -> Headline:
     """The verdict of a report, from the stored rows of the entries it compares."""
+    parts: tuple[str, ...] = ()
     if subject.ablation is not None:
-        first, *rest = subject.ablation.verdict or ("No part was left out.",)
-        return Headline(first, said=(*rest, *_state(subject)))
+        parts = tuple(subject.ablation.verdict) or ("No part was left out.",)
+        if not subject.beside:
+            return Headline(parts[0], said=(*parts[1:], *_state(subject)))
     if not any(entry.rows for entry in subject.entries):
         return Headline("Nothing was measured.", said=_state(subject))
     found = _study(subject) if subject.kind == "study" else _runs(subject)
     return Headline(
         found.text,
         found.state,
-        (*found.said, *_state(subject)),
+        (*found.said, *(f"Prompt: {one}" for one in parts), *_state(subject)),
         found.comparisons,
         found.names,
     )

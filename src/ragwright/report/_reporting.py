@@ -72,7 +72,8 @@ def report_subject(
         folder: The project: its log of opened confirm splits is read too.
         runs: Its runs.
         names: One run, or two to be shown side by side: ``latest``, a name, the beginning of an
-            id. Of a study as the second one, its best trial is taken.
+            id. Of a study as the second one, its best trial is taken; an ablation beside a study
+            adds its verdict and its charts.
         how: What the report is to hold.
 
     Raises:
@@ -82,7 +83,9 @@ def report_subject(
     found = [reader.find(name) for name in names]
     first = found[0]
     if first.kind == SWEEP:
-        return reader.study(first, found[1:])
+        ablations = [run for run in found[1:] if run.kind == ABLATE]
+        told = reader.study(first, [run for run in found[1:] if run.kind != ABLATE])
+        return reader.beside_ablation(told, ablations[0]) if ablations else told
     if first.kind == "diagnose":
         return reader.diagnosis(first)
     if first.kind == ABLATE:
@@ -346,6 +349,13 @@ class _Reader:
             ablation=found,
             notes=tuple(found.notes),
         )
+
+    def beside_ablation(self, told: Subject, run: Run) -> Subject:
+        """A study with what an ablation found, as a further part of its report."""
+        found = stored_ablation(self.runs, run.id)
+        notes = (*told.notes, *(f"ablation: {note}" for note in found.notes))
+        facts = {**told.facts, "ablation": run.id}
+        return replace(told, facts=facts, ablation=found, notes=notes, beside=True)
 
     # -- rows ------------------------------------------------------------------------------
 

@@ -106,6 +106,7 @@ class Subject:
         openings: How often the confirm split of the testset was opened, None where unknown.
         stopped: Why not everything was run, empty where it was.
         ablation: What each part of the prompt does.
+        beside: The ablation is a further part of a report on a study.
         curves: Curves of capability suites.
         diagnosis: Where points are lost.
         notes: What the reader should know.
@@ -124,6 +125,7 @@ class Subject:
     openings: int | None = None
     stopped: str = ""
     ablation: Ablation | None = None
+    beside: bool = False
     curves: tuple[Curve, ...] = ()
     diagnosis: Diagnosis | None = None
     notes: tuple[str, ...] = ()
