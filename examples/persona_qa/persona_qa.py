@@ -103,7 +103,7 @@ def quoted(prompt: str, question: str, many: int) -> list[str]:
     """The whole sentences of a prompt's passages that share most words with the question."""
     wanted = stems(question)
     _, *passages = re.split(r"^\[(\d+)\] .*\n", prompt, flags=re.MULTILINE)
-    found = []
+    found: list[tuple[int, int, str]] = []
     for mark, text in zip(passages[::2], passages[1::2], strict=True):
         for sentence in re.split(r"(?<=[.!?;])\s+|\n\n", text):
             line = " ".join(sentence.split())
