@@ -6,8 +6,10 @@ from typing import Annotated
 
 import typer
 
+from ..core import ConfigError
 from ..experiment import Evaluating
 from ..measure import parse_measures
+from ..models import UnderTest, open_system, read_system
 from ..project import ProjectFolder
 from ..testsets import project_testset
 from ..workbench import Workbench
@@ -17,36 +19,60 @@ from ._options import Limit, RetryErrors
 from ._outcome import show_evaluation, trusted
 from ._show import show_forecast, show_progress
 
+Testsets = Annotated[
+    str, typer.Option("--testset", help="A file of rows (JSONL, JSON, CSV), or beir:DIR/SPLIT.")
+]
+Measures = Annotated[
+    str,
+    typer.Option(
+        "--measures", help="Separated by commas: Recall@5,TokenF1; default: all that suit."
+    ),
+]
+Split = Annotated[
+    str,
+    typer.Option(
+        "--split",
+        help="tune, confirm or all; confirm is written to testsets/openings.jsonl. Where rows "
+        "name splits: tune.",
+    ),
+]
+RetrievalOnly = Annotated[
+    bool,
+    typer.Option("--retrieval-only", help="Score only what is retrieved; write no answers."),
+]
+System = Annotated[
+    str,
+    typer.Option(
+        "--system",
+        metavar="SYSTEM",
+        help="Ask this system instead of the project: module:object, file.py:object, an address, "
+        "http://host/v1#model, or system.yaml. Needs no project.",
+    ),
+]
+Version = Annotated[
+    str,
+    typer.Option("--system-version", help="Its version: replies are reused where it is the same."),
+]
+
 
 @reported
 @with_flags
 def command(
-    testset: Annotated[str, typer.Option("--testset", help="beir:DIR/SPLIT, or a JSONL file.")],
+    testset: Testsets,
     flags: MeasuringFlags,
-    measures: Annotated[
-        str,
-        typer.Option(
-            "--measures", help="Separated by commas: Recall@5,TokenF1; by default all that suit."
-        ),
-    ] = "",
-    split: Annotated[
-        str,
-        typer.Option(
-            "--split",
-            help="tune, confirm or all; confirm is written to testsets/openings.jsonl. Where rows "
-            "name splits: tune.",
-        ),
-    ] = "",
-    retrieval_only: Annotated[
-        bool,
-        typer.Option("--retrieval-only", help="Score only what is retrieved; write no answers."),
-    ] = False,
+    measures: Measures = "",
+    split: Split = "",
     limit: Limit = None,
+    retrieval_only: RetrievalOnly = False,
+    system: System = "",
+    version: Version = "",
     retry_errors: RetryErrors = False,
 ) -> int:
-    """Run a testset through the project and score what it finds."""
+    """Run a testset through the project, or through any other system, and score the answers."""
     console = flags.console
-    folder = ProjectFolder(flags.project).require()
+    under = _system(system, version, retrieval_only)
+    folder = ProjectFolder(flags.project)
+    folder = folder.begin() if under is not None else folder.require()
     if measures:
         parse_measures(measures)  # a slip in a name is told before any file is read
     rows = project_testset(
@@ -61,10 +87,11 @@ def command(
     )
     with Workbench.open(flags.project, flags.session()) as bench:
         if flags.dry_run:
-            show_forecast(console, bench.forecast_evaluate(rows, measures, how), flags.as_json)
+            forecast = bench.forecast_evaluate(rows, measures, how, system=under)
+            show_forecast(console, forecast, flags.as_json)
             return 0
         with show_progress(console, bench):
-            evaluation, run = bench.evaluate(rows, measures, how)
+            evaluation, run = bench.evaluate(rows, measures, how, system=under)
     show_evaluation(
         console,
         evaluation,
@@ -78,3 +105,21 @@ def command(
         fail(run.reason)
         console.remark("run it again with --resume to go on")
     return 0 if run.complete and trusted(evaluation) else EXIT_UNTRUSTED
+
+
+def _system(address: str, version: str, retrieval_only: bool) -> UnderTest | None:
+    """The system that ``--system`` names, opened; None for the project itself.
+
+    Raises:
+        ConfigError: It cannot be found or asked, or other flags do not go with it.
+    """
+    if not address:
+        if version:
+            raise ConfigError("--system-version needs --system", hint="name the system too")
+        return None
+    if retrieval_only:
+        raise ConfigError(
+            "--retrieval-only is for the project's own search",
+            hint="leave it out, and name measures of rankings: --measures Recall@5,nDCG@5",
+        )
+    return open_system(read_system(address, version))

@@ -45,7 +45,7 @@ def command(
             where="ragwright score",
             hint="name a file of rows, a run, or --run and --qrels",
         )
-    elif not ProjectFolder(flags.project).file.is_file():
+    elif not ProjectFolder(flags.project).opened:
         _offline(flags)
         if flags.dry_run:
             show_forecast(flags.console, forecast_rows(rows, measures), flags.as_json)

@@ -61,6 +61,7 @@ from ._errors import (
     StoreError as StoreError,
     StoreFullError as StoreFullError,
     StudyError as StudyError,
+    SystemCallError as SystemCallError,
     TestsetError as TestsetError,
     UnhandledRequestError as UnhandledRequestError,
     UnsupportedSourceError as UnsupportedSourceError,

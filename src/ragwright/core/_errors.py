@@ -38,6 +38,7 @@ RagwrightError
 │   │   └── StatementError
 │   └── FilterError
 ├── PromptError
+├── SystemCallError
 ├── TestsetError
 ├── StudyError
 ├── MeasureError
@@ -307,6 +308,31 @@ class FilterError(RetrieveError):
 
 class PromptError(RagwrightError):
     """A prompt, a prompt part or a persona is wrong."""
+
+
+class SystemCallError(RagwrightError):
+    """A system under test failed, took too long, or returned what cannot be read.
+
+    Args:
+        status: HTTP status of its reply, None where there was none.
+        retry_after: Seconds that it asks to wait, None where it does not say.
+        retryable: True where trying again may help.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        hint: str | None = None,
+        status: int | None = None,
+        retry_after: float | None = None,
+        retryable: bool = False,
+    ) -> None:
+        super().__init__(what, where=where, hint=hint)
+        self.status = status
+        self.retry_after = retry_after
+        self.retryable = retryable
 
 
 class TestsetError(RagwrightError):

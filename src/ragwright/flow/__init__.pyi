@@ -13,6 +13,7 @@ from ._lanes import Lane as Lane, RetryPolicy as RetryPolicy
 from ._progress import Progress as Progress
 from ._replies import Claim as Claim, Entry as Entry, Replies as Replies
 from ._requests import (
+    AskSystem as AskSystem,
     Chat as Chat,
     ChatReply as ChatReply,
     Complete as Complete,
@@ -33,6 +34,7 @@ from ._requests import (
     SearchReply as SearchReply,
     Sql as Sql,
     SqlReply as SqlReply,
+    SystemReply as SystemReply,
     Vector as Vector,
 )
 from ._runner import Runner as Runner
@@ -44,6 +46,7 @@ from ._verbs import (
     PoolCall as PoolCall,
     Reading as Reading,
     Step as Step,
+    ask_system as ask_system,
     branch as branch,
     chat as chat,
     complete as complete,

@@ -38,7 +38,7 @@ from ._handlers import AnyHandler, SendHandler
 from ._lanes import Lane, RetryPolicy, pushed_back
 from ._progress import Progress
 from ._replies import Claim, Entry, LaneFacts, Replies
-from ._requests import Chat, Complete, Embed, Reply, Request, Rerank
+from ._requests import AskSystem, Chat, Complete, Embed, Reply, Request, Rerank
 
 _LEASE_SECONDS = 900.0
 _POLL_SECONDS = 0.1
@@ -149,6 +149,8 @@ class Caller:
         as low, three as high. What a budget reserves is high.
         """
         text, facts = request_text(request), self.facts(lane)
+        if not text:  # no model reads it
+            return 0
         if facts.prompt_tokens:
             counted = len(text) / max(facts.characters / facts.prompt_tokens, 0.1)
             low, expected = counted / _MARGIN, counted
@@ -183,7 +185,8 @@ class Caller:
                 raise Stopping(
                     ConfigError(
                         f"a budget is set, but model {lane!r} has no price",
-                        hint="add prices under models: in the project file, or drop --max-cost",
+                        hint="add prices under models: in the project file (of a system, `price` "
+                        "in its file), or drop --max-cost",
                     )
                 )
             return 0.0
@@ -360,6 +363,9 @@ class Caller:
         )
         self.progress.prompt_tokens += usage.prompt_tokens
         self.progress.completion_tokens += usage.completion_tokens
+        if isinstance(request, AskSystem):
+            price = handler.price(request, Usage(1))
+            return with_usage(reply, Usage(1, cost=price, seconds=round(seconds, 3)))
         if not isinstance(request, Chat | Complete | Embed | Rerank):
             return reply
         cost: float | None = 0.0

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core import StoreDamagedError, Usage, canonical_json, text_hash
 from ._requests import (
+    AskSystem,
     Chat,
     ChatReply,
     Complete,
@@ -22,9 +23,10 @@ from ._requests import (
     Request,
     Rerank,
     RerankReply,
+    SystemReply,
 )
 
-DURABLE = (Chat, Complete, Embed, Rerank, Fetch)
+DURABLE = (Chat, Complete, Embed, Rerank, Fetch, AskSystem)
 """Kinds whose replies outlive the process; the handler may still decline."""
 
 
@@ -64,6 +66,8 @@ def payload(request: Request) -> list[Any]:
         return [request.model, request.query, request.passages]
     if isinstance(request, Fetch):
         return [request.url, request.max_bytes, request.headers, request.allow_private]
+    if isinstance(request, AskSystem):
+        return [request.system, request.question]
     raise TypeError(f"{type(request).__name__} has no durable key")
 
 
@@ -85,7 +89,7 @@ def encode(reply: Reply) -> bytes:
     if isinstance(reply, FetchReply):
         page = {"url": reply.url, "status": reply.status, "headers": dict(reply.headers)}
         return json.dumps(page).encode() + b"\n" + reply.body
-    if isinstance(reply, ChatReply | CompleteReply | RerankReply):
+    if isinstance(reply, ChatReply | CompleteReply | RerankReply | SystemReply):
         return json.dumps(asdict(reply), ensure_ascii=False).encode("utf-8", "surrogatepass")
     raise TypeError(f"{type(reply).__name__} is never stored")
 
@@ -120,6 +124,12 @@ def _decoded(kind: type[Request], data: bytes) -> Reply:
     if kind is Chat:
         lists = {name: tuple(fields.get(name, ())) for name in ("dropped", "notes")}
         return ChatReply(**(fields | lists))
+    if kind is AskSystem:
+        ids = fields["context_ids"]
+        taken = {"contexts": tuple(fields["contexts"])}
+        return SystemReply(
+            **(fields | taken | {"context_ids": None if ids is None else tuple(ids)})
+        )
     if kind is Complete:
         tokens = tuple((token, value) for token, value in fields["tokens"])
         return CompleteReply(**(fields | {"dropped": tuple(fields["dropped"]), "tokens": tokens}))
@@ -155,14 +165,14 @@ def unchanged(reply: Reply) -> bool:
 
 def usage_of(reply: Reply) -> Usage:
     """Tokens and money of a reply, nothing for kinds without any."""
-    if isinstance(reply, ChatReply | CompleteReply | EmbedReply | RerankReply):
+    if isinstance(reply, ChatReply | CompleteReply | EmbedReply | RerankReply | SystemReply):
         return reply.usage
     return Usage()
 
 
 def with_usage(reply: Reply, usage: Usage) -> Reply:
     """The same reply with its usage priced."""
-    if isinstance(reply, ChatReply | CompleteReply | RerankReply):
+    if isinstance(reply, ChatReply | CompleteReply | RerankReply | SystemReply):
         return replace(reply, usage=usage)
     if isinstance(reply, EmbedReply):
         return EmbedReply(reply.vectors, usage, reply.cached)

@@ -176,7 +176,15 @@ class Fetch:
     timeout: float | None = field(default=None, compare=False)
 
 
-Request: TypeAlias = Chat | Complete | Embed | Search | Lookup | Rerank | Sql | Fetch
+@dataclass(frozen=True, slots=True)
+class AskSystem:
+    """A question to a system under test, by the name under which it was opened."""
+
+    system: str
+    question: str
+
+
+Request: TypeAlias = Chat | Complete | Embed | Search | Lookup | Rerank | Sql | Fetch | AskSystem
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +295,26 @@ class FetchReply:
     cached: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class SystemReply:
+    """What a system under test says to a question.
+
+    Attributes:
+        response: The answer; None of a retriever, which only finds passages.
+        contexts: Passages, best first.
+        context_ids: Ids of their documents in the same order; empty where nothing was found, None
+            where the system does not say.
+        usage: One call, its seconds, and its cost where a price is set.
+        cached: True where the reply came from the reply store.
+    """
+
+    response: str | None
+    contexts: tuple[str, ...] = ()
+    context_ids: tuple[str, ...] | None = None
+    usage: Usage = field(default=Usage(), compare=False)
+    cached: bool = field(default=False, compare=False)
+
+
 Reply: TypeAlias = (
     ChatReply
     | CompleteReply
@@ -296,4 +324,5 @@ Reply: TypeAlias = (
     | RerankReply
     | SqlReply
     | FetchReply
+    | SystemReply
 )

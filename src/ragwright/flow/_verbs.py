@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core import Filter, FlowError
 from ._requests import (
+    AskSystem,
     Chat,
     ChatReply,
     Complete,
@@ -33,6 +34,7 @@ from ._requests import (
     SearchReply,
     Sql,
     SqlReply,
+    SystemReply,
     Vector,
 )
 
@@ -185,6 +187,11 @@ def rerank(
     """One score a passage by a reranking model."""
     request = Rerank(model, query, tuple(passages), sources=tuple(sources))
     return _expect(RerankReply, (yield request))
+
+
+def ask_system(system: str, question: str) -> Flow[SystemReply]:
+    """What the system under test of this name says to a question."""
+    return _expect(SystemReply, (yield AskSystem(system, question)))
 
 
 def sql(database: str, statement: str, max_rows: int = 1000) -> Flow[SqlReply]:

@@ -35,7 +35,7 @@ from ._gate import (
     judge_check as judge_check,
     parse_rule as parse_rule,
 )
-from ._gold import marked as marked
+from ._gold import lacks_gold as lacks_gold, marked as marked
 from ._intervals import (
     Values as Values,
     clopper_pearson as clopper_pearson,

@@ -49,3 +49,12 @@ from ._st import (
     no_progress_bars as no_progress_bars,
 )
 from ._transport import Connections as Connections
+from .systems import (
+    SystemHandler as SystemHandler,
+    SystemOptions as SystemOptions,
+    Systems as Systems,
+    UnderTest as UnderTest,
+    open_system as open_system,
+    read_system as read_system,
+    reply_of as reply_of,
+)

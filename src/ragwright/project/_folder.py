@@ -124,13 +124,37 @@ class ProjectFolder:
         """A file that exists while an ingest runs, and after one that was cut off."""
         return self.data / "ingesting"
 
+    @property
+    def without_file(self) -> Path:
+        """Stands in for the project file of a folder whose runs are of other systems."""
+        return self.data / "without-project-file.yaml"
+
+    @property
+    def settings(self) -> Path:
+        """Where settings are read: the project file, or what stands in for it."""
+        alone = not self.file.is_file() and self.without_file.is_file()
+        return self.without_file if alone else self.file
+
+    @property
+    def opened(self) -> bool:
+        """True where there is a project file, or runs of other systems without one."""
+        return self.file.is_file() or self.without_file.is_file()
+
+    def begin(self) -> ProjectFolder:
+        """The folder itself; where it holds no project, runs can be stored in it from now on."""
+        if not self.opened:
+            self.data.mkdir(parents=True, exist_ok=True)
+            (self.data.parent / ".gitignore").write_text("*\n", "utf-8")
+            self.without_file.write_text("# ragwright eval --system\n{}\n", "utf-8")
+        return self
+
     def require(self) -> ProjectFolder:
         """The folder itself, if it holds a project.
 
         Raises:
             ConfigError: There is no project file.
         """
-        if not self.file.is_file():
+        if not self.opened:
             raise ConfigError(
                 f"there is no {PROJECT_FILE} here",
                 where=str(self.root.resolve()),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..flow import Message, Replies, Route, Runner, Runs
     from ..index import IndexSpec, Store, Views
     from ..ingest import Chunker
-    from ..models import Analyzer, Models, Tokenizer
+    from ..models import Analyzer, Models, Systems, Tokenizer
     from ..retrieve import Databases, Glossary, Target
 
 
@@ -74,7 +74,7 @@ class Project:
         sections = None
         if asked.served:
             project, sections = served_project(project)
-        settings = load_settings(project.file, asked.overrides, served=sections)
+        settings = load_settings(project.settings, asked.overrides, served=sections)
         return cls(project, settings, asked)
 
     def __enter__(self) -> Self:
@@ -176,6 +176,11 @@ class Project:
         return models.Models(self.settings.models, self.settings.embed, self.folder.root, limits)
 
     @cached_property
+    def systems(self) -> Systems:
+        """Systems under test that the runner may ask; every variant has the same."""
+        return self._base.systems if self._base is not self else models.Systems()
+
+    @cached_property
     def replies(self) -> Replies:
         """The reply store, in the cache."""
         budget = self.settings.budget
@@ -244,6 +249,7 @@ class Project:
             flow.Lookup: index.LookupHandler(views),
             flow.Fetch: ingest.FetchHandler(self.settings.fetch),
             flow.Sql: retrieve.SqlHandler(self.databases),
+            flow.AskSystem: models.SystemHandler(self.systems),
         }
 
     @cached_property

@@ -140,6 +140,9 @@ class _Reader:
         title = f"Evaluation of {facts['testset']}"
         if kind == "pair":
             facts["run"] = " and ".join(entry.run for entry in entries)
+            systems = [_system(run) or "the project" for run in found]
+            if any(map(_system, found)):
+                facts["system"] = " and ".join(systems)
             title = f"{entries[0].label} and {entries[1].label}, side by side"
         notes = [f"run {run.id} is {run.state}" for run in found if run.state != "complete"]
         return Subject(
@@ -417,9 +420,16 @@ def _judge(run: Run) -> str:
     return value_hash([run.manifest.get("judge", {}), run.manifest.get("rubrics", {}), models])
 
 
+def _system(run: Run) -> str:
+    """The system under test with its version, empty where it is the project itself."""
+    name, version = run.manifest.get("system", ""), run.manifest.get("system_version", "")
+    return f"{name} (version {version})" if version else str(name)
+
+
 def _facts(run: Run, rows: int) -> dict[str, str]:
     found = {
         "testset": str(run.manifest.get("testset", "unknown")),
+        "system": _system(run),
         "rows": f"{rows:,}" if rows else "",
         "run": run.id,
         "started": time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started)),

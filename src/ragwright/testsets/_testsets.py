@@ -146,7 +146,7 @@ def load_testset(
         made = suites.rgb_rows(address)
         testset = Testset(address, made.rows, made.notes)
     else:
-        rows = read_rows(address)
+        rows = read_rows(address, questions=True)
         testset = Testset(address, rows, half_note(sum(map(holds_half, rows)), len(rows)))
     testset = _accepted(testset)
     named = names_splits(testset.rows)
@@ -181,7 +181,9 @@ def declared_splits(address: str) -> bool:
     Raises:
         TestsetError: As :func:`load_testset`.
     """
-    return not address.startswith(("beir:", "rgb:")) and names_splits(read_rows(address))
+    return not address.startswith(("beir:", "rgb:")) and names_splits(
+        read_rows(address, questions=True)
+    )
 
 
 def _accepted(testset: Testset) -> Testset:

@@ -283,6 +283,8 @@ class Workbench(AsyncVerbs):
         testset: str | Testset,
         measures: str | Sequence[Measure],
         how: Evaluating | None = None,
+        *,
+        system: object = None,
     ) -> tuple[Evaluation, RunSummary]:
         """Run a testset through the project and score what comes of it; say how the run went.
 
@@ -290,9 +292,16 @@ class Workbench(AsyncVerbs):
         are stored as they end; ``how.resume`` continues an unfinished run of the same testset,
         settings and index snapshot. Rows of capability suites are answered from the passages
         that they carry, and need no index.
+
+        With ``system`` the questions go to that system instead, and no index is needed: a function
+        of the question, an object of LangChain, LlamaIndex or Haystack, an address, or
+        :class:`ragwright.models.SystemOptions`; see :func:`ragwright.models.reply_of` for what it
+        may return. ``how.answers`` does not matter then.
         """
         project = self.project
         chosen = how or experiment.Evaluating(seed=project.session.seed)
+        if system is not None:
+            return experiment.evaluate_system(project, testset, measures, chosen, system)
         # as the first row finds it: files may change while the run goes on
         taken = opened.configuration_of(project.folder, project.settings)
         evaluation, summary = experiment.evaluate_testset(project, testset, measures, chosen)
@@ -300,9 +309,16 @@ class Workbench(AsyncVerbs):
         return evaluation, summary
 
     def forecast_evaluate(
-        self, testset: str | Testset, measures: str, how: Evaluating | None = None
+        self,
+        testset: str | Testset,
+        measures: str,
+        how: Evaluating | None = None,
+        *,
+        system: object = None,
     ) -> Forecast:
-        """What an evaluation would call and cost, without calling any model."""
+        """What an evaluation would call and cost, without calling any model or system."""
+        if system is not None:
+            return experiment.forecast_system(self.project, testset, measures, system)
         chosen = how or experiment.Evaluating()
         return experiment.forecast_testset(self.project, testset, measures, chosen)
 

@@ -1,4 +1,4 @@
-"""Systems of other libraries by the names of their methods; endpoints over real HTTP."""
+"""A system that exists, evaluated: asked through the runner, scored, stored as any other run."""
 
 from __future__ import annotations
 
@@ -6,254 +6,24 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragwright.answer import resolve_citations
-from ragwright.core import Answer, GoldSpan, Hit, Row, TestsetError
-from ragwright.experiment import (
-    HttpSystem,
-    SystemReply,
-    answered,
-    answered_by,
-    answered_flows,
-    chat_row,
-    haystack_system,
-    http_system,
-    langchain_system,
-    llamaindex_system,
-)
-from ragwright.experiment.evaluations import reply_of
-from ragwright.flow import Chat, ChatReply, Runner
+from ragwright.core import Answer, ConfigError, GoldSpan, Hit, Row, SystemCallError
+from ragwright.experiment import Evaluating, answered_by, chat_row, with_reply
+from ragwright.flow import Chat, ChatReply, SystemReply
 from ragwright.measure import parse_measures, score_rows
+from ragwright.models import SystemOptions, open_system
+from ragwright.project import ProjectFolder
+from ragwright.testsets import Testset
+from ragwright.workbench import Workbench
 
-ROWS = [Row(id=str(at), user_input=f"q{at}", reference="a1") for at in range(6)]
-EXPECTED = SystemReply("An answer", ("one", "two"), ("d1", "d2"))
-
-
-# -- the libraries' own shapes ---------------------------------------------------------------
-
-
-@dataclass
-class LcDocument:
-    """langchain_core.documents.Document"""
-
-    page_content: str
-    metadata: dict[str, Any] = field(default_factory=dict)
-    id: str | None = None
-
-
-@dataclass
-class Message:
-    """langchain_core.messages.AIMessage, haystack.dataclasses.ChatMessage"""
-
-    content: str = ""
-
-
-class Chain:
-    """A Runnable."""
-
-    def __init__(self, output: Any) -> None:
-        self.output = output
-        self.asked: list[Any] = []
-
-    def invoke(self, asked: Any, config: Any = None) -> Any:
-        self.asked.append(asked)
-        return self.output
-
-
-LC_DOCUMENTS = [LcDocument("one", {"source": "d1"}), LcDocument("two", {"source": "s"}, "d2")]
-
-
-@pytest.mark.parametrize(
-    "output",
-    [
-        {"input": "q", "context": LC_DOCUMENTS, "answer": "An answer"},
-        {"query": "q", "source_documents": LC_DOCUMENTS, "result": "An answer"},
-        {"context": LC_DOCUMENTS, "answer": Message("An answer")},
-    ],
-)
-def test_langchain(output: Any) -> None:
-    chain = Chain(output)
-    assert langchain_system(chain)("q") == EXPECTED
-    assert chain.asked == [{"input": "q"}]
-
-
-def test_langchain_variants() -> None:
-    bare = Chain(Message("An answer"))
-    assert langchain_system(bare, key="")("q") == SystemReply("An answer")
-    assert bare.asked == ["q"]
-    tagged = [LcDocument("one", {"key": 7}), LcDocument("two", {"key": 8})]
-    found = langchain_system(Chain({"answer": "x", "context": tagged}), ids="key")("q")
-    assert found.context_ids == ("7", "8")
-    holes = [LcDocument("one", {"source": "d1"}), LcDocument("two")]
-    assert langchain_system(Chain({"answer": "x", "context": holes}))("q").context_ids is None
-    nothing = langchain_system(Chain({"answer": "x", "context": []}))("q")
-    assert nothing.context_ids == ()  # searched, and nothing was found
-    glued = langchain_system(Chain({"answer": "x", "context": "one\n\ntwo"}))("q")
-    assert glued.contexts == ("one\n\ntwo",)
-    with pytest.raises(TestsetError, match="'answer' and 'result'"):
-        langchain_system(Chain({"answer": "x", "result": "y"}))("q")
-    with pytest.raises(TestsetError, match="no 'answer'"):
-        langchain_system(Chain({"text": "y"}))("q")
-    with pytest.raises(TestsetError, match="not a text"):
-        langchain_system(Chain({"answer": 3}))("q")
-
-
-class Node:
-    """llama_index.core.schema.TextNode"""
-
-    def __init__(self, text: str, ref: str | None, name: str) -> None:
-        self.text, self.ref_doc_id, self.node_id = text, ref, name
-        self.metadata = {"file_name": f"{name}.md"}
-
-    def get_content(self, metadata_mode: str = "none") -> str:
-        return self.text
-
-
-@dataclass
-class NodeWithScore:
-    node: Node
-    score: float = 0.5
-
-
-@dataclass
-class LlamaResponse:
-    response: str | None
-    source_nodes: list[NodeWithScore]
-
-
-class QueryEngine:
-    def __init__(self, response: str | None = "An answer") -> None:
-        nodes = [NodeWithScore(Node("one", "d1", "n1")), NodeWithScore(Node("two", None, "d2"))]
-        self.said = LlamaResponse(response, nodes)
-
-    def query(self, text: str) -> LlamaResponse:
-        return self.said
-
-
-def test_llamaindex() -> None:
-    assert llamaindex_system(QueryEngine())("q") == EXPECTED
-    found = llamaindex_system(QueryEngine(), ids="file_name")("q")
-    assert found.context_ids == ("n1.md", "d2.md")
-    with pytest.raises(TestsetError, match="not a text"):
-        llamaindex_system(QueryEngine(None))("q")
-
-
-@dataclass
-class HsDocument:
-    """haystack.Document"""
-
-    id: str
-    content: str
-    meta: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass
-class GeneratedAnswer:
-    data: str
-    documents: list[HsDocument]
-
-
-HS_DOCUMENTS = [HsDocument("d1", "one", {"n": 1}), HsDocument("d2", "two", {"n": 2})]
-
-
-class Pipeline:
-    def __init__(self, output: dict[str, Any]) -> None:
-        self.output = output
-        self.asked: list[Any] = []
-
-    def run(self, data: Any, include_outputs_from: set[str] | None = None) -> dict[str, Any]:
-        self.asked.append((data, include_outputs_from))
-        return self.output
-
-
-@pytest.mark.parametrize(
-    "output",
-    [
-        {"llm": {"replies": ["An answer"]}, "retriever": {"documents": HS_DOCUMENTS}},
-        {"llm": {"replies": [Message("An answer")]}, "retriever": {"documents": HS_DOCUMENTS}},
-        {"answer_builder": {"answers": [GeneratedAnswer("An answer", HS_DOCUMENTS)]}},
-    ],
-)
-def test_haystack(output: dict[str, Any]) -> None:
-    pipeline = Pipeline(output)
-    ask = haystack_system(pipeline, {"retriever": "query", "prompt_builder": "question"})
-    assert ask("q") == EXPECTED
-    due = {"retriever": {"query": "q"}, "prompt_builder": {"question": "q"}}
-    assert pipeline.asked == [(due, {"retriever"})]
-    assert haystack_system(Pipeline(output), {"r": "query"}, ids="n")("q").context_ids == (
-        ("1", "2")
-    )
-
-
-def test_a_pipeline_without_an_answer_says_so() -> None:
-    with pytest.raises(TestsetError, match="neither answers nor replies"):
-        haystack_system(Pipeline({"retriever": {"documents": []}}), {"r": "q"})("q")
-
-
-def test_own_functions_may_return_what_is_natural() -> None:
-    assert reply_of("An answer") == SystemReply("An answer")
-    assert (
-        reply_of({"answer": "An answer", "contexts": ["one", "two"], "context_ids": ["d1", "d2"]})
-        == EXPECTED
-    )
-    given = Row(
-        "1",
-        "q",
-        response="An answer",
-        retrieved_contexts=("one", "two"),
-        retrieved_context_ids=("d1", "d2"),
-    )
-    assert reply_of(given) == EXPECTED
-    with pytest.raises(TestsetError, match="returned int"):
-        reply_of(3)
-
-
-# -- asking ----------------------------------------------------------------------------------
-
-
-def test_rows_come_back_in_order_side_by_side_and_off_the_loop() -> None:
-    threads: set[str] = set()
-    open_ = [0, 0]
-    lock = threading.Lock()
-
-    def system(question: str) -> str:
-        with lock:
-            threads.add(threading.current_thread().name)
-            open_[0] += 1
-            open_[1] = max(open_)
-        time.sleep(0.03 if question == "q0" else 0.01)
-        with lock:
-            open_[0] -= 1
-        return f"a{question[1:]}"
-
-    with Runner({}) as runner:
-        flows = answered_flows(answered(ROWS, system, workers=3), parse_measures("ExactMatch"))
-        found = list(runner.map(flows))
-    assert [r.row_id for r in found] == [row.id for row in ROWS]
-    assert [r.scores[0].value for r in found] == [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]
-    assert all(name.startswith("system") for name in threads)
-    assert 2 <= open_[1] <= 3
-
-
-def test_a_system_that_fails_costs_its_own_row_only() -> None:
-    def system(question: str) -> str:
-        if question == "q2":
-            raise ConnectionError("it is down")
-        return "a1"
-
-    with Runner({}) as runner:
-        flows = answered_flows(answered(ROWS, system), parse_measures("ExactMatch"))
-        found = list(runner.map(flows))
-    assert [r.scores[0].state for r in found].count("errored") == 1
-    assert found[2].scores[0].reason == "ConnectionError: it is down"
-    with pytest.raises(TestsetError, match="0 workers"):
-        answered(ROWS, system, workers=0)
-
+ROWS = [Row(id=str(at), user_input=f"q{at}", reference=f"a{at}") for at in range(6)]
+TESTSET = Testset("six", tuple(ROWS))
 
 OLD = Row(
     "1",
@@ -275,34 +45,160 @@ OLD = Row(
 )
 
 
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Workbench]:
+    ProjectFolder(tmp_path).begin()
+    with Workbench.open(tmp_path) as opened:
+        yield opened
+
+
+# -- Python ----------------------------------------------------------------------------------
+
+
+def test_rows_are_asked_side_by_side_and_off_the_loop(bench: Workbench) -> None:
+    threads: set[str] = set()
+    open_ = [0, 0]
+    lock = threading.Lock()
+
+    def system(question: str) -> str:
+        with lock:
+            threads.add(threading.current_thread().name)
+            open_[0] += 1
+            open_[1] = max(open_)
+        time.sleep(0.05)
+        with lock:
+            open_[0] -= 1
+        return f"a{question[1:]}"
+
+    under = open_system(system, SystemOptions(concurrency=3))
+    found, summary = bench.evaluate(TESTSET, "ExactMatch", system=under)
+    assert found["ExactMatch"].mean == 1.0
+    assert summary.done == 6
+    assert all(name.startswith("system") for name in threads)
+    assert 2 <= open_[1] <= 3
+    made = found.results[0].made
+    assert made is not None
+    assert made.usage.seconds >= 0.05
+
+
+def test_a_row_that_fails_costs_itself_alone_and_can_be_tried_again(bench: Workbench) -> None:
+    down = True
+
+    def system(question: str) -> str:
+        if question == "q2" and down:
+            raise ConnectionError("it is down")
+        return f"a{question[1:]}"
+
+    found, summary = bench.evaluate(TESTSET, "ExactMatch", system=system)
+    assert (summary.done, summary.errored) == (5, 1)
+    assert found["ExactMatch"].states["errored"] == 1
+    assert "ConnectionError: it is down" in found.results[2].scores[0].reason
+    down = False
+    again = Evaluating(resume=True, retry_errors=True)
+    mended, second = bench.evaluate(TESTSET, "ExactMatch", again, system=system)
+    assert (second.run, second.kept, mended["ExactMatch"].n) == (summary.run, 5, 6)
+
+
+def test_a_system_that_hangs_is_given_up(bench: Workbench) -> None:
+    gate = threading.Event()
+
+    def system(question: str) -> str:
+        if question != "q0":
+            gate.wait(30)
+        return "a0"
+
+    under = open_system(system, SystemOptions(timeout=0.2, concurrency=2))
+    began = time.monotonic()
+    found, _ = bench.evaluate(TESTSET, "ExactMatch", system=under)
+    assert time.monotonic() - began < 10
+    gate.set()
+    reasons = [result.scores[0].reason for result in found.results[1:]]
+    assert sum("no answer within 0.2 s" in reason for reason in reasons) >= 2
+    assert any("not asked: 2 earlier questions still run" in reason for reason in reasons)
+
+
+def test_an_answer_inherits_nothing_of_the_one_before(bench: Workbench) -> None:
+    testset = Testset("old", (OLD,))
+    found, _ = bench.evaluate(testset, "Recall@5, TokenF1", system=lambda q: "Paris")
+    row = found.results[0].row
+    assert row is not None
+    assert (row.retrieved_spans, row.retrieved_context_ids) == ((), ())
+    assert row.metadata.get("topic") == "towns"
+    assert not {"abstained", "chunk_score", "model", "route"} & row.metadata.keys()
+    ranked, words = found.results[0].scores
+    assert (ranked.state, words.value) == ("not_applicable", 1.0)
+
+
+def test_default_measures_are_those_the_system_can_be_measured_by(bench: Workbench) -> None:
+    bare, _ = bench.evaluate(TESTSET, "", system=lambda q: "a1")
+    assert [s.measure for s in bare.summaries] == ["Contains", "TokenF1"]
+    gold = Testset("gold", (Row("1", "q", reference="a", reference_ids={"d": 1}),))
+    found, _ = bench.evaluate(gold, "", system=lambda q: ("a", [{"text": "x", "id": "d"}]))
+    assert found["Recall@5"].mean == 1.0
+
+
+def test_a_retriever_alone_is_measured_by_its_ranking(bench: Workbench) -> None:
+    gold = Testset("gold", (Row("1", "q", reference="x", reference_ids={"d": 1}),))
+    passages = [{"text": "x", "id": "e"}, {"text": "y", "id": "d"}]
+    found, _ = bench.evaluate(gold, "MRR@5", system=lambda q: passages)
+    assert found["MRR@5"].mean == 0.5
+
+
+# -- gold ------------------------------------------------------------------------------------
+
+
+SPANS = (
+    GoldSpan("d1", 10, 30, "the first  evidence."),
+    GoldSpan("d2", 0, 20, "The other proof here"),
+)
+
+
 @pytest.mark.parametrize(
-    ("said", "recall"),
+    ("passage", "place"),
     [
-        ("Paris", None),
-        (SystemReply("Paris"), None),
-        (SystemReply("Paris", ("new",), ("other",)), 0.0),
-        ({"answer": "Paris", "context_ids": []}, 0.0),  # an honest empty ranking
-        ({"answer": "Paris", "context_ids": ["gold"]}, 1.0),
+        ("Before. The first evidence. After.", ("d1", 10, 30)),
+        ("it says the first evi", ("d1", 10, 30)),  # a border of a chunk cuts the evidence
+        ("her proof here. And", ("d2", 0, 20)),
+        ("first evidence", ("d1", 10, 30)),  # more than half of it
+        ("the", None),
+        ("Nothing.", None),
     ],
 )
-def test_an_answer_inherits_nothing_of_the_one_before(said: Any, recall: float | None) -> None:
-    (found,) = answered([OLD], lambda question: said)
-    row = found.row
-    assert (row.retrieved_spans, row.metadata.get("topic")) == ((), "towns")
-    assert not {"abstained", "chunk_score", "model", "route"} & row.metadata.keys()
-    ((ranked, words),) = score_rows([row], parse_measures("Recall@5, TokenF1"))
-    assert (ranked.value, words.state, words.value) == (recall, "scored", 1.0)
+def test_passages_are_placed_in_the_gold_by_their_text(
+    passage: str, place: tuple[str, int, int] | None
+) -> None:
+    row = Row("1", "q", reference_spans=SPANS)
+    (found,) = with_reply(row, SystemReply("x", (passage,))).retrieved_spans
+    if place is None:
+        assert found.document_id.startswith("passage ")
+    else:
+        assert (found.document_id, found.start, found.end) == place
 
 
-def test_a_system_that_fails_leaves_no_old_answer_to_be_judged() -> None:
-    def system(question: str) -> str:
-        raise ConnectionError("it is down")
+def test_gold_passages_become_gold_spans() -> None:
+    row = Row("1", "q", reference_contexts=("one fact here", "another fact there"))
+    both = with_reply(row, SystemReply("x", ("so one fact here.", "another fact there, yes")))
+    ((recall, ndcg),) = score_rows([both], parse_measures("Recall@5, nDCG@5"))
+    assert (recall.value, ndcg.value) == (1.0, 1.0)
+    half = with_reply(row, SystemReply("x", ("nothing", "another fact there")))
+    ((recall, mrr),) = score_rows([half], parse_measures("Recall@5, MRR@5"))
+    assert (recall.value, mrr.value) == (0.5, 0.5)
 
-    (found,) = answered([OLD], system)
-    assert (found.row.response, found.row.retrieved_context_ids) == (None, ())
-    with Runner({}) as runner:
-        (result,) = runner.map(answered_flows([found], parse_measures("TokenF1")))
-    assert (result.scores[0].state, result.row) == ("errored", None)
+
+def test_ids_are_compared_where_that_is_asked_for() -> None:
+    row = Row("1", "q", reference_spans=SPANS)
+    found = with_reply(row, SystemReply("x", ("rewritten",), ("d2",)), "ids")
+    ((recall,),) = score_rows([found], parse_measures("Recall@5"))
+    assert recall.value == 0.5
+
+
+def test_ids_of_another_kind_are_noticed(bench: Workbench) -> None:
+    gold = Testset("gold", (Row("1", "q", reference_ids={"docs/a.md": 1}),))
+    found, _ = bench.evaluate(gold, "Recall@5", system=lambda q: ("x", [{"text": "y", "id": "7"}]))
+    assert any("gives such as '7', gold is 'docs/a.md'" in note for note in found.notes)
+
+
+# -- our own answers, and closed books -------------------------------------------------------
 
 
 def test_a_closed_book_answer_has_no_passages() -> None:
@@ -333,21 +229,6 @@ def test_every_form_of_a_resolved_mark_is_taken_out_of_the_answer() -> None:
     assert row.response == "A. B. C. D [7]. E [2, 7]. F `x[2]`. G"
 
 
-def test_rows_are_read_only_as_they_are_asked() -> None:
-    read: list[str] = []
-
-    def rows() -> Iterator[Row]:
-        for row in ROWS:
-            read.append(row.id)
-            yield row
-
-    asked = answered(rows(), lambda q: "a", workers=2)
-    next(asked)
-    assert len(read) <= 3
-    list(asked)
-    assert len(read) == 6
-
-
 def test_a_chat_model_is_asked_through_the_runner() -> None:
     flow = chat_row(ROWS[0], "m:x", "Be short.")
     request = next(flow)
@@ -366,10 +247,11 @@ def test_a_chat_model_is_asked_through_the_runner() -> None:
 
 class Endpoint(BaseHTTPRequestHandler):
     seen: list[tuple[Any, str | None]] = []
+    busy = 0
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.seen.append((body, self.headers["authorization"]))
+        Endpoint.seen.append((body, self.headers["authorization"]))
         text = str(body)
         if "redirect" in text:
             self.send_response(307)
@@ -377,12 +259,23 @@ class Endpoint(BaseHTTPRequestHandler):
             self.send_header("content-length", "0")
             self.end_headers()
             return
-        said = {
-            "data": {"text": "An answer"},
-            "documents": [{"text": "one", "id": "d1"}, {"text": "two", "id": "d2"}],
-        }
-        data = b"<html>" if "html" in text else json.dumps(said).encode()
-        self.send_response(500 if "fail" in text else 200)
+        if "busy" in text and Endpoint.busy:
+            Endpoint.busy -= 1
+            self.answered(503, b"busy")
+        elif "slow" in text:
+            time.sleep(1)
+            self.answered(200, b"{}")
+        elif "html" in text:
+            self.answered(200, b"<html>sign in</html>")
+        elif "deep" in text:
+            said = {"data": {"text": "An answer"}, "documents": [{"text": "one", "id": "d1"}]}
+            self.answered(200, json.dumps(said).encode())
+        else:
+            said = {"answer": "Paris", "contexts": ["Paris is the capital of France."]}
+            self.answered(500 if "fail" in text else 200, json.dumps(said).encode())
+
+    def answered(self, status: int, data: bytes) -> None:
+        self.send_response(status)
         self.send_header("content-length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
@@ -403,51 +296,81 @@ def endpoint() -> Iterator[str]:
     server.server_close()
 
 
-def how(url: str, **more: Any) -> HttpSystem:
-    places = {
-        "answer": "data.text",
-        "contexts": "documents.*.text",
-        "ids": "documents.*.id",
-    }
-    return HttpSystem(url, **{**places, **more})
+def asked(bench: Workbench, how: SystemOptions, *questions: str) -> list[Any]:
+    """Rows of what an endpoint says; the reason where it failed."""
+    rows = tuple(Row(str(n), q, reference="Paris") for n, q in enumerate(("q", *questions)))
+    found, _ = bench.evaluate(Testset("asked", rows), "TokenF1", system=how)
+    return [r.row if r.row is not None else r.scores[0].reason for r in found.results]
 
 
-def test_an_endpoint(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_with_a_body_places_and_a_token(
+    bench: Workbench, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MY_TOKEN", "secret")
-    body = {"messages": [{"role": "user", "content": "{question}"}], "k": 3}
-    ask = http_system(how(endpoint, body=body, token="MY_TOKEN"))
-    assert ask('why "so"?') == EXPECTED
-    sent = {"messages": [{"role": "user", "content": 'why "so"?'}], "k": 3}
-    assert Endpoint.seen == [(sent, "Bearer secret")]
-    failures = [
-        ("fail", "status 500"),
-        ("html", "not JSON"),
-        ("redirect", "status 307"),  # a question goes where it was sent, nowhere else
+    how = SystemOptions(
+        url=endpoint,
+        body={"deep": [{"role": "user", "content": "{question}"}], "k": 3},
+        answer="data.text",
+        contexts="documents.*.text",
+        ids="documents.*.id",
+        token="MY_TOKEN",
+    )
+    (row,) = asked(bench, how)
+    assert (row.response, row.retrieved_contexts, row.retrieved_context_ids) == (
+        "An answer",
+        ("one",),
+        ("d1",),
+    )
+    assert Endpoint.seen == [
+        ({"deep": [{"role": "user", "content": "q"}], "k": 3}, "Bearer secret")
     ]
-    for question, said in failures:
-        with pytest.raises(TestsetError, match=said):
-            ask(question)
 
 
-def test_an_endpoint_that_says_something_else(endpoint: str) -> None:
-    for places, said in [
+def test_what_an_endpoint_does_wrong_is_the_reason_of_its_row(
+    bench: Workbench, endpoint: str
+) -> None:
+    how = SystemOptions(url=endpoint, timeout=0.5)
+    found = asked(bench, how, "fail", "html", "redirect", "slow")
+    assert "status 500" in found[1]
+    assert "not JSON: '<html>sign in</html>'" in found[2]
+    assert "status 307" in found[3]  # a question goes where it was sent, nowhere else
+    assert "SystemCallError" in found[4]
+    assert len(Endpoint.seen) == 5  # a POST is not sent again
+
+
+def test_a_busy_endpoint_is_asked_again(bench: Workbench, endpoint: str) -> None:
+    Endpoint.busy = 2
+    found = asked(bench, SystemOptions(url=endpoint), "busy")
+    assert found[1].response == "Paris"
+
+
+@pytest.mark.parametrize(
+    ("places", "told"),
+    [
         ({"answer": "answer"}, "holds no 'answer'"),
         ({"answer": "documents"}, "not a text"),
         ({"answer": "documents.7.text"}, "holds no '7'"),
-        ({"contexts": "data"}, "not a list"),
-        ({"contexts": "documents"}, "not all texts"),
-    ]:
-        with pytest.raises(TestsetError, match=said):
-            http_system(how(endpoint, **places))("q")
+        ({"answer": "data.text", "contexts": "data"}, "not a list"),
+    ],
+)
+def test_a_place_that_is_not_in_the_reply(
+    bench: Workbench, endpoint: str, places: dict[str, str], told: str
+) -> None:
+    how = SystemOptions(url=endpoint, body={"deep": "{question}"}, **places)  # type: ignore[arg-type]
+    with pytest.raises(SystemCallError, match=told):
+        asked(bench, how)
 
 
-def test_what_cannot_be_asked_is_refused_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(TestsetError, match="not a web address"):
-        http_system(HttpSystem("file:///etc/passwd"))
-    with pytest.raises(TestsetError, match="no place"):
-        http_system(HttpSystem("http://127.0.0.1:9", body={"q": "question"}))
+def test_what_cannot_be_asked_is_refused_beforehand(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("MY_TOKEN", raising=False)
-    with pytest.raises(TestsetError, match="MY_TOKEN"):
-        http_system(HttpSystem("http://127.0.0.1:9", token="MY_TOKEN"))
-    with pytest.raises(TestsetError, match="does not answer"):
-        http_system(HttpSystem("http://127.0.0.1:9"))("q")
+    for how, told in [
+        (SystemOptions(url="file:///etc/passwd"), "not a web address"),
+        (SystemOptions(url="http://127.0.0.1:9", body={"q": "question"}), "no place"),
+        (SystemOptions(url="http://127.0.0.1:9", token="MY_TOKEN"), "MY_TOKEN"),
+    ]:
+        with pytest.raises(ConfigError, match=told):
+            asked(bench, how)
+    with pytest.raises(SystemCallError, match="does not answer"):
+        asked(bench, SystemOptions(url="http://127.0.0.1:9"))

@@ -149,10 +149,8 @@ def test_deep_nesting_is_a_typed_error(tmp_path: Path, text: str, name: str) -> 
     "column",
     [
         "anwser",
-        "Answer",
         "asnwer",
         "anser",
-        "User-Input",
         "retreived_contexts",
         "grund_trut",
         "qestion",

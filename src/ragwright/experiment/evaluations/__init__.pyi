@@ -30,7 +30,6 @@ from ._evaluating import (
     run_work as run_work,
     stored_evaluation as stored_evaluation,
 )
-from ._http_system import HttpSystem as HttpSystem, http_system as http_system
 from ._judges import (
     differing as differing,
     judge_identity as judge_identity,
@@ -95,14 +94,10 @@ from ._stored import (
     rows_to_review as rows_to_review,
 )
 from ._suite_runs import evaluate_testset as evaluate_testset, forecast_testset as forecast_testset
+from ._system_gold import with_reply as with_reply
 from ._systems import (
-    System as System,
-    SystemReply as SystemReply,
-    answered as answered,
-    answered_flows as answered_flows,
     chat_row as chat_row,
-    haystack_system as haystack_system,
-    langchain_system as langchain_system,
-    llamaindex_system as llamaindex_system,
-    reply_of as reply_of,
+    evaluate_system as evaluate_system,
+    forecast_system as forecast_system,
+    system_row as system_row,
 )

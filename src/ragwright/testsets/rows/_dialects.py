@@ -7,6 +7,7 @@ two things is read by its company, and refused where the company does not say.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -35,6 +36,8 @@ ALIASES = {
 
 AMBIGUOUS = ("answer", "context", "expectations", "inputs", "outputs")
 """Columns read by their company, or by what they hold."""
+
+_PLAIN = re.compile(r"[\W_]+")
 
 _GOLD = {"contexts", "reference", "references", "retrieved_contexts"} | {
     column for column, ours in ALIASES.items() if ours == "reference"
@@ -65,6 +68,8 @@ _NESTED = ("multi_responses", "reference_tool_calls", "rubrics")
 """Columns of ragas that hold more than a text, and nothing that is measured here."""
 
 _OURS = {field.name for field in fields(Row)}
+_NAMES = _OURS | ALIASES.keys() | set(AMBIGUOUS) | {"references"}
+_SPELT = {_PLAIN.sub("", name): name for name in sorted(_NAMES)}
 _SIDES = ("model1", "model2")
 _QUESTIONS = ("question", "query", "input", "user_input", "prompt")
 _ANSWERS = ("response", "answer", "output", "result", "text", "content")
@@ -72,6 +77,30 @@ _EXPECTED = ("expected_response", "expected_answer", "ground_truth", "answer")
 _PASSAGES = ("retrieved_context", "retrieved_contexts", "contexts", "documents")
 _TEXTS = ("text", "content", "page_content")
 _IDS = ("doc_id", "doc_uri", "document_id", "id")
+
+
+def with_known_names(record: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """A record whose columns are spelt as they are known: case and punctuation do not count.
+
+    Raises:
+        TestsetError: Two columns are one and the same.
+    """
+    found: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for column, content in record.items():
+        name = column if column in _NAMES else _SPELT.get(_plain(column), column)
+        if name in found:
+            raise TestsetError(
+                f"columns {sources[name]!r} and {column!r} mean the same, {name}",
+                where=where,
+                hint="keep one of the two",
+            )
+        found[name], sources[name] = content, column
+    return found
+
+
+def _plain(column: str) -> str:
+    return _PLAIN.sub("", column).casefold()
 
 
 def from_cells(record: Mapping[str, str], where: str) -> dict[str, Any]:
@@ -120,13 +149,23 @@ def one_system_each(record: Mapping[str, Any], where: str) -> list[tuple[str, Ma
     return found
 
 
-def in_our_names(record: Mapping[str, Any], where: str) -> dict[str, Any]:
+def in_our_names(
+    record: Mapping[str, Any], where: str, *, questions: bool = False
+) -> dict[str, Any]:
     """A record's columns under our names; those of nobody stay as they are.
+
+    Args:
+        record: Columns as they are named.
+        where: Its place, for errors.
+        questions: The rows are questions to be asked: an ``answer`` beside no other reference is
+            the reference, a ``context`` the passage that holds it.
 
     Raises:
         TestsetError: Two columns mean the same, or one may mean two things; both are named.
     """
     given = {column: content for column, content in record.items() if content is not None}
+    if questions:
+        given = _as_gold(given)
     foreign = given.keys() & (ALIASES.keys() - {"reference_context_ids"} | set(AMBIGUOUS))
     for column in _NESTED:
         if column in given and _deep(given[column]):
@@ -136,6 +175,16 @@ def in_our_names(record: Mapping[str, Any], where: str) -> dict[str, Any]:
     if foreign or "reference_context_ids" in given:
         given = _all_renamed(given, where, keep_deep=bool(foreign))
     return _with_reference(given)
+
+
+def _as_gold(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns of a question with its answer, as a reference and its passage."""
+    found = dict(given)
+    if "answer" in found and not found.keys() & (_GOLD - {"contexts", "retrieved_contexts"}):
+        found["reference"] = found.pop("answer")
+    if "context" in found and not found.keys() & (_DEEPEVAL | {"reference_contexts"}):
+        found["reference_contexts"] = found.pop("context")
+    return found
 
 
 def _all_renamed(given: Mapping[str, Any], where: str, *, keep_deep: bool) -> dict[str, Any]:

@@ -11,28 +11,39 @@ from typing import Any
 
 from ... import measure
 from ...core import GoldSpan, MetaValue, Row, TestsetError
-from ._dialects import ALIASES, AMBIGUOUS, from_cells, in_our_names, one_system_each
+from ._dialects import (
+    ALIASES,
+    AMBIGUOUS,
+    from_cells,
+    in_our_names,
+    one_system_each,
+    with_known_names,
+)
 from ._halves import without_halves
 from ._records import records_of
 
 _KNOWN = tuple(field.name for field in fields(Row))
 _TABLES = {".csv", ".tsv"}
+_LISTS_OF_ONE = frozenset({"reference_ids", "retrieved_context_ids", "reference_contexts"})
 
 
-def read_rows(path: str | Path) -> tuple[Row, ...]:
+def read_rows(path: str | Path, *, questions: bool = False) -> tuple[Row, ...]:
     """All rows of a file, in order, as :func:`iter_rows` reads them.
 
     Raises:
         TestsetError: As :func:`iter_rows`, or the file holds no rows.
     """
-    rows = tuple(iter_rows(path))
+    rows = tuple(iter_rows(path, questions=questions))
     if not rows:
         raise TestsetError("the file holds no rows", where=str(path))
     return rows
 
 
-def iter_rows(path: str | Path) -> Iterator[Row]:
+def iter_rows(path: str | Path, *, questions: bool = False) -> Iterator[Row]:
     """Rows of a JSONL, JSON, CSV or TSV file, one in memory at a time besides the ids.
+
+    With ``questions`` the rows are to be asked: ``question, answer`` gives question and reference.
+    Case and punctuation of column names do not count. An id alone is a list of one.
 
     ``user_input`` is required; ``id`` is the row's number where left out. ``reference_ids`` is
     an object of grades or a list of ids (grade 1 each); ``reference_spans`` a list of
@@ -52,14 +63,17 @@ def iter_rows(path: str | Path) -> Iterator[Row]:
     source = Path(path)
     table = source.suffix.lower() in _TABLES
     records = (
-        (place, from_cells(record, place) if table else record)
+        (place, from_cells(named, place) if table else named)
         for where, read in records_of(source)
         for place, record in one_system_each(read, where)
+        for named in (with_known_names(record, place),)
     )
-    yield from _numbered(records, f"{source}:")
+    yield from _numbered(records, f"{source}:", questions=questions)
 
 
-def rows_of(records: Iterable[Row | Mapping[str, Any]]) -> Iterator[Row]:
+def rows_of(
+    records: Iterable[Row | Mapping[str, Any]], *, questions: bool = False
+) -> Iterator[Row]:
     """Rows from memory: rows as they are, objects read as :func:`iter_rows` reads them.
 
     Raises:
@@ -71,13 +85,15 @@ def rows_of(records: Iterable[Row | Mapping[str, Any]]) -> Iterator[Row]:
         for place, record in (
             [(f"row {number}", one)]
             if isinstance(one, Row)
-            else one_system_each(one, f"row {number}")
+            else one_system_each(with_known_names(one, f"row {number}"), f"row {number}")
         )
     )
-    yield from _numbered(numbered, "row ")
+    yield from _numbered(numbered, "row ", questions=questions)
 
 
-def _numbered(records: Iterable[tuple[str, Row | Mapping[str, Any]]], source: str) -> Iterator[Row]:
+def _numbered(
+    records: Iterable[tuple[str, Row | Mapping[str, Any]]], source: str, *, questions: bool = False
+) -> Iterator[Row]:
     """Rows with their numbers for ids where they have none, no id twice.
 
     ``source`` is what all their places begin with.
@@ -87,7 +103,7 @@ def _numbered(records: Iterable[tuple[str, Row | Mapping[str, Any]]], source: st
         if isinstance(record, Row):
             row = record
         else:
-            row = _row(in_our_names(record, where), str(number), where)
+            row = _row(in_our_names(record, where, questions=questions), str(number), where)
         row = without_halves(row)
         if row.id in seen:
             raise TestsetError(
@@ -181,13 +197,15 @@ def _id(name: str, content: Any, where: str) -> str:
 
 
 def _texts(name: str, content: Any, where: str) -> tuple[str, ...]:
+    if isinstance(content, str | int) and not isinstance(content, bool) and name in _LISTS_OF_ONE:
+        content = [content]
     if not isinstance(content, list):
         raise _wrong(name, content, "a list of strings", where)
     return tuple(_id(f"an entry of {name}", entry, where) for entry in content)
 
 
 def _grades(name: str, content: Any, where: str) -> dict[str, int]:
-    if isinstance(content, list):
+    if isinstance(content, list | str | int) and not isinstance(content, bool):
         return dict.fromkeys(_texts(name, content, where), 1)
     if not isinstance(content, dict):
         raise _wrong(name, content, "an object of grades or a list of ids", where)

@@ -146,7 +146,7 @@ def import_testset(project: Project, path: str | Path) -> Synthesis:
         RetrieveError: Nothing has been ingested.
     """
     project.target()
-    rows = read_rows(path)
+    rows = read_rows(path, questions=True)
     survey = survey_of(project)
     with project.store.reading(project.pair) as reading:
         documents = ((one.id, one.text) for one in reading.documents())

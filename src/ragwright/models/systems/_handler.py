@@ -1,0 +1,191 @@
+"""Carries out requests to systems under test, off the runner's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any
+
+from ...core import RagwrightError, SystemCallError, Usage
+from ...flow import AskSystem, OnDelta, SendHandler, SystemReply
+from ._open import Systems, UnderTest
+from ._replies import reply_of, text_of
+
+
+class SystemHandler(SendHandler[AskSystem, SystemReply]):
+    """Asks systems in threads of their own; coroutines run on one loop of their own.
+
+    A thread whose time is up cannot be ended: it is left behind, and where as many are left
+    behind as may be in work, the system is not asked again until one of them ends.
+
+    Args:
+        systems: Those that are open, by name.
+    """
+
+    def __init__(self, systems: Systems) -> None:
+        self.systems = systems
+        self._threads = _Threads()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._late: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def identity(self, request: AskSystem) -> str:
+        """The version or the run, and all that decides how the system is asked and read."""
+        return self.systems.find(request.system).identity
+
+    def lane(self, request: AskSystem) -> str:
+        """The system's name."""
+        return request.system
+
+    def limit(self, lane: str) -> int | None:
+        """Its ``concurrency``."""
+        return self.systems.find(lane).options.concurrency
+
+    def paid(self, request: AskSystem) -> bool:
+        """True: what a system spends, only its price can tell."""
+        return True
+
+    def price(self, request: AskSystem, usage: Usage) -> float | None:
+        """Its ``price``."""
+        return self.systems.find(request.system).options.price
+
+    async def send(self, request: AskSystem, on_delta: OnDelta | None = None) -> SystemReply:
+        """Ask once; errors of the system come back typed, with what it raised or returned."""
+        found = self.systems.find(request.system)
+        how, name = found.options, found.name
+        if self._late[name] >= how.concurrency:
+            raise SystemCallError(
+                f"not asked: {self._late[name]} earlier questions still run after their "
+                f"{how.timeout:g} s",
+                where=name,
+                hint="see where the system hangs, or raise `timeout` in its file",
+            )
+        future = self._threads.submit(lambda: self._asked(found, request.question))
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), how.timeout)
+        except TimeoutError as error:
+            if not future.done() or future.cancelled():
+                self._left_behind(name, future)
+                raise SystemCallError(
+                    f"no answer within {how.timeout:g} s",
+                    where=name,
+                    hint="raise `timeout` in the system's file, or lower -j",
+                ) from error
+            raise SystemCallError(f"TimeoutError: {error}", where=name) from error
+
+    def _left_behind(self, name: str, future: Future[SystemReply]) -> None:
+        if future.cancelled():
+            return
+        with self._lock:
+            self._late[name] += 1
+
+        def ended(_: Future[SystemReply]) -> None:
+            with self._lock:
+                self._late[name] -= 1
+
+        future.add_done_callback(ended)
+
+    def _asked(self, found: UnderTest, question: str) -> SystemReply:
+        """In a thread: call, read pieces to their end, read what came back."""
+        try:
+            said = found.ask(question)
+            if inspect.isawaitable(said):
+                said = self._awaited(_result_of(said), found.options.timeout)
+            if inspect.isasyncgen(said):
+                said = self._awaited(_collected(said), found.options.timeout)
+            if inspect.isgenerator(said):
+                said = _joined(list(said))
+            return reply_of(said, found.options.ids if found.options.call else "")
+        except RagwrightError as error:
+            error.where = error.where or found.name
+            raise
+        except BaseException as error:
+            raise SystemCallError(f"{type(error).__name__}: {error}", where=found.name) from error
+
+    def _awaited(self, work: Coroutine[Any, Any, Any], timeout: float) -> Any:
+        """One loop for all coroutines: clients of the system belong to the loop they began on."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(
+                    target=_run, args=(self._loop,), name="system-loop", daemon=True
+                ).start()
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(timeout)
+        finally:
+            future.cancel()
+
+    async def aclose(self) -> None:
+        """End idle threads and the loop of coroutines; what hangs is left to the process's end."""
+        self._threads.close()
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop = None
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+async def _result_of(said: Any) -> Any:
+    return await said
+
+
+async def _collected(pieces: Any) -> Any:
+    return _joined([piece async for piece in pieces])
+
+
+def _joined(pieces: list[Any]) -> Any:
+    """Pieces of a text as the text; where the last one is no piece of a text, it is the reply."""
+    if pieces and not isinstance(pieces[-1], str) and not hasattr(pieces[-1], "content"):
+        return pieces[-1]
+    return "".join(map(text_of, pieces))
+
+
+class _Threads:
+    """Daemon threads, made as they are needed: one that hangs keeps no process from ending."""
+
+    def __init__(self) -> None:
+        self._tasks: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._idle = self._made = 0
+        self._lock = threading.Lock()
+
+    def submit(self, work: Callable[[], Any]) -> Future[Any]:
+        """Have work done by an idle thread, or by a new one."""
+        future: Future[Any] = Future()
+        with self._lock:
+            if self._idle:
+                self._idle -= 1
+            else:
+                self._made += 1
+                name = f"system-{self._made}"
+                threading.Thread(target=self._serve, name=name, daemon=True).start()
+        self._tasks.put((future, work))
+        return future
+
+    def close(self) -> None:
+        """Let every thread end once it is idle."""
+        for _ in range(self._made):
+            self._tasks.put(None)
+
+    def _serve(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            future, work = task
+            if future.set_running_or_notify_cancel():
+                try:
+                    found = work()
+                except BaseException as error:
+                    future.set_exception(error)
+                else:
+                    future.set_result(found)
+            with self._lock:
+                self._idle += 1
