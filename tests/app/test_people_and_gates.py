@@ -106,6 +106,12 @@ def test_a_gate_wants_a_judge_that_people_checked(project: Path) -> None:
     gate = ("gate", run, "--rule", "Rubric(polite)>=2", "--calibrated")
     shown, _ = ran(project, *gate, code=101)
     assert "its judge was never checked against people" in shown
+    warned, _ = ran(project, *gate[:-1])  # without --calibrated it counts, and warns
+    [line] = [line for line in warned.splitlines() if line.startswith("warning: ")]
+    assert "Rubric(polite): its judge was never checked against people" in line
+    assert line[9:] in told(project, *gate[:-1])["warnings"]
+    ran(project, *gate[:-1], "-o", "gate.xml")
+    assert line in (project / "gate.xml").read_text().replace("&gt;", ">")
     assert f"ragwright review {run} --measures 'Rubric(polite)'" in shown
 
     ran(project, "review", run, *measures, "-o", "sheet.csv")
@@ -121,6 +127,7 @@ def test_a_gate_wants_a_judge_that_people_checked(project: Path) -> None:
     assert (outcome["n"], outcome["run"]) == (12, run)
     assert outcome["bias"][0] == pytest.approx(1 / 3, abs=1e-4)
     ran(project, *gate)
+    assert "warning" not in ran(project, *gate[:-1])[0]
     ran(project, *gate, "--min-kappa", "0.5")
     short, _ = ran(project, *gate, "--min-kappa", "0.99", code=101)
     assert "0.99 is due" in short
@@ -135,6 +142,14 @@ def test_a_gate_wants_a_judge_that_people_checked(project: Path) -> None:
     ran(project, "gate", again, "--rule", "Rubric(polite)>=2", "--calibrated")
     ran(project, "calibrate", again, "--labels", "sheet.csv")  # the answers of `run`, it knows
     assert len(json.loads(kept.read_text())["outcomes"]) == 2
+
+    filled_sheet(project / "sheet.csv", "Rubric(polite) (1-3)", rude="3", kind="1")
+    ran(project, "calibrate", again, "--labels", "sheet.csv")  # the opposite of what it says
+    shown, _ = ran(project, *gate, code=101)
+    assert "above chance" in shown
+    assert "kappa -" in shown
+    warned, _ = ran(project, *gate[:-1])
+    assert "warning: Rubric(polite): its judge is not proven to agree" in warned
 
     (project / "rubrics" / "polite.yaml").write_text(RUBRIC.replace("dry", "curt"))
     ran(project, "score", "rows.jsonl", *measures)

@@ -138,6 +138,42 @@ def test_a_judge_that_nobody_checked_is_not_believed() -> None:
     assert gate([GOOD], ["nDCG@10>=0.7"], GateOptions(calibrated=True)).state == "passed"
 
 
+def test_a_judge_that_agrees_no_better_than_chance_is_not_believed() -> None:
+    good, rule = rubric_summary(*[2, 1] * 20), ["Rubric(tone)>=1.4"]
+    asked = GateOptions(calibrated=True)
+    for kappa in (Estimate(-0.21, -0.5, 0.1), Estimate(0.1, -0.2, 0.4), Estimate()):
+        known = {"Rubric(tone)": JudgeCheck(40, kappa, Estimate(0.3, 0.2, 0.4))}
+        found = gate([good], rule, asked, checked=known)
+        assert found.state == "untrusted"
+        assert "not proven to agree with people above chance" in found.checks[0].reason
+        assert not found.warnings
+        plain = gate([good], rule, checked=known)
+        assert plain.state == "passed"
+        assert "above chance" in plain.warnings[0]
+    assert (
+        "kappa -0.21 (-0.50 to 0.10) over 40 rows"
+        in gate(
+            [good],
+            rule,
+            asked,
+            checked={"Rubric(tone)": JudgeCheck(40, Estimate(-0.21, -0.5, 0.1))},
+        )
+        .checks[0]
+        .reason
+    )
+
+
+def test_a_rule_on_a_judge_that_nobody_checked_warns() -> None:
+    good = rubric_summary(*[2, 1] * 20)
+    found = gate([good, GOOD], ["Rubric(tone)>=1.4", "Rubric(tone)>=1.2", "nDCG@10>=0.7"])
+    assert found.state == "passed"
+    [warning] = found.warnings
+    assert warning.startswith("Rubric(tone): its judge was never checked against people")
+    assert [bool(check.warning) for check in found.checks] == [True, True, False]
+    known = {"Rubric(tone)": JudgeCheck(40, Estimate(0.7, 0.5, 0.9), Estimate(0.3, 0.2, 0.4))}
+    assert gate([good], ["Rubric(tone)>=1.4"], checked=known).warnings == ()
+
+
 def test_a_rule_knows_the_scale_of_a_rubric() -> None:
     with pytest.raises(MeasureError, match="off the scale"):
         gate([rubric_summary(2, 1)], ["Rubric(tone)>=3"])

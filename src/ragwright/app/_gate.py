@@ -37,7 +37,8 @@ class GateFlags:
     calibrated: Annotated[
         bool,
         typer.Option(
-            "--calibrated", help="Accept judged measures only if the judge was calibrated."
+            "--calibrated",
+            help="Accept judged measures only if the judge agreed with people above chance.",
         ),
     ] = False
     min_kappa: Annotated[

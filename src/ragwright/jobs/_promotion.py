@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..core import ConfigError, StoreError
+from ..core import ConfigError, StoreError, TestsetError
 from ..experiment import (
     Evaluation,
     clusters_of_results,
@@ -16,7 +16,7 @@ from ..experiment import (
     read_results,
     stored_evaluation,
 )
-from ..measure import GateOptions, GateOutcome, gate, parse_measure
+from ..measure import GateOptions, GateOutcome, JudgeCheck, gate, parse_measure
 from ..project import (
     Change,
     Configuration,
@@ -114,10 +114,13 @@ def gate_evaluation(
         both = [*baseline.results, *evaluation.results]
         clusters = clusters_of_results(both, chosen.cluster)
         against = compare_evaluations(baseline, evaluation, seed=chosen.seed, clusters=clusters)
-    checked = None
-    if chosen.options.needs_people:
-        measures = [summary.measure for summary in evaluation.summaries]
+    measures = [summary.measure for summary in evaluation.summaries]
+    checked: Mapping[str, JudgeCheck] = {}
+    try:
         checked = judge_checks(root, evaluation, measures)
+    except TestsetError:
+        if chosen.options.needs_people:
+            raise
     return gate(evaluation.summaries, rules, chosen.options, against=against, checked=checked)
 
 

@@ -61,7 +61,9 @@ class GateOptions:
         False, "The 95 % interval must clear a threshold as a whole, not only the mean."
     )
     calibrated: bool = option(
-        False, "A judged measure counts only if this judge was checked against people."
+        False,
+        "A judged measure counts only if this judge was checked against people and agreed with "
+        "them above chance.",
     )
     min_kappa: float | None = option(
         None, "Least agreement beyond chance that such a judge must have reached.", ge=0, le=1
@@ -103,6 +105,23 @@ class JudgeCheck:
     why_not: str = ""
     hint: str = ""
 
+    @property
+    def above_chance(self) -> bool:
+        """True where the whole 95 % interval of kappa is above 0."""
+        return self.kappa.low is not None and self.kappa.low > 0
+
+    @property
+    def at_chance(self) -> str:
+        """That its agreement is not shown to be above chance, in words."""
+        kappa = self.kappa
+        said = "unknown" if kappa.value is None else f"{kappa.value:.2f}"
+        if kappa.low is not None and kappa.high is not None:
+            said += f" ({kappa.low:.2f} to {kappa.high:.2f})"
+        return (
+            f"its judge is not proven to agree with people above chance: kappa {said} over "
+            f"{self.n} rows"
+        )
+
 
 def judge_check(found: Calibration) -> JudgeCheck:
     """What a gate needs to know of a calibration."""
@@ -113,7 +132,11 @@ def judge_check(found: Calibration) -> JudgeCheck:
 
 @dataclass(frozen=True, slots=True)
 class GateCheck:
-    """What became of one rule, and why; ``hint`` says what to do, where that is known."""
+    """What became of one rule, and why; ``hint`` says what to do, where that is known.
+
+    ``warning`` is set where the rule is about a judged measure, and its judge was never checked
+    against people or did not agree with them above chance.
+    """
 
     rule: str
     measure: str
@@ -121,6 +144,7 @@ class GateCheck:
     reason: str
     value: float | None = None
     hint: str = ""
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +160,11 @@ class GateOutcome:
 
     state: GateState
     checks: tuple[GateCheck, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings of the rules, each once."""
+        return tuple(dict.fromkeys(check.warning for check in self.checks if check.warning))
 
 
 def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = None) -> GateRule:
@@ -200,8 +229,9 @@ def gate(
         rules: Texts or rules; see :func:`parse_rule`.
         options: Coverage floor and how strict thresholds are.
         against: The run (b) compared with its baseline (a), for rules that name it.
-        checked: Text of a judged measure -> what people found of its judge, where the options
-            ask for that; a measure that is not among them is ``untrusted``.
+        checked: Text of a judged measure -> what people found of its judge. Of one that is not
+            among them nothing is known: where the options ask for people it is ``untrusted``, else
+            its rule has a warning.
 
     Raises:
         MeasureError: No rule, or a rule that cannot be read.
@@ -214,9 +244,10 @@ def gate(
     by_name = {summary.measure: summary for summary in summaries}
     checks = []
     for rule in parsed:
-        judge: JudgeCheck | None = None
-        if chosen.needs_people and rule.measure.definition.kind == "judged":
-            judge = (checked or {}).get(str(rule.measure), _UNCHECKED)
+        known: JudgeCheck | None = None
+        if rule.measure.definition.kind == "judged":
+            known = (checked or {}).get(str(rule.measure), _UNCHECKED)
+        judge = known if chosen.needs_people else None
         doubt = "" if judge is None else _doubt(judge, chosen)
         if doubt:
             hint = "" if judge is None else judge.hint
@@ -225,6 +256,8 @@ def gate(
             checks.append(_threshold(rule, by_name, chosen, judge))
         else:
             checks.append(_not_worse(rule, against, chosen))
+        if known is not None and not doubt:
+            checks[-1] = replace(checks[-1], warning=_warning(rule, known))
     return GateOutcome(_worst([check.state for check in checks]), tuple(checks))
 
 
@@ -233,14 +266,24 @@ _UNCHECKED = JudgeCheck(why_not="its judge was never checked against people")
 
 def _doubt(judge: JudgeCheck, options: GateOptions) -> str:
     """Why a judge cannot be relied on; empty where it can."""
-    if judge.why_not or options.min_kappa is None:
+    if judge.why_not:
         return judge.why_not
+    if options.calibrated and not judge.above_chance:
+        return judge.at_chance
+    if options.min_kappa is None:
+        return ""
     kappa = judge.kappa.low if options.sure else judge.kappa.value
     if kappa is not None and kappa >= options.min_kappa:
         return ""
     reached = "unknown" if kappa is None else f"{kappa:.2f}"
     end = "the lower end of its kappa with people" if options.sure else "its kappa with people"
     return f"{end} is {reached} over {judge.n} rows, {options.min_kappa:g} is due"
+
+
+def _warning(rule: GateRule, judge: JudgeCheck) -> str:
+    """What to know of a judge whose measure counts all the same; empty where people agree."""
+    why = judge.why_not or ("" if judge.above_chance else judge.at_chance)
+    return f"{rule.measure}: {why} (with --calibrated the rule would not count)" if why else ""
 
 
 def _threshold(

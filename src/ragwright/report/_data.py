@@ -55,8 +55,12 @@ def comparison_json(found: Comparisons) -> dict[str, Any]:
 
 
 def gate_json(outcome: GateOutcome) -> dict[str, Any]:
-    """The document of ``gate --json``: ``{"outcome", "checks": […]}``."""
-    return {"outcome": outcome.state, "checks": [asdict(check) for check in outcome.checks]}
+    """The document of ``gate --json``: ``{"outcome", "checks": […], "warnings": […]}``."""
+    return {
+        "outcome": outcome.state,
+        "checks": [asdict(check) for check in outcome.checks],
+        "warnings": list(outcome.warnings),
+    }
 
 
 def calibration_json(found: Calibration) -> dict[str, Any]:

@@ -33,6 +33,9 @@ def gate_junit(outcome: GateOutcome, *, name: str = "ragwright gate") -> str:
             )
             if check.hint:
                 said.text = f"to do: {_clean(check.hint)}"
+        if check.warning:
+            out = ElementTree.SubElement(case, "system-out")
+            out.text = f"warning: {_clean(check.warning)}"
     return _document(suite)
 
 

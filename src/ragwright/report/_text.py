@@ -183,7 +183,9 @@ def gate_table(outcome: GateOutcome, width: int = WIDTH) -> str:
     rows = [["rule", "outcome", "because"]]
     rows += [[check.rule, check.state, check.reason] for check in outcome.checks]
     hints = dict.fromkeys(f"to do: {check.hint}" for check in outcome.checks if check.hint)
-    return "\n".join([text_table(rows, width=width), *hints, f"gate: {outcome.state}"])
+    warnings = [f"warning: {one}" for one in outcome.warnings]
+    table = text_table(rows, width=width)
+    return "\n".join([table, *hints, *warnings, f"gate: {outcome.state}"])
 
 
 def calibration_table(found: Calibration, width: int = WIDTH) -> str:
