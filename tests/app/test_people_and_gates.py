@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import ragwright as called, spawned as ragwright
+from command_line import ragwright
 
 from ragwright.testing import Reply, ScriptedServer
 
@@ -402,8 +402,8 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("labelled")
     (folder / "ragwright.yaml").write_text("sources: [docs]\n")
     (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
-    called(folder, "score", "rows.jsonl", "--measures", "Contains", "--name", "r")
-    called(folder, "review", "r", "--measures", "Contains", "-o", "sheet.csv")
+    ragwright(folder, "score", "rows.jsonl", "--measures", "Contains", "--name", "r")
+    ragwright(folder, "review", "r", "--measures", "Contains", "-o", "sheet.csv")
     return folder
 
 
@@ -435,7 +435,7 @@ def with_label(value: str) -> str:
 def test_labels_that_cannot_be_used_say_where(labelled: Path, text: str, said: str) -> None:
     (labelled / "labels.jsonl").write_text(text, "utf-8", "surrogatepass")
     words = ("calibrate", "r", "--labels", "labels.jsonl", "--column", "human")
-    assert said in called(labelled, *words, code=1).stderr
+    assert said in ragwright(labelled, *words, code=1).stderr
     assert not (labelled / "calibrations").exists()
 
 
@@ -443,7 +443,7 @@ def test_a_byte_order_mark_and_labels_of_other_rows_are_no_fault(labelled: Path)
     text = "\ufeff" + with_label("1").replace('"id": "q5"', '"id": "z5"')
     (labelled / "labels.jsonl").write_text(text, "utf-8")
     words = ("calibrate", "r", "--labels", "labels.jsonl", "--column", "human", "--json")
-    found = json.loads(called(labelled, *words).stdout)
+    found = json.loads(ragwright(labelled, *words).stdout)
     assert (found["n"], found["unlabelled"], found["unknown"]) == (11, 1, 1)
 
 
@@ -452,7 +452,7 @@ def test_a_cell_that_is_no_score_is_refused(labelled: Path, cell: str) -> None:
     (labelled / "cell.csv").write_bytes((labelled / "sheet.csv").read_bytes())
     filled_sheet(labelled / "cell.csv", "Contains (0-1)", rude=cell, kind="1")
     words = ("calibrate", "r", "--labels", "cell.csv", "--key", "sheet.key.json")
-    assert "not a whole number from 0 to 1" in called(labelled, *words, code=1).stderr
+    assert "not a whole number from 0 to 1" in ragwright(labelled, *words, code=1).stderr
 
 
 @pytest.mark.parametrize(
@@ -471,4 +471,4 @@ def test_a_damaged_key_is_refused(labelled: Path, change: Callable[[str], str]) 
     filled_sheet(filled, "Contains (0-1)", rude="0")
     (labelled / "key.json").write_text(change((labelled / "sheet.key.json").read_text()))
     words = ("calibrate", "r", "--labels", "filled.csv", "--key", "key.json")
-    assert "not the key of a review" in called(labelled, *words, code=1).stderr
+    assert "not the key of a review" in ragwright(labelled, *words, code=1).stderr

@@ -1,8 +1,7 @@
-"""A job of many calls over HTTP: run by test_kill.py, which kills it, never imported."""
+"""A job of many calls over HTTP: test_kill.py runs it in a process of its own, and kills it."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,7 +39,3 @@ def main(folder: Path, url: str, concurrency: int, rows: int) -> None:
     assert summary.complete, summary
     runs.close()
     replies.close()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

@@ -13,20 +13,20 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections import Counter
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+import kill_child
 import pytest
+from children import started
 
 from ragwright.flow import Runs
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 pytestmark = pytest.mark.slow
 
-HERE = Path(__file__).parent
 CALLS = 500
 KILLS = 20
 CONCURRENCY = 8
@@ -57,16 +57,15 @@ class Counting:
             self.reached.set()
 
 
-def start(folder: Path, url: str) -> subprocess.Popen[bytes]:
-    limits = [str(CONCURRENCY), str(OPEN)]
-    command = [sys.executable, str(HERE / "kill_child.py"), str(folder), url, *limits]
-    return subprocess.Popen(command, stderr=subprocess.PIPE)
+def start(folder: Path, url: str) -> BaseProcess:
+    folder.mkdir(exist_ok=True)
+    return started(kill_child.main, folder, url, CONCURRENCY, OPEN)
 
 
 def finish(folder: Path, url: str) -> None:
     process = start(folder, url)
-    _, told = process.communicate(timeout=SECONDS)
-    assert process.returncode == 0, told.decode()
+    process.join(SECONDS)
+    assert process.exitcode == 0
 
 
 def committed(folder: Path) -> set[str]:
@@ -110,11 +109,11 @@ def test_twenty_kills_cost_no_committed_call_and_change_no_byte(tmp_path: Path) 
         for kills, goal in enumerate(sorted(chance.sample(range(5, CALLS - 20), KILLS)), 1):
             script.ring_at(goal)
             process = start(rough, server.url)
-            assert script.reached.wait(SECONDS), process.communicate()
+            assert script.reached.wait(SECONDS)
             threading.Event().wait(chance.uniform(0.0, 0.015))  # anywhere within a call
             process.kill()
-            _, told = process.communicate()
-            assert process.returncode == -9, told.decode()
+            process.join()
+            assert process.exitcode == -9
             again = [prompt for prompt, n in paid.items() if script.asked[prompt] != n]
             assert not again, "a committed reply was asked for again"
             paid = {prompt: script.asked[prompt] for prompt in committed(rough)}
@@ -131,7 +130,7 @@ def test_a_kill_while_no_commit_gets_through_costs_one_call_a_row(tmp_path: Path
     with ScriptedServer(script, record=False) as server:
         script.ring_at(CALLS // 4)
         process = start(tmp_path, server.url)
-        assert script.reached.wait(SECONDS), process.communicate()
+        assert script.reached.wait(SECONDS)
         holder = sqlite3.connect(tmp_path / "replies.db", timeout=SECONDS, isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")
         asked = -1
@@ -139,7 +138,7 @@ def test_a_kill_while_no_commit_gets_through_costs_one_call_a_row(tmp_path: Path
             asked = script.asked.total()
             threading.Event().wait(0.3)
         process.kill()
-        process.communicate()
+        process.join()
         holder.close()
         paid = committed(tmp_path)
         assert asked == script.asked.total()

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import pytest
 import yaml
-from children import child, context
+from children import child, context, started
 from drafted import REQUEST, drafted
 from hypothesis import given, settings, strategies as st
 from small_project import MakeProject
@@ -454,9 +454,7 @@ def test_two_at_once_do_not_interleave(make: Make) -> None:
     with Workbench.open(folder) as bench:
         bench.promote(first, RULE, OPEN)
     barrier, told = context.Barrier(len(runs)), context.Queue()
-    workers = [context.Process(target=promoting, args=(folder, r, barrier, told)) for r in runs]
-    for worker in workers:
-        worker.start()
+    workers = [started(promoting, folder, run, barrier, told) for run in runs]
     found = {run: (changed, baseline) for run, changed, baseline in (told.get() for _ in runs)}
     for worker in workers:
         worker.join()

@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
+import os
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
+from unittest import mock
+
+# These imports are what the fork server preloads: no child pays for them again.
+import hypothesis  # noqa: F401
+import openai  # noqa: F401
+import optuna  # noqa: F401
+import pytest  # noqa: F401
+
+from ragwright.app import command_line, main  # noqa: F401
+from ragwright.flow import run_job  # noqa: F401
+from ragwright.jobs import promote  # noqa: F401
+from ragwright.models import Models, model_handlers  # noqa: F401
+from ragwright.workbench import Workbench  # noqa: F401
 
 context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["ragwright.jobs._promotion"])
+context.set_forkserver_preload([__name__])
+if "multiprocessing.forkserver" in sys.orig_argv[-1]:
+    gc.freeze()  # what is loaded is never looked through again, so its memory stays shared
+
+
+def started(work: Callable[..., None], *words: Any) -> BaseProcess:
+    """``work(*words)`` in a process of its own."""
+    here = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
+    with mock.patch.dict(os.environ, PYTHONPATH=here):  # the server must find this module
+        forkserver.ensure_running()
+    process = context.Process(target=work, args=words)
+    process.start()
+    return process
 
 
 @contextmanager
 def child(work: Callable[..., None], *words: Any) -> Iterator[Connection]:
     """What ``work(tell, *words)`` sends through ``tell`` in a process killed (-9) at the end."""
     told, tell = context.Pipe(duplex=False)
-    process = context.Process(target=work, args=(tell, *words))
-    process.start()
+    process = started(work, tell, *words)
     tell.close()
     try:
         yield told
@@ -25,3 +55,11 @@ def child(work: Callable[..., None], *words: Any) -> Iterator[Connection]:
         process.kill()
         process.join()
         told.close()
+
+
+def command(folder: Path, *words: str) -> None:
+    """Become a command in a folder; its standard output goes to ``printed`` there."""
+    with chdir(folder), Path("printed").open("wb") as printed:
+        os.dup2(printed.fileno(), 1)
+        sys.argv = ["ragwright", *words]
+        main()

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
-import subprocess
-import sys
 import threading
 import zlib
 from collections import Counter
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from children import command, started
 from small_project import MakeProject
 
 from ragwright import Workbench
@@ -73,16 +73,15 @@ def project(folder: Path, url: str) -> Path:
     return made
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "ragwright", "sweep", "s.yaml", "-q", "--json", "-j", "4"]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def start(folder: Path) -> BaseProcess:
+    return started(command, folder, "sweep", "s.yaml", "-q", "--json", "-j", "4")
 
 
 def finish(folder: Path) -> dict[str, Any]:
     process = start(folder)
-    out, told = process.communicate(timeout=SECONDS)
-    assert process.returncode == 0, told.decode()
-    found: dict[str, Any] = json.loads(out)
+    process.join(SECONDS)
+    assert process.exitcode == 0
+    found: dict[str, Any] = json.loads((folder / "printed").read_text("utf-8"))
     return found
 
 
@@ -122,12 +121,12 @@ def test_twenty_kills_of_a_learning_sweep_change_nothing(tmp_path: Path) -> None
         for kill in range(KILLS):
             process = start(rough)
             if kill % 2:  # by time: while it starts, plans, cuts, writes
-                threading.Event().wait(chance.uniform(0.3, 2.0))
+                threading.Event().wait(chance.uniform(0.0, 1.2))
             else:
                 script.ring_at(script.asked.total() + chance.randint(1, max(2, calls // 12)))
                 script.reached.wait(3.0)
             process.kill()
-            process.communicate()
+            process.join()
             again = [mark for mark, n in paid.items() if script.asked[mark] != n]
             assert not again, "a committed reply was asked for again"
             paid = {mark: script.asked[mark] for mark in committed(rough)}
