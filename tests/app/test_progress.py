@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
 import signal
 import subprocess
@@ -15,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from command_line import ragwright as called, spawned as ragwright
+from command_line import ragwright
+from terminal import on_terminal
 
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
@@ -39,31 +38,6 @@ def rows(folder: Path, count: int) -> str:
     return "rows.jsonl"
 
 
-def on_terminal(folder: Path, *words: str, **environment: str) -> str:
-    """All that a command writes on a terminal."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ragwright", *words],
-        cwd=folder,
-        stdout=theirs,
-        stderr=theirs,
-        env=os.environ | environment,
-    )
-    os.close(theirs)
-    read = b""
-    while True:
-        try:
-            data = os.read(ours, 65536)
-        except OSError:  # Linux ends a terminal that all have left like this
-            break
-        if not data:
-            break
-        read += data
-    os.close(ours)
-    assert process.wait(60) == 0, read
-    return read.decode()
-
-
 @contextmanager
 def started(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     """A command under way; killed where the test leaves it running."""
@@ -81,11 +55,12 @@ def started(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
+@pytest.mark.slow
 def test_progress_does_not_come_between_the_pieces_of_a_streamed_answer(tmp_path: Path) -> None:
     words = "alpha bravo charlie delta echo foxtrot omega"
     with ScriptedServer(Reply(words, delay=1.2, pace=0.3)) as server:
         folder = project(tmp_path, f"answer: {{model: '{server.url}#m'}}\n")
-        called(folder, "ingest")
+        ragwright(folder, "ingest")
         seen = on_terminal(folder, "ask", "When is brake fluid changed?")
     line, answer = seen.split("alpha", 1)
     assert "1 calls" in line
@@ -93,21 +68,24 @@ def test_progress_does_not_come_between_the_pieces_of_a_streamed_answer(tmp_path
     assert CLEARED not in answer.split("omega")[0]
 
 
+@pytest.mark.slow
 def test_on_a_pipe_nothing_is_printed_between_pieces(tmp_path: Path) -> None:
     with ScriptedServer(Reply("one two three four five six", pace=0.4)) as server:
         folder = project(tmp_path, f"answer: {{model: '{server.url}#m'}}\n")
-        called(folder, "ingest")
+        ragwright(folder, "ingest")
         assert ragwright(folder, "ask", "When is brake fluid changed?").stderr == ""
 
 
+@pytest.mark.slow
 def test_a_wait_that_the_server_asked_for_is_shown(tmp_path: Path) -> None:
     with ScriptedServer([Reply.rate_limited("3"), "It is changed every two years [1]."]) as server:
         folder = project(tmp_path, f"answer: {{model: '{server.url}#m'}}\n")
-        called(folder, "ingest")
+        ragwright(folder, "ingest")
         seen = on_terminal(folder, "ask", "When is brake fluid changed?")
     assert re.search(rf"waiting [23] s: Retry-After of {re.escape(server.url)}#m; ", seen)
 
 
+@pytest.mark.slow
 def test_a_name_in_the_line_of_progress_commands_no_terminal(tmp_path: Path) -> None:
     with ScriptedServer(Reply(delay=1.5)) as server:
         folder = project(
@@ -118,12 +96,14 @@ def test_a_name_in_the_line_of_progress_commands_no_terminal(tmp_path: Path) -> 
     assert "\x1b]0;" not in seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [80, 200])
 def test_a_table_is_as_wide_as_the_terminal(tmp_path: Path, columns: int) -> None:
     seen = on_terminal(tmp_path, "measures", COLUMNS=str(columns), NO_COLOR="1")
     assert columns - 10 <= max(map(len, seen.splitlines())) <= columns
 
 
+@pytest.mark.slow
 def test_colour_is_for_terminals_without_no_color(tmp_path: Path) -> None:
     assert "\x1b[1m" in on_terminal(tmp_path, "measures", TERM="xterm", NO_COLOR="")
     for environment in ({"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb", "NO_COLOR": ""}):
@@ -131,6 +111,7 @@ def test_colour_is_for_terminals_without_no_color(tmp_path: Path) -> None:
     assert "\x1b" not in ragwright(tmp_path, "measures").stdout
 
 
+@pytest.mark.slow
 def test_a_bar_counts_rows_and_never_more_than_there_are(tmp_path: Path) -> None:
     good = json.dumps({"reasoning": "it is so", "score": 3})
     with ScriptedServer(Reply(good, delay=0.4)) as server:
@@ -146,6 +127,7 @@ def test_a_bar_counts_rows_and_never_more_than_there_are(tmp_path: Path) -> None
     assert " s left" in seen
 
 
+@pytest.mark.slow
 def test_an_ingest_counts_what_is_embedded_while_it_goes_on(tmp_path: Path) -> None:
     with ScriptedServer(Reply(delay=0.6)) as server:
         folder = project(tmp_path, f"embed: {{model: '{server.url}#m'}}\n")
@@ -157,6 +139,7 @@ def test_an_ingest_counts_what_is_embedded_while_it_goes_on(tmp_path: Path) -> N
     assert any(0 < count < 151 for count in embedded), embedded
 
 
+@pytest.mark.slow
 def test_a_judge_of_no_use_is_reported_while_the_run_goes_on(tmp_path: Path) -> None:
     def judge(request: ServerRequest) -> Reply:
         return Reply("I cannot help with that.", delay=30 if server.count > 24 else 0)
@@ -173,6 +156,7 @@ def test_a_judge_of_no_use_is_reported_while_the_run_goes_on(tmp_path: Path) -> 
     assert "judge.format" in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_a_run_as_ctrl_c_does(
     tmp_path: Path, number: signal.Signals, code: int
@@ -207,7 +191,7 @@ def test_a_signal_ends_a_run_as_ctrl_c_does(
         assert int(kept[1]) == 8
         before = server.count
         server.play(good)
-        again = json.loads(called(folder, *words, "--resume", "--json").stdout)
+        again = json.loads(ragwright(folder, *words, "--resume", "--json").stdout)
         assert again["measures"]["AnswerRelevance"]["n"] == 20
         assert server.count - before == 8  # the replies under way were waited for
 
@@ -240,8 +224,8 @@ def test_an_unknown_model_is_an_error_of_a_dry_run_too(
     (folder / "study.yaml").write_text(
         "answer: {model: ['opnai:x', 'opnai:y']}\nstudy: {testset: rows.jsonl, measures: TokenF1}\n"
     )
-    called(folder, "ingest")
-    done = called(folder, *words, "--dry-run", code=1)
+    ragwright(folder, "ingest")
+    done = ragwright(folder, *words, "--dry-run", code=1)
     assert "no provider 'opnai'" in done.stderr
     assert "openai" in done.stderr
     assert done.stdout == ""
@@ -258,8 +242,8 @@ def test_the_time_limits_of_the_project_file_hold(tmp_path: Path, settings: str)
     with ScriptedServer(Reply(malformed="hang")) as server:
         name = f"{server.url}#m"
         folder = project(tmp_path, f"answer: {{model: '{name}'}}\n" + settings.format(name))
-        called(folder, "ingest")
-        done = called(folder, "ask", "When is brake fluid changed?", code=1)
+        ragwright(folder, "ingest")
+        done = ragwright(folder, "ask", "When is brake fluid changed?", code=1)
         assert server.count == 2
     assert "sent nothing for 0.5 s (first_piece_timeout)" in done.stderr
 
@@ -268,7 +252,7 @@ def test_a_slow_judge_is_not_sent_more_and_more_copies(tmp_path: Path) -> None:
     with ScriptedServer(Reply(malformed="hang")) as server:
         folder = project(tmp_path, "budget: {first_piece_timeout: 1}\n")
         words = ("score", rows(folder, 4), "--measures", "AnswerRelevance")
-        done = called(folder, *words, "--set", f"judge.model={server.url}#m", code=101)
+        done = ragwright(folder, *words, "--set", f"judge.model={server.url}#m", code=101)
         assert server.count == 8
         assert max(request.in_flight for request in server.requests[4:]) <= 2
     assert "first_piece_timeout" in done.stdout + done.stderr

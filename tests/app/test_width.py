@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
 import re
-import struct
-import subprocess
-import sys
-import termios
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command_line import ragwright
+from terminal import on_terminal
 
 from ragwright.testing import ScriptedServer
 
@@ -35,29 +29,10 @@ REPLY = (
 )
 
 
-def on_terminal(folder: Path, *words: str) -> list[str]:
+def lines_of(folder: Path, *words: str) -> list[str]:
     """The lines of a command's output on a terminal of 80 columns."""
-    ours, its = pty.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
-    environment = {k: v for k, v in os.environ.items() if k != "COLUMNS"} | {"NO_COLOR": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-W", "error", "-m", "ragwright", *words],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=its,
-        stderr=subprocess.DEVNULL,
-        env=environment,
-    )
-    os.close(its)
-    shown = b""
-    try:
-        while piece := os.read(ours, 65536):
-            shown += piece
-    except OSError:  # the other end is closed
-        pass
-    os.close(ours)
-    assert process.wait() in (0, 1)
-    return shown.decode().replace("\r\n", "\n").splitlines()
+    shown = on_terminal(folder, *words, columns=COLUMNS, unread=True, NO_COLOR="1")
+    return shown.replace("\r\n", "\n").splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -94,14 +69,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     ],
 )
 def test_lines_fit_a_terminal_of_80_columns(project: Path, words: tuple[str, ...]) -> None:
-    lines = on_terminal(project, *words)
+    lines = lines_of(project, *words)
     assert lines
     prose = ("note: ", "version ", "records: ", "left out: ", "  | ")
     assert [at for at in lines if len(at) > COLUMNS and not at.startswith(prose)] == []
 
 
 def test_a_list_of_outputs_is_legible(project: Path) -> None:
-    lines = on_terminal(project, "outputs", "list")
+    lines = lines_of(project, "outputs", "list")
     first = " ".join(lines[:2])
     assert re.match(r"1\.1  \d{4}-\d\d-\d\d \d\d:\d\d  a-model-of-a-rather-long-name-", first)
     assert "Maya Delgado" in first
@@ -111,7 +86,7 @@ def test_a_list_of_outputs_is_legible(project: Path) -> None:
 
 @pytest.mark.parametrize("words", [("outputs", "list"), ("outputs", "show", "1", "--prompts")])
 def test_what_a_model_wrote_commands_no_terminal(project: Path, words: tuple[str, ...]) -> None:
-    shown = "\n".join(on_terminal(project, *words))
+    shown = "\n".join(lines_of(project, *words))
     assert "\\u001b[31m$5" in shown
     assert "\\u202e" in shown
     assert {c for c in shown if unicodedata.category(c) == "Cc"} == {"\n"}

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROWS = 10_000
 
 CHILD = """
@@ -47,6 +49,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.slow
 def test_a_view_is_built_within_a_few_times_its_own_size(tmp_path: Path) -> None:
     """Objects for each chunk and posting took 4 GB for 200,000 chunks."""
     arguments = [sys.executable, "-c", CHILD, str(tmp_path / "store.sqlite"), str(ROWS)]

@@ -46,6 +46,7 @@ def write_many(path: str, worker: int, batches: int) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_several_processes_write_at_once(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     context = multiprocessing.get_context("spawn")
@@ -61,6 +62,7 @@ def test_several_processes_write_at_once(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_whole_batches_only(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     SqliteStore(path).close()

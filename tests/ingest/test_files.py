@@ -530,6 +530,7 @@ def test_accepts_paths_and_leaves_addresses_to_others(tmp_path: Path) -> None:
     assert reader.accepts("odd:name.txt")
 
 
+@pytest.mark.slow
 def test_one_document_in_memory_at_a_time(tmp_path: Path) -> None:
     """Fifty files of 1 MB: the peak stays near one file, not near their sum."""
     for number in range(50):

@@ -156,6 +156,7 @@ def raters(generator: np.random.Generator, rows: int, count: int) -> NDArray[np.
     return np.clip(np.round(quality + generator.normal(0, 0.8, (rows, count))), 1, 5)
 
 
+@pytest.mark.slow
 def test_an_unbiased_judge_has_no_bias_whatever_the_number_of_people() -> None:
     """The judge is one of three exchangeable raters: 0 is left out in about 5 %."""
     generator = np.random.default_rng(31)
@@ -255,6 +256,7 @@ def follows(generator: np.random.Generator, rows: int) -> tuple[NDArray[np.float
     return 0.8 * truth + 1.2 + generator.normal(0, 0.2, rows), truth
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("labelled", "rows"), [(10, 100), (40, 60), (98, 100), (60, 60)])
 def test_the_corrected_mean_covers_95_times_in_100(labelled: int, rows: int) -> None:
     """Also where nearly all rows are labelled: they are part of all rows."""
@@ -267,6 +269,7 @@ def test_the_corrected_mean_covers_95_times_in_100(labelled: int, rows: int) -> 
     assert 0.9 <= covered / 150 <= 0.99
 
 
+@pytest.mark.slow
 def test_a_judge_that_contradicts_people_is_covered_as_well() -> None:
     generator = np.random.default_rng(5)
     covered = 0
@@ -278,6 +281,7 @@ def test_a_judge_that_contradicts_people_is_covered_as_well() -> None:
     assert 0.9 <= covered / 150 <= 0.99
 
 
+@pytest.mark.slow
 def test_the_corrected_mean_gets_better_with_every_label() -> None:
     """With 98 of 100 rows labelled its error is that of the labels alone."""
     generator = np.random.default_rng(2)
@@ -326,6 +330,7 @@ def test_the_corrected_mean_stays_on_its_scale_and_admits_what_it_has_not_seen()
     assert steady.low < 4.0
 
 
+@pytest.mark.slow
 def test_the_bounded_interval_still_covers_95_times_in_100() -> None:
     generator = np.random.default_rng(3)
     covered = 0

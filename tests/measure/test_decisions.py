@@ -99,6 +99,7 @@ def noisy_rare(draw: np.random.Generator, n: int) -> Values:
     return np.where(draw.random(n) < 0.03, -0.9, draw.normal((0.027 - 0.02) / 0.97, 0.05, n))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [10, 37, 100, 300])
 @pytest.mark.parametrize(
     "losses", [rare(0.1, 0.2), rare(1.0, 0.02), noisy_rare], ids=["small", "whole", "noisy"]
@@ -121,6 +122,7 @@ def skewed(draw: np.random.Generator, n: int) -> Values:
     return np.where(draw.random(n) < 0.1, -0.45, 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [10, 20, 50])
 def test_many_small_gains_do_not_hide_a_few_large_losses(rows: int) -> None:
     draw = np.random.default_rng(rows)
@@ -148,6 +150,7 @@ def shares(draw: np.random.Generator, n: int) -> Values:
     return np.clip(draw.normal(0.05, 0.1, n), -1, 1)
 
 
+@pytest.mark.slow
 def test_ordinary_differences_are_found_as_often_as_by_the_test_alone() -> None:
     for name, rows, draws, least in (
         ("1-5, +0.4", 50, five_points, 0.6),
@@ -256,6 +259,7 @@ def test_a_row_says_itself_whether_it_can_be_answered(tmp_path: Path) -> None:
         assert found.exit_code == code, found.output
 
 
+@pytest.mark.slow
 def test_what_would_settle_a_difference_is_a_range_that_holds_the_true_need() -> None:
     """True difference 0.1, standard deviation 0.4, 50 rows: 76 more are needed."""
     need = (1.959964 + 0.841621) ** 2 * 0.4**2 / 0.1**2 - 50
@@ -282,6 +286,7 @@ def test_what_would_settle_a_difference_is_a_range_that_holds_the_true_need() ->
     assert held / said >= 0.8
 
 
+@pytest.mark.slow
 def test_nothing_would_settle_what_cannot_be_told_from_nothing() -> None:
     draw, said = np.random.default_rng(9), 0
     for at in range(TRIES):

@@ -180,6 +180,7 @@ with Runner(model_handlers(Models()), retry=RetryPolicy(attempts=1)) as runner:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read in /proc")
 def test_a_gzip_bomb_costs_no_more_memory_than_the_limit() -> None:
     # The peak is that of the process alone: ru_maxrss would begin with that of its parent.

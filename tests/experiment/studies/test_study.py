@@ -102,6 +102,7 @@ def drawn_sizes(among: str) -> Counter[int]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("among", "values"),
     [
@@ -118,6 +119,7 @@ def test_each_step_of_a_range_is_drawn_as_often_as_any_other(
     assert all(abs(count - fair) < 4 * fair**0.5 for count in drawn.values())
 
 
+@pytest.mark.slow
 def test_the_ends_of_a_whole_logarithm_have_their_full_share() -> None:
     drawn = drawn_sizes("{low: 1, high: 3, log: true}")
     shares = [drawn[size] / 2000 for size in (1, 2, 3)]

@@ -60,6 +60,7 @@ def found_by(pattern: str, texts: Sequence[str]) -> list[bool]:
     return [bool(row) for row in matches(*rows, [Pattern(pattern)], 5.0)[:, 0]]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(PATTERNS, TEXTS)
 def test_what_may_run_in_rust_is_that_of_re(pattern: str, texts: list[str]) -> None:
