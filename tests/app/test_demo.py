@@ -64,7 +64,7 @@ def needed(requirements: list[str]) -> dict[str, metadata.Distribution]:
 def test_the_wheel_alone_runs_the_demo_in_an_empty_folder(tmp_path: Path) -> None:
     """It sees nothing but the wheel and, linked from here, the packages that the wheel asks for."""
     pip = [sys.executable, "-m", "pip"]
-    building = ["--no-deps", "--no-build-isolation", "-w", tmp_path, ROOT]
+    building = ["--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(ROOT)]
     subprocess.run([*pip, "wheel", "--quiet", *building], check=True)
     [wheel] = tmp_path.glob("ragwright-*.whl")
     venv.create(tmp_path / "fresh", with_pip=False)

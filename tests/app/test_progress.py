@@ -19,6 +19,7 @@ from terminal import on_terminal
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 CLEARED = "\x1b[K"
+PLAIN = {"NO_COLOR": "1"}
 
 
 def project(folder: Path, settings: str = "", name: str = "a.md") -> Path:
@@ -99,15 +100,17 @@ def test_a_name_in_the_line_of_progress_commands_no_terminal(tmp_path: Path) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [80, 200])
 def test_a_table_is_as_wide_as_the_terminal(tmp_path: Path, columns: int) -> None:
-    seen = on_terminal(tmp_path, "measures", COLUMNS=str(columns), NO_COLOR="1")
+    seen = on_terminal(tmp_path, "measures", environment=PLAIN | {"COLUMNS": str(columns)})
     assert columns - 10 <= max(map(len, seen.splitlines())) <= columns
 
 
 @pytest.mark.slow
 def test_colour_is_for_terminals_without_no_color(tmp_path: Path) -> None:
-    assert "\x1b[1m" in on_terminal(tmp_path, "measures", TERM="xterm", NO_COLOR="")
+    assert "\x1b[1m" in on_terminal(
+        tmp_path, "measures", environment={"TERM": "xterm", "NO_COLOR": ""}
+    )
     for environment in ({"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb", "NO_COLOR": ""}):
-        assert "\x1b" not in on_terminal(tmp_path, "measures", **environment)
+        assert "\x1b" not in on_terminal(tmp_path, "measures", environment=environment)
     assert "\x1b" not in ragwright(tmp_path, "measures").stdout
 
 
@@ -117,7 +120,8 @@ def test_a_bar_counts_rows_and_never_more_than_there_are(tmp_path: Path) -> None
     with ScriptedServer(Reply(good, delay=0.4)) as server:
         folder = project(tmp_path)
         words = ("score", rows(folder, 6), "--measures", "AnswerRelevance", "-j", "1")
-        seen = on_terminal(folder, *words, "--set", f"judge.model={server.url}#m", NO_COLOR="1")
+        setting = ("--set", f"judge.model={server.url}#m")
+        seen = on_terminal(folder, *words, *setting, environment=PLAIN)
     counts = [(int(a), int(b)) for a, b in re.findall(r"(\d+)/(\d+) rows", seen)]
     assert counts
     assert {total for _, total in counts} == {6}
@@ -133,7 +137,7 @@ def test_an_ingest_counts_what_is_embedded_while_it_goes_on(tmp_path: Path) -> N
         folder = project(tmp_path, f"embed: {{model: '{server.url}#m'}}\n")
         for number in range(150):
             (folder / "docs" / f"{number}.md").write_text(f"# {number}\n\nBrake {number}.\n")
-        seen = on_terminal(folder, "ingest", "-j", "1", NO_COLOR="1", COLUMNS="200")
+        seen = on_terminal(folder, "ingest", "-j", "1", environment=PLAIN | {"COLUMNS": "200"})
     assert "151 documents read" in seen
     embedded = {int(count) for count in re.findall(r"(\d+) embedded", seen)}
     assert any(0 < count < 151 for count in embedded), embedded

@@ -16,6 +16,7 @@ from ragwright.testing import ScriptedServer
 pytestmark = pytest.mark.slow
 
 COLUMNS = 80
+PLAIN = {"NO_COLOR": "1"}
 JOBS = """
 jobs:
   the-refresh-of-every-morning:
@@ -31,7 +32,7 @@ REPLY = (
 
 def lines_of(folder: Path, *words: str) -> list[str]:
     """The lines of a command's output on a terminal of 80 columns."""
-    shown = on_terminal(folder, *words, columns=COLUMNS, unread=True, NO_COLOR="1")
+    shown = on_terminal(folder, *words, width=COLUMNS, unread=True, environment=PLAIN)
     return shown.replace("\r\n", "\n").splitlines()
 
 

@@ -9,6 +9,7 @@ import struct
 import sys
 import termios
 import warnings
+from collections.abc import Mapping, Sequence
 from contextlib import chdir
 from pathlib import Path
 
@@ -18,20 +19,24 @@ from ragwright.app import main
 
 
 def on_terminal(
-    folder: Path, *words: str, columns: int = 0, unread: bool = False, **environment: str
+    folder: Path,
+    *words: str,
+    width: int = 0,
+    unread: bool = False,
+    environment: Mapping[str, str] | None = None,
 ) -> str:
     """All that a command writes on a terminal; its exit code is 0.
 
     Args:
         folder: Where it is run.
         words: The command and its arguments.
-        columns: The width that the terminal itself names, 0 where it names none.
+        width: The width that the terminal itself names, 0 where it names none.
         unread: Standard error is no part of the terminal, and an exit code of 1 is right as well.
         environment: Variables beside those of the tests.
     """
     ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    process = started(_at_terminal, os.ttyname(theirs), folder, words, environment, unread)
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    process = started(_at_terminal, os.ttyname(theirs), folder, words, environment or {}, unread)
     read = b""
     os.set_blocking(ours, False)
     ending = False
@@ -50,7 +55,7 @@ def on_terminal(
 
 
 def _at_terminal(
-    name: str, folder: Path, words: tuple[str, ...], environment: dict[str, str], unread: bool
+    name: str, folder: Path, words: Sequence[str], environment: Mapping[str, str], unread: bool
 ) -> None:
     warnings.simplefilter("error")
     terminal = os.open(name, os.O_RDWR | os.O_NOCTTY)
