@@ -28,7 +28,7 @@ from ._answers import (
     while_connected,
 )
 from ._chat import chat_completion
-from ._errors import ApiError
+from ._errors import ApiError, documented
 from ._links import source_url
 from ._wire import (
     ChatRequest,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ..flow import Vector
     from ._service import Opened, Service
 
-router = APIRouter()
+router = APIRouter(responses=documented(400, 404, 429, 501, 502, 503, 504))
 
 
 def service_of(request: Request) -> Service:
@@ -69,7 +69,7 @@ async def healthz() -> str:
     return "ok"
 
 
-@router.get("/readyz")
+@router.get("/readyz", response_class=PlainTextResponse)
 async def readyz(service: Serves) -> Response:
     """Say whether every configuration can answer."""
     fault = service.ready

@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from ..core import (
@@ -89,6 +90,26 @@ class ApiError(HTTPException):
         return {"retry-after": str(max(1, round(self.retry_after))), "x-should-retry": "true"}
 
 
+class ErrorDetail(BaseModel):
+    """What was wrong."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorBody(BaseModel):
+    """OpenAI's shape of an error."""
+
+    error: ErrorDetail
+
+
+def documented(*states: int) -> dict[int | str, dict[str, Any]]:
+    """Errors of an endpoint for the description of the API; those of the door always."""
+    return {state: {"model": ErrorBody} for state in (401, 403, 413, 421, 500, *states)}
+
+
 _STATES: Sequence[tuple[type[RagwrightError], int, str]] = (
     (PromptTooLongError, 400, "context_length_exceeded"),
     (RateLimitedError, 503, "model_overloaded"),
@@ -146,7 +167,9 @@ def install_errors(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         if isinstance(error, ApiError):
             return error_reply(error)
-        return error_reply(ApiError(error.status_code, str(error.detail), "http_error"))
+        reply = error_reply(ApiError(error.status_code, str(error.detail), "http_error"))
+        reply.headers.update(error.headers or {})
+        return reply
 
     app.add_exception_handler(RagwrightError, ours)
     app.add_exception_handler(TimeoutError, ours)

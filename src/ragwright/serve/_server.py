@@ -15,6 +15,7 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Response
+from fastapi.responses import PlainTextResponse
 from starlette.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
@@ -22,7 +23,7 @@ from .. import __version__
 from ..core import ConfigError
 from . import _api, _mcp, _metrics, _source_page
 from ._door import Door, is_loopback
-from ._errors import install_errors
+from ._errors import documented, install_errors
 from ._service import Service, Serving
 
 log = logging.getLogger("ragwright.serve")
@@ -91,7 +92,7 @@ def make_app(serving: Serving) -> ASGIApp:
     app.include_router(_api.router)
     app.include_router(_source_page.router)
 
-    @app.get("/metrics")
+    @app.get("/metrics", response_class=PlainTextResponse, responses=documented())
     async def show_metrics(caller: _api.Calls) -> Response:
         """Show counters in the text format of Prometheus."""
         caller.require_owner()

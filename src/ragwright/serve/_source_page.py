@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, StrictUndefined, Template
 
 from ._api import caller_of, service_of
-from ._errors import ApiError
+from ._errors import ApiError, documented
 from ._links import same_text
 from ._reading import VisibleSource, visible_source
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ._keys import ServeKey
     from ._service import Service
 
-router = APIRouter()
+router = APIRouter(responses=documented(400, 404))
 
 _SHOWN = 200_000
 """Most characters of a document on one page, around the passage."""
@@ -30,7 +30,7 @@ _PART = "This is a part of the document, around the passage."
 _NARROWED = "Only the parts of the document that this key may see are shown."
 
 
-@router.get("/source", response_class=HTMLResponse)
+@router.get("/source", response_class=HTMLResponse, include_in_schema=False)
 async def source(
     request: Request,
     id: str,  # noqa: A002
