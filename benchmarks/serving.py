@@ -249,7 +249,9 @@ def main() -> None:
                 f"p99 {percentile(times, 0.99):.1f} ms at {RATE:g} a second",
                 flush=True,
             )
-            rate, times = _apart(_closed_loop, address, chosen.seconds, CLIENTS)  # type: ignore[misc]
+            made = _apart(_closed_loop, address, chosen.seconds, CLIENTS)
+            assert isinstance(made, tuple)
+            rate, times = made
             bound = 2 * CLIENTS / rate * 1e3
             print(
                 f"  {CLIENTS} clients        {rate:8.0f} a second = {rate / inside:.2f} of "

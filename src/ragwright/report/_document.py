@@ -32,6 +32,11 @@ class Document:
     packed: Packed
 
 
+def stylesheet() -> str:
+    """The style of reports, which the server's pages have too."""
+    return _asset("report.css")
+
+
 def html_document(found: Document) -> str:
     """The whole file."""
     subject = found.subject

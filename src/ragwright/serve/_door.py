@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..core import RagwrightError
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
     from ._keys import ServeKey
     from ._service import Service
 
-OPEN = frozenset({"/healthz", "/readyz"})
-"""Paths that never need a key."""
+OPEN = frozenset({"/healthz", "/readyz", "/login", "/logout"})
+"""Paths that never need a key; nor do the files that pages load."""
+
+COOKIE = "ragwright_key"
+"""Cookie that holds the key of a reader of the pages."""
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -56,14 +60,18 @@ class Door:
             self._same_site(request)
             receive = self._bounded(request, receive)
         except (ApiError, RagwrightError) as error:
-            await error_reply(error)(scope, receive, send)
+            refused: Response = error_reply(error)
+            if refused.status_code == 401 and _is_page(request):
+                wanted = urlencode({"next": f"{request.url.path}?{request.url.query}".rstrip("?")})
+                refused = RedirectResponse(f"/login?{wanted}", 303)
+            await refused(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
     def _caller(self, request: Request) -> Caller:
         keys = self._service.keys
         base = self._service.options.public_url.rstrip("/") or str(request.base_url).rstrip("/")
-        if request.url.path in OPEN:
+        if request.url.path in OPEN or request.url.path.startswith("/static/"):
             return Caller(None, base)
         if not keys.all():
             host = request.url.hostname or ""
@@ -79,6 +87,7 @@ class Door:
             secret = request.headers.get("x-api-key", "")
         elif kind.lower() != "bearer":
             secret = ""
+        secret = secret or request.cookies.get(COOKIE, "")
         found = self._service.keys.find(secret.strip()) if secret else None
         if found is None:
             said = "unknown key" if secret else "a key is needed: Authorization: Bearer KEY"
@@ -112,3 +121,8 @@ class Door:
             return message
 
         return bounded
+
+
+def _is_page(request: Request) -> bool:
+    """True for a browser that opens a page."""
+    return request.method == "GET" and "text/html" in request.headers.get("accept", "")

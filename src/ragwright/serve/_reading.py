@@ -73,6 +73,16 @@ async def visible_source(
     return VisibleSource(document, spans)
 
 
+async def visible_chunks(
+    opened: Opened, bench: Workbench, asking: Asking, document_id: str
+) -> tuple[Span, ...]:
+    """Spans of the chunks of a document that a caller may see."""
+    filters = (*bench.project.settings.retrieve.filters, *asking.filters)
+    wanted = (*filters, Filter("document_id", (document_id,)))
+    hits = await bench.project.runner.arun(_chunks(opened.searched(), wanted), scope=asking.scope)
+    return tuple(Span(hit.start, hit.end) for hit in hits)
+
+
 async def list_sources(
     opened: Opened, bench: Workbench, asking: Asking, after: str, most: int
 ) -> tuple[list[ListedSource], int | None]:

@@ -21,10 +21,11 @@ from uvicorn.supervisors import Multiprocess
 
 from .. import __version__
 from ..core import ConfigError
-from . import _api, _mcp, _metrics, _source_page
+from . import _api, _mcp, _metrics
 from ._door import Door, is_loopback
 from ._errors import documented, install_errors
 from ._service import Service, Serving
+from .pages import page_routes
 
 log = logging.getLogger("ragwright.serve")
 
@@ -90,7 +91,7 @@ def make_app(serving: Serving) -> ASGIApp:
     app.state.service = service
     install_errors(app)
     app.include_router(_api.router)
-    app.include_router(_source_page.router)
+    app.include_router(page_routes())
 
     @app.get("/metrics", response_class=PlainTextResponse, responses=documented())
     async def show_metrics(caller: _api.Calls) -> Response:

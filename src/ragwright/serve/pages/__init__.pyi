@@ -1,0 +1,1 @@
+from ._routes import page_routes as page_routes

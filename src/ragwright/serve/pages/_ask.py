@@ -1,0 +1,141 @@
+"""Ask: a question answered for several personas side by side."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse
+
+from ...core import RagwrightError
+from .._answers import (
+    Delivered,
+    admit,
+    answering,
+    keep,
+    new_id,
+    require_prices,
+)
+from .._api import caller_of, service_of
+from .._errors import ApiError, api_error
+from .._links import CitedSpan, Marks, marks_of_answer, source_url
+from ._base import error_page, page
+
+if TYPE_CHECKING:
+    from ...core import Answer
+    from .._answers import Caller
+    from .._service import Opened, Service
+
+router = APIRouter()
+
+_LONGEST = 10_000
+_MOST = 6
+"""Personas at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A piece of an answer: text, and the span that it is a mark of."""
+
+    text: str
+    span: CitedSpan | None = None
+
+
+@router.get("/", response_class=HTMLResponse)
+async def ask(
+    request: Request,
+    q: str = Query("", max_length=_LONGEST),
+    persona: list[str] = Query(default_factory=list),  # noqa: B008
+    configuration: str = "",
+) -> HTMLResponse:
+    """Ask a question; a script shows the answers as they are written, a form does without."""
+    service, caller = service_of(request), caller_of(request)
+    try:
+        names = [one.name for one in service.configurations(caller.key)]
+        opened, _ = service.find(configuration or (names[0] if names else ""), caller.key)
+        chosen = [name for name in persona if name in opened.personas][:_MOST]
+        chosen = chosen or list(opened.personas[:1])
+        made = await _answers(service, caller, opened, q, chosen) if q.strip() else []
+    except (RagwrightError, ApiError, TimeoutError) as error:
+        return error_page(request, error)
+    values = {
+        "title": "Ask",
+        "question": q,
+        "configurations": names,
+        "configuration": opened.name,
+        "personas": [{"name": name, "chosen": name in chosen} for name in opened.personas],
+        "answers": made,
+        "fault": opened.fault.what if opened.target is None and opened.fault else "",
+        "hint": (opened.fault.hint or "") if opened.target is None and opened.fault else "",
+    }
+    return page(request, "ask.html", values)
+
+
+async def _answers(
+    service: Service, caller: Caller, opened: Opened, question: str, personas: list[str]
+) -> list[dict[str, Any]]:
+    admit(service, caller)
+    asking = opened.asking(caller.key)
+    async with service.turns.turn(), service.using(opened) as bench:
+        for name in personas:
+            require_prices(service, caller, opened, answering(bench, name))
+        async with asyncio.timeout(service.options.timeout):
+            answers = await bench.aask_all(question, personas, asking)
+        shown = []
+        for answer in answers:
+            marks = marks_of_answer(answer, caller.base)
+            await keep(service, caller, opened, Delivered(new_id(), answer, asking, marks))
+            shown.append(_shown(answer, marks))
+    return shown
+
+
+def _shown(answer: Answer, marks: Marks) -> dict[str, Any]:
+    return {
+        "persona": answer.persona,
+        "parts": _parts(marks),
+        "spans": marks.spans,
+        "abstained": answer.abstained,
+        "model": answer.model,
+        "notes": answer.notes,
+    }
+
+
+def _parts(marks: Marks) -> list[_Part]:
+    """The text cut at its marks, so that each mark becomes a link and nothing else does."""
+    parts, at = [], 0
+    for mark in marks.marks:
+        parts.append(_Part(marks.text[at : mark.start]))
+        parts.append(_Part(marks.text[mark.start : mark.end], mark.span))
+        at = mark.end
+    return [*parts, _Part(marks.text[at:])]
+
+
+@router.get("/ask/why", response_class=HTMLResponse)
+async def why(
+    request: Request, q: str = Query(max_length=_LONGEST), configuration: str = ""
+) -> HTMLResponse:
+    """Why the passages were found: words looked for, ranks and scores per channel."""
+    service, caller = service_of(request), caller_of(request)
+    try:
+        opened, _ = service.find(configuration, caller.key)
+        admit(service, caller)
+        asking = opened.asking(caller.key)
+        async with service.turns.turn(), service.using(opened) as bench:
+            async with asyncio.timeout(service.options.timeout):
+                found = await bench.aretrieve(q, None, asking)
+            explained = await asyncio.to_thread(bench.explain, found)
+    except (RagwrightError, ApiError, TimeoutError) as error:
+        return page(request, "why.html", {"message": api_error(error).message, "hits": []})
+    hits = [
+        {
+            "hit": hit,
+            "url": source_url(caller.base, hit.document_id, hit.start, hit.end, hit.text),
+            "matched": explained.matched.get(hit.chunk_id, ()),
+            "channels": sorted(hit.channels.items()),
+        }
+        for hit in found.hits
+    ]
+    values = {"message": "", "hits": hits, "terms": explained.terms, "reason": explained.reason}
+    return page(request, "why.html", values)

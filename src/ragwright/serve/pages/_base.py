@@ -1,0 +1,117 @@
+"""What all pages share: template, navigation, headers, files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from ...report import stylesheet
+from .._api import caller_of, service_of
+from .._errors import api_error
+
+_DATA = Path(__file__).parent / "data"
+
+STATIC: Mapping[str, str] = {
+    "pages.js": "text/javascript",
+    "htmx.min.js": "text/javascript",
+    "pages.css": "text/css",
+}
+"""Files that pages load, and their media types."""
+
+_SECTIONS = (
+    ("Ask", "/", False),
+    ("Sources", "/sources", False),
+    ("Experiments", "/experiments", True),
+    ("Outputs", "/outputs", True),
+    ("Settings", "/settings", True),
+)
+"""Name, address, whether only an owner sees it."""
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(_DATA), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+
+
+@cache
+def static_file(name: str) -> bytes:
+    """A file that pages load."""
+    own = (_DATA / name).read_text("utf-8")
+    return (stylesheet() + own if name == "pages.css" else own).encode()
+
+
+def page(
+    request: Request, template: str, values: Mapping[str, Any], *, status: int = 200
+) -> HTMLResponse:
+    """A page of ours: everything escaped, no script but ours, framed by nobody."""
+    service, caller = service_of(request), caller_of(request)
+    sections = [
+        {"name": name, "href": href, "here": _here(request.url.path, href)}
+        for name, href, owners in _SECTIONS
+        if caller.owner or not owners
+    ]
+    shown = {
+        "project": service.name,
+        "sections": sections,
+        "keyed": caller.key is not None,
+        "key_name": caller.name,
+        **values,
+    }
+    made = _environment().get_template(template).render(shown)
+    return HTMLResponse(made, status, headers=page_headers())
+
+
+def error_page(request: Request, error: Exception) -> HTMLResponse:
+    """An error for a reader."""
+    made = api_error(error)
+    values = {"title": "That did not work", "message": made.message, "status": made.status}
+    return page(request, "error.html", values, status=made.status)
+
+
+def login_page(request: Request, *, wrong: bool = False) -> HTMLResponse:
+    """Asks for a key."""
+    made = (
+        _environment()
+        .get_template("login.html")
+        .render(title="Sign in", wrong=wrong, project=service_of(request).name, next=_next(request))
+    )
+    return HTMLResponse(made, 401 if wrong else 200, headers=page_headers())
+
+
+def page_headers() -> dict[str, str]:
+    """What a browser may do with a page."""
+    return {
+        "content-security-policy": (
+            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+            "img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        ),
+        **PRIVATE,
+    }
+
+
+PRIVATE: Mapping[str, str] = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cache-control": "private, no-store",
+}
+"""Headers of everything that shows the project."""
+
+
+def _here(path: str, href: str) -> bool:
+    return path == href or (href != "/" and path.startswith(href))
+
+
+def _next(request: Request) -> str:
+    """Where a reader wanted to go: a path of this server."""
+    wanted = request.query_params.get("next") or request.url.path
+    query = f"?{request.url.query}" if request.url.query and wanted == request.url.path else ""
+    return (wanted if wanted.startswith("/") and not wanted.startswith("//") else "/") + query

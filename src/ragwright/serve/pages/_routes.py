@@ -1,0 +1,60 @@
+"""The addresses of the pages."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Form, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from .._api import caller_of, service_of
+from .._door import COOKIE
+from .._errors import ApiError
+from . import _ask, _experiments, _outputs, _settings, _sources
+from ._base import STATIC, login_page, static_file
+
+_WEEK = 7 * 24 * 3600
+
+
+def page_routes() -> APIRouter:
+    """Every page; none of them is part of the API's description."""
+    router = APIRouter(include_in_schema=False)
+    for part in (_ask, _sources, _experiments, _outputs, _settings):
+        router.include_router(part.router)
+
+    @router.get("/static/{name}")
+    async def static(name: str) -> Response:
+        """A script or a style sheet."""
+        if name not in STATIC:
+            raise ApiError(404, "there is no such file", "not_found")
+        headers = {"cache-control": "public, max-age=3600", "x-content-type-options": "nosniff"}
+        return Response(static_file(name), media_type=STATIC[name], headers=headers)
+
+    @router.get("/login", response_class=HTMLResponse)
+    async def login(request: Request) -> HTMLResponse:
+        """Ask for a key."""
+        return login_page(request)
+
+    @router.post("/login")
+    async def log_in(request: Request, key: str = Form(""), next: str = Form("/")) -> Response:  # noqa: A002
+        """Keep a key in a cookie that no script can read and no other site can use."""
+        if service_of(request).keys.find(key.strip()) is None:
+            return login_page(request, wrong=True)
+        target = next if next.startswith("/") and not next.startswith(("//", "/\\")) else "/"
+        reply = RedirectResponse(target, 303)
+        reply.set_cookie(
+            COOKIE,
+            key.strip(),
+            max_age=_WEEK,
+            httponly=True,
+            samesite="strict",
+            secure=caller_of(request).base.startswith("https://"),
+        )
+        return reply
+
+    @router.post("/logout")
+    async def log_out() -> Response:
+        """Forget the key."""
+        reply = RedirectResponse("/login", 303)
+        reply.delete_cookie(COOKIE)
+        return reply
+
+    return router

@@ -1,0 +1,140 @@
+"""Sources: the documents, and the one behind a citation with the passage marked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse
+
+from ...core import RagwrightError, Span
+from .._api import caller_of, service_of
+from .._errors import ApiError
+from .._links import same_text
+from .._reading import ListedSource, VisibleSource, list_sources, visible_chunks, visible_source
+from ._base import error_page, page
+
+if TYPE_CHECKING:
+    from .._keys import ServeKey
+    from .._service import Service
+
+router = APIRouter()
+
+_LISTED = 100
+"""Documents on one page."""
+
+_SHOWN = 200_000
+"""Most characters of a document on one page, around the passage."""
+
+_CHANGED = "The document has changed since it was cited: the passage cannot be marked."
+_PART = "This is a part of the document, around the passage."
+_NARROWED = "Only the parts of the document that this key may see are shown."
+
+
+@router.get("/sources", response_class=HTMLResponse)
+async def sources(request: Request, after: str = "", configuration: str = "") -> HTMLResponse:
+    """List the documents by id."""
+    service, caller = service_of(request), caller_of(request)
+    try:
+        names = [one.name for one in service.configurations(caller.key)]
+        opened, _ = service.find(configuration or (names[0] if names else ""), caller.key)
+        found: list[ListedSource] = []
+        total: int | None = 0
+        if opened.target is not None:
+            async with service.using(opened) as bench:
+                asking = opened.asking(caller.key)
+                found, total = await list_sources(opened, bench, asking, after, _LISTED)
+    except (RagwrightError, ApiError) as error:
+        return error_page(request, error)
+    values = {
+        "title": "Sources",
+        "sources": found,
+        "total": total,
+        "after": after,
+        "next": found[-1].id if len(found) == _LISTED else "",
+    }
+    return page(request, "sources.html", values)
+
+
+@router.get("/source", response_class=HTMLResponse)
+async def source(
+    request: Request,
+    id: str = "",  # noqa: A002
+    start: int = 0,
+    end: int = 0,
+    v: str = "",
+    chunks: bool = False,
+) -> HTMLResponse:
+    """Show a document of the index, the passage of a citation marked, or its chunks."""
+    service, caller = service_of(request), caller_of(request)
+    try:
+        found, spans = await _found(service, caller.key, id)
+    except RagwrightError as error:
+        return error_page(request, error)
+    if found is None:
+        return error_page(request, ApiError(404, "there is no such source", "not_found"))
+    values = _shown(found, start, end, v)
+    borders = _pieces(found, spans) if chunks else []
+    return page(request, "source.html", {**values, "id": id, "pieces": borders})
+
+
+async def _found(
+    service: Service, key: ServeKey | None, document_id: str
+) -> tuple[VisibleSource | None, tuple[Span, ...]]:
+    """The document in the first configuration that holds it, and the spans of its chunks."""
+    for opened in service.configurations(key):
+        if opened.target is None:
+            continue
+        async with service.using(opened) as bench:
+            asking = opened.asking(key)
+            found = await visible_source(opened, bench, asking, document_id)
+            if found is not None:
+                return found, await visible_chunks(opened, bench, asking, document_id)
+    return None, ()
+
+
+def _pieces(found: VisibleSource, spans: tuple[Span, ...]) -> list[dict[str, Any]]:
+    """The chunks in text order; what a chunk shares with the one before it is set apart."""
+    pieces, last = [], 0
+    for number, span in enumerate(sorted(spans, key=lambda one: (one.start, one.end)), 1):
+        shared = max(0, min(last, span.end) - span.start)
+        text = found.text(span.start, span.end)
+        pieces.append(
+            {"number": number, "span": span, "shared": text[:shared], "text": text[shared:]}
+        )
+        last = max(last, span.end)
+        if last > _SHOWN:
+            break
+    return pieces
+
+
+def _shown(found: VisibleSource, start: int, end: int, stamp: str) -> dict[str, Any]:
+    document = found.document
+    asked = 0 <= start < end <= len(document.text)
+    passage = document.text[start:end] if asked and found.shows(start, end) else ""
+    marked = passage if passage and same_text(stamp, passage) else ""
+    notes = []
+    if stamp and not marked:
+        notes.append(_CHANGED)
+    if not found.whole:
+        notes.append(_NARROWED)
+    low, high = 0, len(document.text)
+    if high > _SHOWN:
+        low = max(0, (start if marked else 0) - _SHOWN // 2)
+        high = min(high, low + _SHOWN)
+        notes.append(_PART)
+    middle = (start, end) if marked else (high, high)
+    address = document.source
+    page = next(
+        (page.number for page in document.pages if page.span.start <= start < page.span.end), None
+    )
+    return {
+        "title": document.title or document.id,
+        "source": address,
+        "link": address if address.startswith(("http://", "https://")) else "",
+        "page": page if marked else None,
+        "note": " ".join(notes),
+        "before": found.text(low, middle[0]),
+        "marked": marked,
+        "after": found.text(middle[1], high),
+    }

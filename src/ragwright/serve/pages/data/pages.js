@@ -1,0 +1,122 @@
+// Answers as they are written. Without this script the form asks and waits for whole answers.
+"use strict";
+(() => {
+  const form = document.getElementById("ask");
+  if (!form || !window.fetch || !window.ReadableStream) return;
+  const box = document.getElementById("answers"), stop = document.getElementById("stop");
+  const why = document.getElementById("why");
+  let abort = null;
+
+  const element = (name, text, attributes = {}) => {
+    const made = document.createElement(name);
+    if (text) made.textContent = text;
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    return made;
+  };
+
+  // Text and links alone: what a model writes is never read as HTML.
+  const write = (into, text, notes) => {
+    into.replaceChildren();
+    let at = 0;
+    for (const note of notes) {
+      into.append(text.slice(at, note.start_index));
+      const mark = text.slice(note.start_index, note.end_index);
+      into.append(element("a", mark, { href: local(note.url), class: "mark", title: note.title }));
+      at = note.end_index;
+    }
+    into.append(text.slice(at));
+  };
+
+  // Links of ours open on this server, whatever name it is reached by.
+  const local = (url) => {
+    const parsed = new URL(url, location.href);
+    return parsed.pathname === "/source" ? parsed.pathname + parsed.search + "#passage" : "#";
+  };
+
+  async function* events(response) {
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const parts = (rest + value).split("\n\n");
+      rest = parts.pop();
+      for (const part of parts)
+        if (part.startsWith("data: ") && part !== "data: [DONE]") yield JSON.parse(part.slice(6));
+    }
+  }
+
+  const answer = async (card, model, question) => {
+    const text = card.querySelector(".answer"), notes = [];
+    let said = "";
+    const response = await fetch("/v1/chat/completions", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ model, stream: true, messages: [{ role: "user", content: question }] }),
+      signal: abort.signal,
+    });
+    if (!response.ok) throw new Error((await response.json()).error.message);
+    for await (const frame of events(response)) {
+      if (frame.error) throw new Error(frame.error.message);
+      const delta = frame.choices[0] ? frame.choices[0].delta : {};
+      // Characters are counted as Python counts them: by code point.
+      said += delta.content || "";
+      for (const note of delta.annotations || []) notes.push(note.url_citation);
+      if (frame.ragwright) finish(card, frame.ragwright);
+      write(text, said, places(said, notes));
+    }
+  };
+
+  const places = (said, notes) => {
+    const points = [...said];
+    if (points.length === said.length) return notes;
+    const units = (count) => points.slice(0, count).join("").length;
+    return notes.map((n) => ({ ...n, start_index: units(n.start_index), end_index: units(n.end_index) }));
+  };
+
+  const finish = (card, details) => {
+    const list = element("ol", "", { class: "cited" });
+    for (const one of details.citations) {
+      const item = element("li");
+      const page = one.page ? `, page ${one.page}` : "";
+      item.append(element("a", (one.title || one.source) + page, { href: local(one.url) }));
+      item.append(element("q", one.quote.length > 240 ? one.quote.slice(0, 239) + "…" : one.quote));
+      list.append(item);
+    }
+    if (details.citations.length) card.append(list);
+    card.append(element("p", [details.model, ...details.notes].join(" · "), { class: "note" }));
+  };
+
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (abort) abort.abort();
+    abort = new AbortController();
+    const data = new FormData(form), question = data.get("q").trim();
+    const configuration = data.get("configuration"), personas = data.getAll("persona");
+    if (!question) return;
+    box.replaceChildren();
+    why.replaceChildren();
+    box.setAttribute("aria-busy", "true");
+    stop.hidden = false;
+    const cards = (personas.length ? personas : [""]).map((persona) => {
+      const card = element("section", "", { class: "card", "aria-label": `Answer for ${persona || "everyone"}` });
+      card.append(element("h2", persona || "answer"), element("p", "…", { class: "text answer" }));
+      box.append(card);
+      const model = persona ? `${configuration}/${persona}` : configuration;
+      return answer(card, model, question).catch((error) => {
+        card.append(element("p", error.name === "AbortError" ? "stopped" : error.message, { class: "warn", role: "alert" }));
+      });
+    });
+    await Promise.all(cards);
+    box.setAttribute("aria-busy", "false");
+    stop.hidden = true;
+    const query = new URLSearchParams({ q: question, configuration });
+    history.replaceState(null, "", "?" + new URLSearchParams([["q", question], ...personas.map((p) => ["persona", p])]));
+    if (window.htmx) window.htmx.ajax("GET", `/ask/why?${query}`, { target: "#why", swap: "innerHTML" });
+  });
+
+  form.q.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+  });
+  stop.addEventListener("click", () => abort && abort.abort());
+})();

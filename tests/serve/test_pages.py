@@ -1,0 +1,132 @@
+"""The pages without a browser: what they show, who may see them, what is escaped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from served import served
+from small_project import MakeProject
+
+from ragwright import Evaluating, Workbench
+from ragwright.project import ProjectFolder
+from ragwright.serve import ServeKey, ServeKeys
+
+pytest.importorskip("fastapi")
+
+QUESTION = "How often must the brake fluid be changed?"
+HOSTILE = "# <script>alert(1)</script>\n\nThe fuse <img src=x onerror=alert(2)> is red. {{ 7*7 }}\n"
+ROW = '{"user_input": "How often must the brake fluid be changed?", "reference": "two years"}\n'
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = MakeProject(tmp_path)("serve: {name: handbook}\n")
+    (folder / "docs/<b>hostile<b>.md").write_text(HOSTILE, "utf-8")
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+    return folder
+
+
+def test_a_form_asks_without_any_script(project: Path) -> None:
+    with served(project) as running:
+        made = running.http.get("/", params={"q": QUESTION, "persona": ["engineer", "marketing"]})
+        assert made.status_code == 200
+        assert made.text.count("The brake fluid must be changed every two years.") >= 2
+        why = running.http.get("/ask/why", params={"q": QUESTION}).text
+    assert "keyword rank 1" in why
+    assert "fluid" in why
+
+
+def test_everything_foreign_is_escaped_and_no_script_but_ours_may_run(project: Path) -> None:
+    name = quote("docs/<b>hostile<b>.md")
+    with served(project) as running:
+        asked = running.http.get("/", params={"q": "<script>alert(3)</script> Which fuse is red?"})
+        pages = [asked, running.http.get("/sources"), running.http.get(f"/source?id={name}")]
+        pages.append(running.http.get(f"/source?id={name}&chunks=true"))
+        pages.append(running.http.get("/outputs"))
+        pages.append(running.http.get("/source?id=%3Cscript%3Ealert(4)%3C/script%3E"))
+    for page in pages:
+        assert "<script>alert" not in page.text
+        assert "<img src=x" not in page.text
+        assert "<b>hostile" not in page.text
+        policy = page.headers["content-security-policy"]
+        assert "script-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert page.headers["x-frame-options"] == "DENY"
+    assert "{{ 7*7 }}" in pages[2].text, "text of documents is no template"
+
+
+def test_sources_are_listed_and_show_their_chunks(project: Path) -> None:
+    with served(project) as running:
+        listed = running.http.get("/sources").text
+        whole = running.http.get("/source", params={"id": "docs/service.md"}).text
+        pieces = running.http.get("/source", params={"id": "docs/service.md", "chunks": "true"})
+        gone = running.http.get("/source", params={"id": "docs/none.md"})
+    assert "3 documents" in listed
+    assert "The coolant must be changed every five years." in whole
+    assert "chunk 1, characters 0-" in pieces.text
+    assert gone.status_code == 404
+
+
+def test_runs_are_listed_and_compared_with_a_baseline(project: Path) -> None:
+    rows = project / "rows.jsonl"
+    rows.write_text(ROW, "utf-8")
+    with Workbench.open(project) as bench:
+        runs = [bench.evaluate(str(rows), "TokenF1", Evaluating(answers=True))[1].run for _ in "ab"]
+    with served(project) as running:
+        listed = running.http.get("/experiments").text
+        one = running.http.get(f"/experiments/{runs[0]}")
+        two = running.http.get(f"/experiments/{runs[1]}", params={"baseline": runs[0]})
+        none = running.http.get("/experiments/nothing")
+    assert all(run in listed for run in runs)
+    assert one.status_code == two.status_code == 200
+    assert "TokenF1" in two.text
+    assert none.status_code in (400, 404)
+
+
+def test_outputs_take_feedback(project: Path) -> None:
+    with served(project) as running:
+        running.ask(QUESTION)
+        assert QUESTION in running.http.get("/outputs").text
+        done = running.http.post("/outputs/1.1", data={"verdict": "rejected", "note": "dull"})
+        assert done.status_code == 303
+        assert "dull" in running.http.get("/outputs/1.1").text
+        assert QUESTION in running.http.get("/outputs?verdict=rejected").text
+        assert running.http.get("/outputs/9.9").status_code >= 400
+
+
+def test_settings_show_what_differs_and_the_line_to_copy(project: Path) -> None:
+    with served(project, "retrieve.top_k=7") as running:
+        shown = running.http.get("/settings").text
+    assert "--set retrieve.top_k=7" in shown
+    assert "rebuilds the index" in shown
+
+
+def test_readers_sign_in_with_their_key_and_see_their_part(project: Path) -> None:
+    keys = ServeKeys(ProjectFolder(project))
+    reader = keys.add(ServeKey("reader", "", filters=("source=docs/codes.md",)))
+    owner = keys.add(ServeKey("owner", "", "owner"))
+    with served(project) as running:
+        http = running.client()
+        sent = http.get("/outputs/1.1?a=b", headers={"accept": "text/html"})
+        assert sent.status_code == 303
+        assert sent.headers["location"] == "/login?next=%2Foutputs%2F1.1%3Fa%3Db"
+        assert http.post("/login", data={"key": "rw_wrong"}).status_code == 401
+        away = http.post("/login", data={"key": reader, "next": "//elsewhere.example"})
+        assert away.headers["location"] == "/"
+        cookie = away.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        listed = http.get("/sources").text
+        assert "docs/codes.md" in listed
+        assert "docs/service.md" not in listed
+        assert "/settings" not in listed, "an owner's section"
+        assert http.get("/settings").status_code == 403
+        crossed = http.post("/outputs/1.1", data={}, headers={"origin": "https://other.example"})
+        assert crossed.status_code == 403
+        http.post("/logout")
+        assert http.get("/sources").status_code == 401
+        http.post("/login", data={"key": owner})
+        assert http.get("/settings").status_code == 200
