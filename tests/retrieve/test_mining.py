@@ -40,6 +40,18 @@ def mined(text: str, **more: Any) -> dict[str, list[tuple[str, str]]]:
         ("| Code | Meaning |\n|---|---|\n| E42 | pump is dry |\n", "E42", "pump is dry", "row"),
         ("|Error E42|1|pump is dry|\n", "E42", "pump is dry", "row"),
         ("E42\tpump is dry\n", "E42", "pump is dry", "row"),
+        ("| Code | Meaning |\n|---|---|\n| E42 | Overheating |\n", "E42", "Overheating", "row"),
+        ("Code     Meaning\nE42      Overheating\n", "E42", "Overheating", "row"),
+        ("E42   pump is dry   fill it\n", "E42", "pump is dry", "row"),
+        ("E42\nThe pump is dry. Fill it.\n", "E42", "The pump is dry.", "below"),
+        ("**E42**\n\nPump is dry\n", "E42", "Pump is dry", "below"),
+        ("Error code E42:\nOverheating\n", "E42", "Overheating", "below"),
+        (
+            "Look here.\nE42\nThe pump is dry because the\nvalve is shut. Open it.\n",
+            "E42",
+            "The pump is dry because the valve is shut.",
+            "below",
+        ),
         ("- **APP_w304**: pedal sensor\n", "APP_w304", "pedal sensor", "line"),
         ("APP_w304 – pedal sensor\n", "APP_w304", "pedal sensor", "line"),
         ("XX-31201 = fan stalled\n", "XX-31201", "fan stalled", "line"),
@@ -74,11 +86,27 @@ def test_definitions_are_found_where_they_stand(
         "See (Figure 2) and (e.g. pumps) and [the page](c2065.md).",
         "The year 1998: a good one. 12:30 - lunch.",
         "It weighs 12kg: heavy. 3-phase: common.",
+        "E41\nE42\nE43\nPump dry\nValve stuck\nFan blocked\n",
+        "The board then shows the code\nE42\nand stops, as do all others.\n",
+        "E42\n\n# Remarks\n\nThe pump is dry.\n",
+        "E42   0.5   1.25\nE43   0   on\n",
+        "E42\n12.5\n",
         "",
     ],
 )
 def test_what_defines_nothing_gives_nothing(text: str) -> None:
     assert mined(text) == {}
+
+
+def test_codes_and_meanings_in_alternate_lines_are_pairs() -> None:
+    text = "E41\nPump dry\nE42\nValve stuck\nE43\nFan blocked by\nleaves\n"
+    assert mined(text) == {
+        "E41": [("Pump dry", "below")],
+        "E42": [("Valve stuck", "below")],
+        "E43": [("Fan blocked by leaves", "below")],
+    }
+    [meaning] = mine_glossary([document(text)]).entries["E42"]
+    assert text[meaning.start : meaning.end] == "Valve stuck"
 
 
 def test_the_title_is_a_heading_too() -> None:

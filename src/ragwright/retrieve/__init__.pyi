@@ -10,7 +10,7 @@ from ._conditions import parse_filter as parse_filter, parse_soft_filter as pars
 from ._databases import Databases as Databases, SqlHandler as SqlHandler
 from ._entities import leads as leads, named as named, uncovered as uncovered
 from ._expand import expand_hits as expand_hits, merge_hits as merge_hits
-from ._explain import explain as explain
+from ._explain import explain as explain, nearest_sentences as nearest_sentences
 from ._fusion import convex as convex, rrf as rrf
 from ._glossary import (
     Expansion as Expansion,

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from ..core import Chunk, Hit, Span
+from ..flow import Flow, Vector, embed
 from ..index import embedded_text
-from ..models import Tokenizer, TokenSource
+from ..models import Tokenizer, TokenSource, sentence_spans
 from ._target import Explanation, Retrieved
 
 _BEGINNING = 160
 """Characters of what was embedded of a hit whose pieces are shown."""
+
+_HITS = 3
+"""First hits whose sentences are compared with the query."""
+
+_SENTENCES = 60
+"""Sentences of a hit that are embedded."""
+
+_NEAREST = 3
+"""Sentences of a hit that are shown."""
 
 _PLACE = re.compile(r":(\d+)-(\d+)$")
 
@@ -44,6 +57,42 @@ def explain(
         held = set(analyzer.tokens(text))
         matched[hit.chunk_id] = tuple(token for token in wanted if token in held)
     return replace(known, matched=matched)
+
+
+def nearest_sentences(
+    found: Retrieved, model: str
+) -> Flow[Mapping[str, tuple[tuple[float, str], ...]]]:
+    """What the embedding model finds near the query in the first hits; see `Explanation.nearest`.
+
+    A page may be found for one sentence that has nothing to do with what was asked. Empty where
+    no vectors were searched.
+    """
+    hits = [hit for hit in found.hits if "dense" in hit.channels][:_HITS]
+    cut = {hit.chunk_id: _sentences(hit.text) for hit in hits}
+    texts = [text for sentences in cut.values() for text in sentences]
+    if not texts:
+        return {}
+    sources = tuple(dict.fromkeys(hit.document_id for hit in hits))
+    [asked] = _unit((yield from embed(model, [found.query])))
+    near = iter(_unit((yield from embed(model, texts, "passage", sources=sources))) @ asked)
+    nearest = {}
+    for key, sentences in cut.items():
+        scored = [(round(float(next(near)), 6), text) for text in sentences]
+        nearest[key] = tuple(sorted(scored, key=lambda one: -one[0])[:_NEAREST])
+    return nearest
+
+
+def _sentences(text: str) -> list[str]:
+    """The sentences of a text, each once and on one line; those without a letter are left out."""
+    spans = sentence_spans(text)[:_SENTENCES]
+    found = dict.fromkeys(" ".join(text[span.start : span.end].split()) for span in spans)
+    return [one for one in found if any(map(str.isalpha, one))]
+
+
+def _unit(vectors: Vector) -> Vector:
+    """Rows of length 1; one of length 0 stays as it is."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
 
 
 def _embedded(hit: Hit) -> str:

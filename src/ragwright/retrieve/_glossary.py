@@ -18,7 +18,7 @@ from typing import Any
 from ..core import ConfigError, read_yaml
 from ..models import Analyzer, TokenSource, words
 
-RULES = ("given", "heading", "row", "line", "sentence", "acronym")
+RULES = ("given", "heading", "row", "line", "below", "sentence", "acronym")
 """Where a meaning stood, the most reliable first."""
 
 _LONGEST = 2_000
@@ -32,7 +32,7 @@ class Meaning:
     Attributes:
         text: The words that define it.
         rule: Where it stood, one of ``given`` (a glossary file), ``heading``, ``row``, ``line``,
-            ``sentence``, ``acronym``.
+            ``below`` (the line below one that is a code), ``sentence``, ``acronym``.
         document_id: Document it was mined from, empty where it was given.
         start: First character of the words in that document; likewise ``end``, exclusive.
         about: Title and metadata of the document: what tells meanings of one code apart.

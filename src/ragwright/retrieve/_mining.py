@@ -1,9 +1,10 @@
 """A glossary mined from documents without a model: the places where texts define their codes.
 
-Five places, the most reliable first: a heading (or title) that holds one code, with the sentence
-below it; a row of a table whose first cell is a code; a line ``CODE: meaning`` or
-``CODE - meaning``; a sentence ``CODE means …``; a long form beside its short form, checked
-letter by letter (Schwartz and Hearst, 2003).
+Six places, the most reliable first: a heading (or title) that holds one code, with the sentence
+below it; a row of a table whose first cell is a code, also where blanks alone part its columns; a
+line ``CODE: meaning`` or ``CODE - meaning``; a line that is a code, with the sentence below it; a
+sentence ``CODE means …``; a long form beside its short form, checked letter by letter (Schwartz and
+Hearst, 2003).
 """
 
 from __future__ import annotations
@@ -36,6 +37,12 @@ _READ = 2_000
 _ALSO = 50
 """Further documents with the same meaning whose names are kept."""
 
+_LONE_WORDS = 3
+"""Words of a line that is a code, such as "Error code E42"."""
+
+_BELOW = 3
+"""Lines below such a line in which its sentence ends."""
+
 _HEADING_WORDS = 12
 """Words of a heading that can name its code; a longer line is a sentence."""
 
@@ -49,6 +56,8 @@ _MEANS = re.compile(
     r"(?:means|indicates|stands for|denotes|signals|is short for|signifie|indique|désigne|"
     r"bedeutet|steht für|significa|indica|betekent)(?: that| que| dass)?:?\s+(?P<meaning>\S.*)"
 )
+_COLUMNS = re.compile(r"\s{2,}")
+_ENDED = re.compile(r"[.!?:;…。！？][\"'”’)]?\s*$")
 _ROW = re.compile(r"^\s*\|(?P<cells>.*\S)\s*\|?\s*$")
 _SHORT = re.compile(r"(?<!\])\((?P<short>[^\W_][\w&./-]{1,9})\)")
 _LONG = re.compile(r"(?<!\w)(?P<short>[^\W\d_][\w&./-]{1,9}) \((?P<long>[^()\n]{5,80})\)")
@@ -137,6 +146,13 @@ def _definitions(document: Document) -> Iterator[_Definition]:
         cells = row["cells"].split("|") if row else line.text.split("\t")
         if len(cells) > 1:
             yield from _in_row(cells, line)
+            continue
+        if code := _lone_code(line):
+            yield from _below(lines, number, code)
+            continue
+        cells = _COLUMNS.split(line.text.strip()[:_READ])
+        if len(cells) > 1 and (found := list(_in_row(cells, line))):
+            yield from found
             continue
         match = _LINE.match(line.text)
         if match and is_code(match["code"], written=True):
@@ -227,12 +243,59 @@ def _in_row(cells: list[str], line: _Line) -> Iterator[_Definition]:
     codes = _named(cells[0])
     if len(codes) != 1 or len(_plain(cells[0]).split()) > 5:
         return
+    # Beside other columns one word may be a state or a part.
+    least = 1 if sum(bool(cell.strip()) for cell in cells) == 2 else 2
     for cell in cells[1:]:
         text = cell.strip()
-        if len(words(_plain(text))) > 1:
+        if len(words(_plain(text))) >= least and _is_worded(text):
             at = line.start + line.text.find(text)
             yield codes[0], text, "row", at, at + len(text)
             return
+
+
+def _is_worded(text: str) -> bool:
+    """True for a text with a word of three letters or more that is no code."""
+    return any(
+        sum(map(str.isalpha, word)) > 2 and not is_code(word, written=True)
+        for word in words(_plain(text))
+    )
+
+
+def _lone_code(line: _Line) -> str:
+    """The code that a line is, such as ``E42`` or ``Error code E42:``; empty where it says more."""
+    plain = _plain(line.text).rstrip(":")
+    if line.heading or len(plain) > _ABOUT or len(plain.split()) > _LONE_WORDS:
+        return ""
+    codes = _named(plain)
+    return codes[0] if len(codes) == 1 and plain.endswith(codes[0]) else ""
+
+
+def _below(lines: list[_Line], number: int, code: str) -> Iterator[_Definition]:
+    """A line that is a code, with the sentence below it.
+
+    Not where codes follow each other, as in a column of them, and not where a text runs on: there
+    the line is the end of a sentence that began above.
+    """
+    line = lines[number]
+    before = lines[number - 1] if number else None
+    if before is not None and _lone_code(before):
+        return
+    if before is not None and line.start - before.end <= 1 and not before.heading:
+        alternate = number > 1 and bool(_lone_code(lines[number - 2]))
+        if not alternate and not _ENDED.search(before.text):
+            return
+    taken: list[_Line] = []
+    for one in lines[number + 1 : number + 1 + _BELOW]:
+        if one.heading or _lone_code(one) or _ROW.match(one.text) or "\t" in one.text:
+            break
+        if taken and one.start - taken[-1].end > 1:
+            break
+        taken.append(one)
+        if _ENDED.search(one.text) or _END.search(one.text):
+            break
+    text = _sentence(" ".join(one.text.strip() for one in taken))
+    if text and _is_worded(text):
+        yield code, text, "below", taken[0].start, taken[-1].end
 
 
 def _acronyms(line: _Line) -> Iterator[_Definition]:

@@ -64,6 +64,8 @@ class Explanation:
         ladder: With soft filters: (conditions met, weight, chunks over the threshold), per rung.
         matched: Chunk id -> tokens of the query that the chunk holds.
         seen: Chunk id -> the embedding model's tokens of the chunk's beginning.
+        nearest: Chunk id of the first hits of a dense search -> (cosine, sentence) of those of its
+            sentences that are nearest to the query, the nearest first.
     """
 
     terms: tuple[Term, ...] = ()
@@ -73,6 +75,7 @@ class Explanation:
     ladder: tuple[tuple[tuple[str, ...], float, int], ...] = ()
     matched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     seen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    nearest: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,12 +180,20 @@ class Workbench(AsyncVerbs):
         return self.project.runner.forecast([lambda: self.retrieve_flow(query, k)])
 
     def explain(self, found: Retrieved) -> Explanation:
-        """Why these are the hits: words looked for, tokens seen, weights, relaxation levels."""
+        """Why these are the hits: words looked for, tokens seen, weights, relaxation levels.
+
+        Of the first hits of a dense search the sentences are embedded, to show the nearest ones.
+        """
         project = self.project
         model = project.settings.embed.model
         # Not by target(): that opens the snapshot of now, which may not be the one searched.
         tokenizer = project.models.tokenizer(model) if model else None
-        return retrieve.explain(found, project.analyzer, tokenizer)
+        why = retrieve.explain(found, project.analyzer, tokenizer)
+        if not model:
+            return why
+        with project.work.working("retrieve"):
+            nearest = project.runner.run(retrieve.nearest_sentences(found, model))
+        return replace(why, nearest=nearest)
 
     def ask(self, question: str, persona: str = "", how: Asking | None = None) -> Answer:
         """An answer for one persona (``answer.persona`` where none is named), with citations."""
