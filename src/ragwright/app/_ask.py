@@ -34,7 +34,7 @@ from ._show import answer_text, runner_step, show_forecast, trace_json, trace_te
 @reported
 def command(
     question: Annotated[
-        str | None, typer.Argument(help="The question; leave it out to start a conversation.")
+        str | None, typer.Argument(help="The question; - reads it from standard input; none starts a conversation.")
     ] = None,
     project: Project = HERE,
     overrides: Overrides = None,
@@ -57,6 +57,8 @@ def command(
     """Answer a question from the index, with citations, for one or several personas."""
     if question is None:
         _refuse_in_conversation(trace or dry_run)
+    if question == "-":
+        question = _from_input()
     console = Console(quiet, output)
     names = [name.strip() for name in personas.split(",") if name.strip()] or [""]
     plain = not as_json and output is None and len(names) == 1 and not trace
@@ -91,6 +93,22 @@ def command(
     else:
         blocks = [answer_text(made, streamed=bool(pieces)) for made in answers]
         console.result("\n\n".join(blocks if entries is None else [*blocks, trace_text(entries)]))
+
+
+def _from_input() -> str:
+    """The question on standard input.
+
+    Raises:
+        ConfigError: Nothing was written there.
+    """
+    question = sys.stdin.read().strip()
+    if not question:
+        raise ConfigError(
+            "there is no question on standard input",
+            where="ragwright ask -",
+            hint="for example: echo 'How often?' | ragwright ask -",
+        )
+    return question
 
 
 def _refuse_in_conversation(asked: bool) -> None:

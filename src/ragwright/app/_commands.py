@@ -61,11 +61,12 @@ def command_line(loaded: list[str] | None = None) -> typer.Typer:
         name="ragwright",
         help="A workbench for retrieval-augmented generation: build, tailor, measure, tune and "
         "run it.  (ragwright --version prints the version.)",
-        no_args_is_help=True,
+        invoke_without_command=True,
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
+    app.callback()(_without_command)
     for name, sentence in COMMANDS.items():
         if loaded is not None and name not in loaded:
             app.command(name, help=sentence)(_unloaded)
@@ -77,6 +78,11 @@ def command_line(loaded: list[str] | None = None) -> typer.Typer:
             command: Callable[..., None] = module.command
             app.command(name)(command)
     return app
+
+
+def _without_command(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 def _unloaded() -> None:

@@ -42,6 +42,7 @@ from ._errors import (
     ModelReplyError as ModelReplyError,
     ModelTimeoutError as ModelTimeoutError,
     ModelUnavailableError as ModelUnavailableError,
+    ModelUnreachableError as ModelUnreachableError,
     NoticeError as NoticeError,
     PatternError as PatternError,
     PluginError as PluginError,

@@ -51,6 +51,7 @@ def build_options(kind: type[T], values: Any, placed: Placed, path: tuple[str, .
         raise ConfigError(
             f"{'.'.join(path)} must be a mapping of keys, not {_kind(values)}",
             where=placed.where(*path),
+            hint=f"for example {_example(path, _mapping_of(kind))}",
         )
     fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
     hints = _hints(kind)
@@ -161,7 +162,7 @@ def _checked(
         raise ConfigError(
             f"{name}: {_told(first['msg'])}, not {_kind(bad)}",
             where=placed.where(*path),
-            hint=_meant(bad, hint) or field.metadata.get("doc") or None,
+            hint=_meant(bad, hint) or _advice(field, hint, path),
         ) from error
     for bound, limit in limits.items():
         words, kept = _BOUNDS[bound]
@@ -170,6 +171,61 @@ def _checked(
                 f"{name} must be {words} {limit}, not {value!r}", where=placed.where(*path)
             )
     return checked
+
+
+def _advice(field: dataclasses.Field[Any], hint: Any, path: tuple[str, ...]) -> str:
+    """What a key means, and an example of it."""
+    doc = field.metadata.get("doc") or ""
+    example = f"for example {_example(path, _value_of(field, hint))}"
+    return f"{doc} {example[0].upper()}{example[1:]}" if doc else example
+
+
+def _example(path: tuple[str, ...], value: str) -> str:
+    if path[-1].isdigit():
+        value = f"[{value}]"
+    return f"{'.'.join(part for part in path if not part.isdigit())}: {value}"
+
+
+def _mapping_of(kind: type[Any]) -> str:
+    """A mapping with the keys that a record needs, or its first two, as YAML on one line."""
+    hints = typing.get_type_hints(kind)
+    fields = dataclasses.fields(kind)
+    needed = [field for field in fields if _needed(field)]
+    needed += [field for field in fields[:2] if field not in needed]
+    pairs = [f"{field.name}: {_value_of(field, hints[field.name])}" for field in needed]
+    return "{" + ", ".join(pairs) + "}"
+
+
+def _value_of(field: dataclasses.Field[Any], hint: Any) -> str:
+    """A value of the right type, as YAML: the default where it shows the type."""
+    default = field.default
+    if isinstance(default, int | float) and not isinstance(default, bool):
+        return f"{default:g}"
+    if isinstance(default, str) and default:
+        return default
+    if field.name.endswith("model"):
+        return "provider:name"
+    return _value_of_type(hint)
+
+
+def _value_of_type(hint: Any) -> str:
+    """An example of a type, as YAML."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if hint is bool:
+        return "true"
+    if hint in (int, float):
+        return "5" if hint is int else "0.5"
+    if origin is typing.Literal:
+        return str(inner[0])
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return _mapping_of(hint)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return "{name: " + _value_of_type(inner[1]) + "}"
+    if isinstance(origin, type) and issubclass(origin, tuple | list):
+        return "[" + _value_of_type(inner[0]) + "]"
+    if inner:  # a union: the first that is not None
+        return _value_of_type(next(one for one in inner if one is not type(None)))
+    return "text"
 
 
 def _meant(value: Any, hint: Any) -> str:
@@ -188,10 +244,10 @@ def _meant(value: Any, hint: Any) -> str:
 
 def _told(message: str) -> str:
     """A type error in the words of YAML."""
-    told = message.lower().removeprefix("value error, ").replace("input should be ", "must be ")
+    told = message.lower().removeprefix("value error, ").partition(", unable to")[0].replace("input should be ", "must be ")
     for python, plain in (("tuple", "list"), ("dictionary", "mapping"), ("valid string", "text")):
         told = told.replace(f"a valid {python}", f"a {plain}").replace(f"a {python}", f"a {plain}")
-    return told.replace("a text", "text")
+    return told.replace("a text", "text").replace("a valid integer", "a whole number")
 
 
 def _needed(field: dataclasses.Field[Any]) -> bool:

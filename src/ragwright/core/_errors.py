@@ -215,6 +215,10 @@ class ModelUnavailableError(ModelError):
     """A server cannot be reached or fails (5xx); trying again may help."""
 
 
+class ModelUnreachableError(ModelUnavailableError):
+    """No connection to a server could be opened: it is down, or its address is wrong."""
+
+
 class RateLimitedError(ModelUnavailableError):
     """A server asks to slow down (429).
 

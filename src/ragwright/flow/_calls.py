@@ -15,6 +15,7 @@ from ..core import (
     ModelReplyError,
     ModelTimeoutError,
     ModelUnavailableError,
+    ModelUnreachableError,
     RagwrightError,
     StoreError,
     StoreFullError,
@@ -117,6 +118,7 @@ class Caller:
         self.progress = Progress()
         self.lanes: dict[str, Lane] = {}
         self.reason: RagwrightError | None = None
+        self.giving_up = False
         self._chance = random.Random(options.seed)  # noqa: S311
         self._facts: dict[str, LaneFacts] = {}
 
@@ -251,6 +253,9 @@ class Caller:
             try:
                 return await self._once(handler, request, lane, call)
             except RagwrightError as error:
+                down = self.giving_up and isinstance(error, ModelUnreachableError)
+                if down and lane.unreachable(self.retry):
+                    raise Stopping(error) from error
                 timed_out += isinstance(error, ModelTimeoutError)
                 if timed_out >= self.retry.timed_out_attempts:
                     raise  # the server may still work on what was given up: no third copy

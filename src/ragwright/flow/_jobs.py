@@ -160,9 +160,8 @@ class _Stream(Generic[T]):
             return
         runner, job = self._runner, first
         flows = (make() for make in self._makers(first))
-        with closing(
-            runner.outcomes(flows, limit=job.limit, scope=job.scope, timeout=job.timeout)
-        ) as outcomes:
+        rows = runner.outcomes(flows, limit=job.limit, scope=job.scope, timeout=job.timeout)
+        with runner.giving_up(), closing(rows) as outcomes:
             for outcome in outcomes:
                 self._under_way.popleft().take(outcome)
                 while self.open and self.open[0].ended:

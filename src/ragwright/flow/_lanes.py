@@ -96,6 +96,8 @@ class Lane:
         self._cut_at = float("-inf")
         self._latest: deque[bool] = deque(maxlen=max(12, 2 * limit))
         self._timer: asyncio.TimerHandle | None = None
+        self._unreached = 0
+        self._probes = 0
 
     @property
     def behind(self) -> bool:
@@ -126,6 +128,7 @@ class Lane:
     def succeeded(self) -> None:
         """A reply came: allow a little more."""
         self._latest.append(False)
+        self._unreached = self._probes = 0
         if self.allowed < self.limit:
             self.allowed = min(float(self.limit), self.allowed + 1.0 / max(self.allowed, 1.0))
             self._pump()
@@ -149,6 +152,21 @@ class Lane:
         if retry_after:
             self._not_before = max(self._not_before, now + retry_after)
         self._pump()
+
+    def unreachable(self, policy: RetryPolicy) -> bool:
+        """No connection: from the third time on send one request at a time, with longer pauses.
+
+        Returns True where the server has been out of reach for as many pauses as a call has.
+        """
+        self._unreached += 1
+        if self._unreached < _PUSHES:
+            return False
+        self.allowed = 1.0
+        now = asyncio.get_running_loop().time()
+        if now >= self._not_before:
+            self._probes += 1
+            self._not_before = now + min(policy.longest, policy.base * 2.0 ** (self._probes - 1))
+        return self._probes >= policy.attempts
 
     def _room(self, now: float) -> bool:
         return self.in_flight < int(self.allowed) and now >= self._not_before

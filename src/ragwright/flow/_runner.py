@@ -9,7 +9,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from ..core import ConfigError, FlowError, Interrupted
@@ -184,6 +184,20 @@ class Runner:
         """
         self._refuse_own_thread()
         return _Mapping(self, limit or self.options.width, scope, timeout).run(iter(flows))
+
+    @contextmanager
+    def giving_up(self) -> Iterator[None]:
+        """While it is open, all work is stopped where a model's server stays out of reach.
+
+        Requests then go out one at a time; after five pauses without a connection the work stops
+        with the reason. Otherwise each request fails alone, after its own attempts.
+        """
+        caller = self._engine.caller
+        caller.giving_up = True
+        try:
+            yield
+        finally:
+            caller.giving_up = False
 
     def known(self, request: Request, *, scope: str = "") -> Reply | None:
         """The stored reply to a request under a scope; None where there is none, or none is reused.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ._definition import Cutoff, Definition
 
 _SCRIPTED = "scripted judges; not validated on people"
-_OWN = "SPEC A9; rubric of our own, `data/rubrics`"
+_GRADED = "reasoning before the grade as in G-Eval (Liu et al. 2023)"
+_OWN = f"rubric of our own, `data/rubrics`; {_GRADED}"
 
 
 def _graded(name: str, summary: str, needs: tuple[str, ...]) -> Definition:
@@ -74,7 +75,7 @@ JUDGED = (
         low=1,
         high=5,
         higher_is_better=True,
-        source="SPEC A9",
+        source="of our own: unweighted mean of the four grades of a row",
         parameters=("all", "nogold"),
         default="all",
         model="chat",
@@ -84,7 +85,7 @@ JUDGED = (
         "Groundedness",
         "1 where all that matters in the response is supported by the passages, else 0.",
         ("user_input", "retrieved_contexts", "response"),
-        "SPEC D7; rubric of our own",
+        "rubric of our own, `data/rubrics`; attribution to sources as in Rashkin et al. 2023 (AIS)",
     ),
     Definition(
         name="Rubric",
@@ -95,7 +96,7 @@ JUDGED = (
         low=0,
         high=None,
         higher_is_better=True,
-        source="SPEC D10; the file",
+        source=f"the rubric file; {_GRADED}",
         parameters=("name",),
         model="chat",
         validated=_SCRIPTED,
@@ -104,20 +105,21 @@ JUDGED = (
         "Claims",
         "Share of the claims of the response that the retrieved passages support.",
         ("user_input", "retrieved_contexts", "response"),
-        "SPEC D7; supported claims / all claims, as in Min et al. 2023 (FActScore)",
+        "supported claims / all claims, as in Min et al. 2023 (FActScore)",
     ),
     _share(
         "JudgedRecall",
         "Share of the pieces of information the question needs that the passages hold.",
         ("user_input", "retrieved_contexts"),
-        "SPEC D6; the judge names the pieces, without gold",
+        "pieces named by the judge, without gold, as the nuggets of Pradeep et al. 2024 (AutoNuggetizer)",
     ),
     _share(
         "JudgedPrecision",
         "Share of the first k passages (of all, where there are fewer) that help to answer "
         "the question.",
         ("user_input", "retrieved_contexts"),
-        "SPEC D6; each passage judged by itself",
+        "P@k with the judge's verdicts in place of qrels, each passage judged by itself, as in "
+        "Thomas et al. 2024",
         cutoff="required",
     ),
     Definition(
@@ -129,7 +131,7 @@ JUDGED = (
         low=-1,
         high=1,
         higher_is_better=True,
-        source="SPEC D8; Es et al. 2024 (answer relevance)",
+        source="answer relevance of Es et al. 2024 (ragas)",
         model="chat, embed",
         validated=_SCRIPTED,
     ),

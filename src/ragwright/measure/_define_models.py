@@ -13,7 +13,8 @@ EMBEDDING = (
         low=-1.0,
         high=1.0,
         higher_is_better=True,
-        source="SPEC A4; the number `chunk_score` kept with the row where there is one",
+        source="of our own: mean of the cosine similarity of dense retrieval (Karpukhin et al. 2020); the "
+        "number `chunk_score` kept with the row where there is one",
         model="embed",
     ),
     Definition(
@@ -24,7 +25,8 @@ EMBEDDING = (
         low=0.0,
         high=2.0,
         higher_is_better=False,
-        source="SPEC C3; it rewards repeating the question's words (C5)",
+        source="of our own, on sentence vectors (Reimers and Gurevych 2019); it rewards repeating the "
+        "question's words",
         model="embed",
     ),
     Definition(

@@ -93,10 +93,7 @@ class ModelName:
             return cls(text, "", name, base.rstrip("/"))
         provider, colon, name = text.partition(":")
         if not colon or not provider or not name:
-            raise ConfigError(
-                f"{text!r} is not a model name",
-                hint="write provider:name, for example openai:gpt-4.1-mini or onnx:FOLDER",
-            )
+            raise ConfigError(f"{text!r} is not a model name", hint=_with_provider(text))
         return cls(text, provider, name)
 
 
@@ -192,6 +189,29 @@ class Directory:
             hint=(f"did you mean {known}? " if near else f"known are {known}; ")
             + f"or give it a base address: models: {{{name.provider}: {{base: https://…/v1}}}}",
         )
+
+
+_MAKERS = (
+    ("openai", ("gpt-", "chatgpt-", "o1", "o3", "o4", "text-embedding-")),
+    ("anthropic", ("claude-",)),
+    ("gemini", ("gemini-",)),
+    ("mistral", ("mistral-", "ministral-", "magistral-", "codestral-", "open-mi")),
+    ("cohere", ("command-", "embed-", "rerank-", "c4ai-")),
+    ("deepseek", ("deepseek-",)),
+    ("ollama", ("llama", "qwen", "phi", "gemma", "nomic-embed")),
+)
+"""Provider -> how the names of its models begin, for a name written without its provider."""
+
+
+def _with_provider(text: str) -> str:
+    """What to write in place of a name that lacks its provider."""
+    for provider, beginnings in _MAKERS:
+        if provider in PROVIDERS and text.lower().startswith(beginnings):
+            return f"did you mean {provider}:{text}? A model is written provider:name"
+    return (
+        "write provider:name, for example openai:gpt-4.1-mini or onnx:FOLDER; providers: "
+        + ", ".join(sorted(PROVIDERS))
+    )
 
 
 def _merge(group: ModelSettings, entry: ModelSettings) -> ModelSettings:

@@ -22,6 +22,7 @@ from ..core import (
     ModelReplyError,
     ModelTimeoutError,
     ModelUnavailableError,
+    ModelUnreachableError,
     canonical_json,
 )
 from ._door import LARGEST_REPLY, TooLargeError, bounded, masked, read_json
@@ -325,7 +326,10 @@ class OpenAIServer:
             return self.bad_reply("broke off in the middle of its reply")
         said = self.masked(f"{type(cause).__name__}: {cause}".rstrip(": "))
         slow = "ConnectTimeout" in type(cause).__name__
-        return ModelUnavailableError(
+        kind = (
+            ModelUnreachableError if "Connect" in type(cause).__name__ else ModelUnavailableError
+        )
+        return kind(
             f"{self.model} cannot be reached: {said}",
             where=self.target.base,
             hint="is the server running, and the base address right?"

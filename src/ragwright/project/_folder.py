@@ -152,8 +152,14 @@ class ProjectFolder:
         """The folder itself, if it holds a project.
 
         Raises:
-            ConfigError: There is no project file.
+            ConfigError: There is no such folder, or no project file in it.
         """
+        if not self.root.is_dir():
+            raise ConfigError(
+                "there is no folder here" if not self.root.exists() else "this is not a folder",
+                where=str(self.root.resolve()),
+                hint="check the path given with -C (--project)",
+            )
         if not self.opened:
             raise ConfigError(
                 f"there is no {PROJECT_FILE} here",

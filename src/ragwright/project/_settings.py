@@ -207,7 +207,11 @@ def _sources(value: Any, placed: Placed) -> Iterator[SourceEntry]:
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, list):
-        raise ConfigError("sources must be a list", where=placed.where("sources"))
+        raise ConfigError(
+            "sources must be a list",
+            where=placed.where("sources"),
+            hint="for example sources: [manuals/, https://example.org/handbook]",
+        )
     for number, item in enumerate(value):
         path = ("sources", str(number))
         if isinstance(item, str) and item:
@@ -233,7 +237,9 @@ def _models(value: Any, placed: Placed) -> dict[str, ModelSettings]:
         return {}
     if not isinstance(value, dict):
         raise ConfigError(
-            "models must be a mapping from model name to settings", where=placed.where("models")
+            "models must be a mapping from model name to settings",
+            where=placed.where("models"),
+            hint="for example models: {openai:gpt-4o-mini: {price_in: 0.15, price_out: 0.60}}",
         )
     return {
         name: build_options(ModelSettings, entry, placed, ("models", name))
