@@ -23,9 +23,9 @@ class Some:
     ("text", "bad", "meant"),
     [
         ("methods: [rewrite, rewrit]", "not 'rewrit'", "did you mean 'rewrite'?"),
-        ("methods: [12]", "not 12", "Ways of rewording."),
+        ("methods: [12]", "not 12", "Ways of rewording. For example methods: [rewrite]"),
         ("fusion: weigted", "not 'weigted'", "did you mean 'weighted'?"),
-        ("fusion: [rrf]", "not a list", "How lists are put together."),
+        ("fusion: [rrf]", "not a list", "How lists are put together. For example fusion: rrf"),
     ],
 )
 def test_the_wrong_item_and_the_nearest_right_one_are_named(

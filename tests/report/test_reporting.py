@@ -18,7 +18,7 @@ from ragwright.experiment import (
 )
 from ragwright.project import Session
 from ragwright.report import Report, Reporting, Subject, report_subject
-from ragwright.testing import ScriptedServer, ServerRequest
+from ragwright.testing import Reply, ScriptedServer, ServerRequest
 from ragwright.testsets import project_testset, read_rows
 
 FACTS = [
@@ -167,16 +167,17 @@ def test_rows_that_failed_have_their_reason(project: Path, tmp_path: Path) -> No
         rows = read_rows(str(folder / "testsets" / "set.jsonl"))
         assert rows
         how = Evaluating(answers=True, name="broken")
-        session = Session(("answer.model=http://127.0.0.1:9/v1#gone", "budget.timeout=2"))
-    with Workbench.open(folder, session) as bench:
-        bench.evaluate(str(folder / "testsets" / "set.jsonl"), "TokenF1", how)
-        found = report_subject(bench.project.folder, bench.project.runs, ["broken"])
-        [entry] = found.entries
-        states = {score.state for row in entry.read(True) for score in row.scores}
-        reasons = {score.reason for row in entry.read(True) for score in row.scores}
-        assert states == {"errored"}
-        assert all(reasons)
-        assert "has a score" in Report(found).headline.text
+    with ScriptedServer(Reply(status=400)) as server:
+        session = Session((f"answer.model={server.url}#gone",))
+        with Workbench.open(folder, session) as bench:
+            bench.evaluate(str(folder / "testsets" / "set.jsonl"), "TokenF1", how)
+            found = report_subject(bench.project.folder, bench.project.runs, ["broken"])
+            [entry] = found.entries
+            states = {score.state for row in entry.read(True) for score in row.scores}
+            reasons = {score.reason for row in entry.read(True) for score in row.scores}
+            assert states == {"errored"}
+            assert all(reasons)
+            assert "has a score" in Report(found).headline.text
 
 
 def test_studies_that_cannot_be_read(tmp_path: Path) -> None:

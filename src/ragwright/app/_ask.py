@@ -34,7 +34,8 @@ from ._show import answer_text, runner_step, show_forecast, trace_json, trace_te
 @reported
 def command(
     question: Annotated[
-        str | None, typer.Argument(help="The question; - reads it from standard input; none starts a conversation.")
+        str | None,
+        typer.Argument(help="The question; - reads standard input; none starts a conversation."),
     ] = None,
     project: Project = HERE,
     overrides: Overrides = None,
@@ -57,8 +58,7 @@ def command(
     """Answer a question from the index, with citations, for one or several personas."""
     if question is None:
         _refuse_in_conversation(trace or dry_run)
-    if question == "-":
-        question = _from_input()
+    question = _from_input() if question == "-" else question
     console = Console(quiet, output)
     names = [name.strip() for name in personas.split(",") if name.strip()] or [""]
     plain = not as_json and output is None and len(names) == 1 and not trace
@@ -82,7 +82,6 @@ def command(
         pieces: list[str] = []
         sink = _shown(console, pieces) if plain else None
 
-        # The pieces of an answer show by themselves that it goes on.
         with console.progress(lambda: "" if pieces else runner_step(bench.progress).line()):
             answers = bench.ask_all(question, names, Asking(sink=sink, trace=entries))
         if pieces:

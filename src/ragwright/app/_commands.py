@@ -61,12 +61,11 @@ def command_line(loaded: list[str] | None = None) -> typer.Typer:
         name="ragwright",
         help="A workbench for retrieval-augmented generation: build, tailor, measure, tune and "
         "run it.  (ragwright --version prints the version.)",
-        invoke_without_command=True,
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    app.callback()(_without_command)
+    app.callback(invoke_without_command=True)(_without_command)
     for name, sentence in COMMANDS.items():
         if loaded is not None and name not in loaded:
             app.command(name, help=sentence)(_unloaded)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -58,12 +59,25 @@ def command(
         told = {"a": first.name, "b": second.name, **comparison_json(found)}
         console.json({**told, "settings": [asdict(change) for change in changes]})
         return
-    lines = [comparison_table(found, names=(first.name, second.name), width=console.columns())]
+    names = _labels(project, (a, b), (first.name, second.name))
+    lines = [comparison_table(found, names=names, width=console.columns())]
     if changes:
-        lines.append(_changes_table(changes, (first.name, second.name)))
+        lines.append(_changes_table(changes, names))
     elif first.manifest and second.manifest:
         lines.append("the settings of the two runs are the same")
     console.result("\n\n".join(lines))
+
+
+def _labels(folder: Path, asked: tuple[str, str], runs: tuple[str, str]) -> tuple[str, str]:
+    """What to call two runs: by the names that they have, else as the user wrote them."""
+    named: dict[str, str] = {}
+    if any(not Path(word).is_file() for word in asked):
+        named = {run.id: run.name for run in list_runs(folder) if run.name}
+    first, second = (
+        run if Path(word).is_file() else named.get(run) or run
+        for word, run in zip(asked, runs, strict=True)
+    )
+    return (first, second) if first != second else runs
 
 
 def _changes_table(changes: Sequence[SettingChange], names: tuple[str, str]) -> str:
@@ -74,6 +88,8 @@ def _changes_table(changes: Sequence[SettingChange], names: tuple[str, str]) -> 
 
 def _value(value: Any, most: int = 40) -> str:
     """A setting on one line; hashes and long texts by their beginning."""
+    if value is None:
+        return "-"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     if len(text) >= 32 and set(text) <= set("0123456789abcdef"):
         return text[:12]

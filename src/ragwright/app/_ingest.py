@@ -30,7 +30,11 @@ def command(
         typer.Option("--embed-again", help="Embed every text again, even if its vector is stored."),
     ] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with code 1 if a source could not be read.")
+        bool,
+        typer.Option(
+            "--strict",
+            help="Exit with code 1 if any source failed, not only if all did.",
+        ),
     ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -69,4 +73,5 @@ def command(
         console.json(report.as_dict())
     else:
         console.result(ingest_text(report, time.monotonic() - started))
-    return EXIT_ERROR if strict and report.failures else 0
+    failed = report.nothing_read or (strict and bool(report.failures))
+    return EXIT_ERROR if failed else 0

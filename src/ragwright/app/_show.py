@@ -227,14 +227,15 @@ def ingest_text(report: IngestReport, seconds: float) -> str:
     lines = [
         f"documents: {counts.added} added, {counts.changed} changed, {counts.unchanged} "
         f"unchanged, {counts.removed} removed, {len(report.failures)} failed"
-        + (f", {len(report.skipped)} skipped" if report.skipped else ""),
+        + (f", {len(report.skipped)} skipped" if report.skipped else "")
+        + (f", {len(report.warnings)} with warnings" if report.warnings else ""),
         f"chunks: {counts.chunks_added} added, {counts.chunks_removed} removed"
         + (f", {report.embedded} embedded" if report.embedded else ""),
         f"time: {seconds:.1f} s",
     ]
     lines += [f"note: {note}" for note in report.notes]
-    for failure in (*report.skipped, *report.failures):
-        word = "skipped" if failure.skipped else "failed"
+    for failure in (*report.warnings, *report.skipped, *report.failures):
+        word = "warning" if failure.warning else "skipped" if failure.skipped else "failed"
         lines.append(f"{word}: {failure.source}\n{textwrap.indent(str(failure.error), '  ')}")
     return "\n".join(lines)
 

@@ -244,7 +244,12 @@ def _meant(value: Any, hint: Any) -> str:
 
 def _told(message: str) -> str:
     """A type error in the words of YAML."""
-    told = message.lower().removeprefix("value error, ").partition(", unable to")[0].replace("input should be ", "must be ")
+    told = (
+        message.lower()
+        .removeprefix("value error, ")
+        .partition(", unable to")[0]
+        .replace("input should be ", "must be ")
+    )
     for python, plain in (("tuple", "list"), ("dictionary", "mapping"), ("valid string", "text")):
         told = told.replace(f"a valid {python}", f"a {plain}").replace(f"a {python}", f"a {plain}")
     return told.replace("a text", "text").replace("a valid integer", "a whole number")

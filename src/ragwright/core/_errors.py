@@ -26,6 +26,7 @@ RagwrightError
 │   ├── ModelReplyError
 │   ├── ModelTimeoutError
 │   └── ModelUnavailableError
+│       ├── ModelUnreachableError
 │       └── RateLimitedError
 ├── FlowError
 │   ├── GatherError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -23,15 +23,27 @@ class FileReader(Reader):
 
     Args:
         options: What to read and within which limits.
-        base: Folder that document ids are relative to; the working directory by default.
-            Files outside it have their absolute path as id.
+        base: Folder that relative paths start from; the working directory by default.
+        home: Folder that document ids are relative to, with ``..`` for files beside it; ``base``
+            by default. Files that share no folder with it have their absolute path as id.
+        stored: True for the id of a document that is stored already. Earlier versions gave other
+            ids to files outside ``base``; a document that has one keeps it.
     """
 
     name = "files"
 
-    def __init__(self, options: SourceOptions | None = None, base: Path | None = None) -> None:
+    def __init__(
+        self,
+        options: SourceOptions | None = None,
+        base: Path | None = None,
+        home: Path | None = None,
+        stored: Callable[[str], bool] | None = None,
+    ) -> None:
         self.options = options or SourceOptions()
         self.base = Path(base) if base is not None else Path.cwd()
+        # abspath, not resolve: a link keeps the name the user sees.
+        self._home = Path(os.path.abspath(home or self.base))  # noqa: PTH100
+        self._stored = stored
         self._missing: dict[str, str] = {}
 
     def accepts(self, source: str) -> bool:
@@ -129,12 +141,30 @@ class FileReader(Reader):
         )
 
     def _id(self, path: Path, *, printed: bool = True) -> str:
-        """Path relative to the base where it is inside it, else absolute; with ``/``."""
-        # abspath, not resolve: a link keeps the name the user sees.
+        """Path relative to the home, however the source was written; with ``/``."""
         whole = Path(os.path.abspath(path))  # noqa: PTH100
-        base = Path(os.path.abspath(self.base))  # noqa: PTH100
-        name = (whole.relative_to(base) if whole.is_relative_to(base) else whole).as_posix()
+        name = _relative(whole, self._home)
+        if self._stored is not None:
+            base = Path(os.path.abspath(self.base))  # noqa: PTH100
+            before = (whole.relative_to(base) if whole.is_relative_to(base) else whole).as_posix()
+            if before != name and not self._names_another(before) and self._stored(before):
+                name = before
         return printable(name) if printed else name
+
+    def _names_another(self, name: str) -> bool:
+        """True where a relative id is that of a file in the home."""
+        return not Path(name).is_absolute() and os.path.lexists(self._home / name)
+
+
+def _relative(whole: Path, home: Path) -> str:
+    """A path from the home; absolute where they have no folder in common."""
+    try:
+        shared = Path(os.path.commonpath([whole, home]))
+    except ValueError:  # other drives
+        return whole.as_posix()
+    if shared == Path(shared.anchor) and not whole.is_relative_to(home):
+        return whole.as_posix()
+    return Path(os.path.relpath(whole, home)).as_posix()
 
 
 def documents(
@@ -167,7 +197,7 @@ def documents(
             metadata=extract.metadata,
         )
     for fault in extract.faults:
-        yield Failure(name, fault)
+        yield Failure(name, fault, warning=bool(extract.text))
     taken: dict[str, int] = {}
     for attachment in extract.attachments:
         taken[attachment.name] = taken.get(attachment.name, 0) + 1

@@ -16,12 +16,14 @@ class Failure:
     """A source, or a part of one, that could not be read, and why.
 
     ``skipped`` marks what is left out on purpose, such as a link that leads out of the source:
-    it is reported, counts as not there, and is no failure.
+    it is reported, counts as not there, and is no failure. ``warning`` marks damage in a document
+    that was read all the same.
     """
 
     source: str
     error: RagwrightError
     skipped: bool = False
+    warning: bool = False
 
 
 FetchBytes = Callable[[str], "Fetched"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -35,20 +35,25 @@ _FORMS = (
 
 
 def default_readers(
-    options: SourceOptions | None = None, base: Path | None = None
+    options: SourceOptions | None = None,
+    base: Path | None = None,
+    home: Path | None = None,
+    stored: Callable[[str], bool] | None = None,
 ) -> tuple[Reader, ...]:
     """Our own readers, in the order in which they are asked.
 
     Args:
         options: What to read and within which limits.
         base: Folder that relative paths start from; the working directory by default.
+        home: Folder that ids of documents are relative to; ``base`` by default.
+        stored: True for the id of a document that is stored already: see :class:`FileReader`.
     """
     return (
         BeirReader(base),
         WikipediaReader(),
         ArxivReader(options),
         WebReader(options),
-        FileReader(options, base),
+        FileReader(options, base, home, stored),
     )
 
 

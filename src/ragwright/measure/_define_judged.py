@@ -111,7 +111,8 @@ JUDGED = (
         "JudgedRecall",
         "Share of the pieces of information the question needs that the passages hold.",
         ("user_input", "retrieved_contexts"),
-        "pieces named by the judge, without gold, as the nuggets of Pradeep et al. 2024 (AutoNuggetizer)",
+        "pieces named by the judge, without gold, as the nuggets of Pradeep et al. 2024 "
+        "(AutoNuggetizer)",
     ),
     _share(
         "JudgedPrecision",

@@ -13,8 +13,8 @@ EMBEDDING = (
         low=-1.0,
         high=1.0,
         higher_is_better=True,
-        source="of our own: mean of the cosine similarity of dense retrieval (Karpukhin et al. 2020); the "
-        "number `chunk_score` kept with the row where there is one",
+        source="of our own: mean of the cosine similarity of dense retrieval (Karpukhin et al. "
+        "2020); the number `chunk_score` kept with the row where there is one",
         model="embed",
     ),
     Definition(
@@ -25,8 +25,8 @@ EMBEDDING = (
         low=0.0,
         high=2.0,
         higher_is_better=False,
-        source="of our own, on sentence vectors (Reimers and Gurevych 2019); it rewards repeating the "
-        "question's words",
+        source="of our own, on sentence vectors (Reimers and Gurevych 2019); it rewards repeating "
+        "the question's words",
         model="embed",
     ),
     Definition(

@@ -85,6 +85,10 @@ class Definition:
         """Range and direction together."""
         return MeasureScale(self.low, self.high, self.higher_is_better)
 
+    def reads(self, field: str) -> bool:
+        """True where the measure looks at a field of a row."""
+        return field in (*self.needs, *self.instead)
+
     @property
     def form(self) -> str:
         """How it is written, optional pieces in square brackets: ``Recall[(rel=N)]@k``."""

@@ -326,9 +326,7 @@ class OpenAIServer:
             return self.bad_reply("broke off in the middle of its reply")
         said = self.masked(f"{type(cause).__name__}: {cause}".rstrip(": "))
         slow = "ConnectTimeout" in type(cause).__name__
-        kind = (
-            ModelUnreachableError if "Connect" in type(cause).__name__ else ModelUnavailableError
-        )
+        kind = ModelUnreachableError if "Connect" in type(cause).__name__ else ModelUnavailableError
         return kind(
             f"{self.model} cannot be reached: {said}",
             where=self.target.base,

@@ -93,13 +93,18 @@ def _feeds(project: Project, sources: Sequence[str | Path]) -> tuple[list[Feed],
             hint="name sources on the command line, or list them under `sources`",
         )
     base = Path.cwd() if sources else project.folder.root
-    return [_feed(entry, base) for entry in entries], reading(entries, base)
+    return [_feed(project, entry, base) for entry in entries], reading(entries, base)
 
 
-def _feed(entry: SourceEntry, base: Path) -> Feed:
+def _feed(project: Project, entry: SourceEntry, base: Path) -> Feed:
     if entry.reader:
         return Feed(entry.source, (ingest.load_reader(entry.reader),))
-    return Feed(entry.source, ingest.default_readers(entry.options, base))
+
+    def stored(name: str) -> bool:
+        return project.store.document(name) is not None
+
+    readers = ingest.default_readers(entry.options, base, project.folder.root, stored)
+    return Feed(entry.source, readers)
 
 
 @contextmanager

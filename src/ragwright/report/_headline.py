@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ..core import MeasureError
+from ..core import MeasureError, ScoreState
 from ..experiment import StudyVerdict
-from ..measure import Comparison, Comparisons, compare_rows
+from ..measure import Comparison, Comparisons, Summary, compare_rows
 from ._relations import value_text
 from ._subject import FACT_NAMES, Entry, Subject
 from ._text import with_scale
@@ -166,9 +167,9 @@ def _runs(subject: Subject) -> Headline:
                 said=tuple(_states(entry)),
             )
         lead = scored[0]
-        sure = f" ({lead.low:.4f} to {lead.high:.4f})" if lead.low is not None else ""
+        name = with_scale(lead.measure, lead.scale)
         return Headline(
-            f"{with_scale(lead.measure, lead.scale)} is {lead.mean:.4f}{sure} on {lead.n} rows.",
+            f"{name} is {_mean(entry, lead.measure)}.{_unanswered(entry, lead)}",
             said=("One run cannot show an improvement: compare two with `ragwright report A B`.",),
         )
     first_, second = subject.entries[:2]
@@ -185,7 +186,13 @@ def _runs(subject: Subject) -> Headline:
     else:
         changes = "; ".join(f"{one.verdict} by {_by(one)} of {one.measure}" for one in clear)
         head = f"{names[1]} compared with {names[0]}: {changes}."
-    return Headline(head, state, tuple(one.text for one in found.measures), found, names)
+    silent = [
+        f"{name}:{said}"
+        for name, entry in zip(names, (first_, second), strict=True)
+        if (said := _unanswered(entry))
+    ]
+    rows = (*silent, *(one.text for one in found.measures))
+    return Headline(head, state, rows, found, names)
 
 
 def _state(subject: Subject) -> tuple[str, ...]:
@@ -220,4 +227,22 @@ def _mean(entry: Entry, name: str) -> str:
         value = entry.value(name)
         return "unknown" if value is None else f"{value:.4g}"
     sure = f" ({summary.low:.4f} to {summary.high:.4f})" if summary.low is not None else ""
-    return f"{summary.mean:.4f}{sure} on {summary.n} rows"
+    lost = summary.lost
+    if not lost:
+        return f"{summary.mean:.4f}{sure} on {summary.n} rows"
+    total = summary.n + sum(lost.values())
+    return f"{summary.mean:.4f}{sure} on {summary.n} of {total} rows; the others: {_counts(lost)}"
+
+
+def _unanswered(entry: Entry, lead: Summary | None = None) -> str:
+    """Rows without an answer, as a sentence; empty where there are none or ``lead`` says it."""
+    lost: Counter[ScoreState] = Counter()
+    for summary in entry.summaries:
+        lost |= Counter({s: n for s, n in summary.lost.items() if s in ("abstained", "errored")})
+    if not lost or (lead is not None and lead.lost):
+        return ""
+    return f" Without an answer: {_counts(lost)} of {entry.rows} rows."
+
+
+def _counts(lost: Mapping[ScoreState, int]) -> str:
+    return ", ".join(f"{state} {count}" for state, count in lost.items())

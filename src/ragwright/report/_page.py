@@ -112,7 +112,7 @@ def _board(subject: Subject, board: Board, at: int) -> Html:
     several = len(subject.boards) > 1
     keys = [key for key in subject.keys if not (several and key.startswith("judge."))]
     measures = list(dict.fromkeys([*_goal_measures(subject), *subject.measures]))
-    facts = [name for name in FACT_NAMES if any(name in entry.facts for entry in entries)]
+    facts = [name for name in FACT_NAMES if any(entry.facts.get(name) for entry in entries)]
     span = _span(measures, entries)
     named = [
         tag("th", _sorter(with_scale(m, subject.scale(m))), scope="col", class_="num")
@@ -287,8 +287,8 @@ def _measures(subject: Subject) -> Iterable[Inside]:
     shift = int(several)
     yield table(head, rows, caption="Measures", right=[at + shift for at in (1, 2, 3, 4, 5, 6)])
     facts = [(entry, entry.facts) for entry in subject.entries if entry.facts]
-    if facts:
-        names = [name for name in FACT_NAMES if any(name in found for _, found in facts)]
+    names = [name for name in FACT_NAMES if any(found.get(name) for _, found in facts)]
+    if names:
         lines = [
             (
                 entry.label or entry.id,

@@ -52,7 +52,7 @@ def parameter_relations(subject: Subject) -> tuple[Relation, ...]:
     chosen = set(subject.boards[0].entries) if subject.boards else set()
     trials = [entry for entry in subject.entries if entry.values and entry.id in chosen]
     columns = _columns([entry.values for entry in trials])
-    names = [*subject.measures, *(f for f in FACT_NAMES if any(f in t.facts for t in trials))]
+    names = [*subject.measures, *(f for f in FACT_NAMES if any(t.facts.get(f) for t in trials))]
     found = []
     for name in names:
         values = [trial.value(name) for trial in trials]

@@ -17,7 +17,14 @@ from ...models import ExtractiveReranker
 from ...project import ABLATE, at_work
 from ...testsets import Openings, Testset, project_testset
 from ..confirmation import run_trials
-from ..evaluations import RowResult, check_run_name, cluster_of, clusters_of_rows, stored_evaluation
+from ..evaluations import (
+    RowResult,
+    check_run_name,
+    cluster_of,
+    clusters_of_rows,
+    measures_of_answers,
+    stored_evaluation,
+)
 from ..studies import (
     Study,
     StudyOptions,
@@ -161,6 +168,10 @@ def run_ablation(
     swept = run_sweep(project, plan.study, Sweeping(asked.retry_errors, asked.on_trial))
     work = _Ablation(project, plan, asked, swept)
     found = work.told(planning.rows, planning.never)
+    if planning.unmoved:
+        names = ", ".join(planning.unmoved)
+        note = f"left out, since no part of a prompt can change what is retrieved: {names}"
+        found = replace(found, notes=(*found.notes, note))
     if asked.confirm and swept.stopped is None and found.safe:
         ended = work.confirmed(found)
     else:
@@ -184,6 +195,7 @@ class _Planning:
             )
         self._bench = project
         self._how = how
+        self.unmoved: tuple[str, ...] = ()
         self._options = StudyOptions(
             testset=testset,
             measures=measures,
@@ -195,6 +207,7 @@ class _Planning:
             project.persona(name)
         self.rows = study_rows(project, Study("", self._options, ()))
         self._written()
+        self._measure_answers(measures)
         self._present = self._composed(project.settings.prompt)
         known = prompt_parts(project.settings.prompt)
         self.never = tuple(part for part in known if part not in self._present)
@@ -215,6 +228,20 @@ class _Planning:
         for point in plan.study.points:
             self._composed(prompt_of(base, point))
         return plan
+
+    def _measure_answers(self, measures: str) -> None:
+        """Leave out measures that no part of a prompt can move: they do not read the answer."""
+        kept, others = measures_of_answers(self._bench, self.rows.rows, measures)
+        self.unmoved = tuple(map(str, others))
+        if not kept:
+            raise ConfigError(
+                "no part of a prompt can change these measures, which do not read the answer: "
+                + ", ".join(self.unmoved),
+                where="--measures",
+                hint="name measures of answers, such as TokenF1 or Faithfulness",
+            )
+        if others:
+            self._options = replace(self._options, measures=", ".join(map(str, kept)))
 
     def _written(self) -> None:
         """Refuse personas whose answers are quoted: there is no prompt to take a part from."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from statistics import median
 from typing import Any
@@ -199,7 +199,9 @@ def _points(
             measure = measures[at]
             name = f"{stage} {measure}"
             before = _good(row.plain.scores[at], measure, name)
-            after = _good(row.oracles[stage][at], measure, name)
+            # Without gold for the measure, an oracle has nothing to put right.
+            oracle = before if before.no_gold else row.oracles[stage][at]
+            after = _good(oracle, measure, name)
             own = _credited(stage, measure, row.lost)
             credited[stage, at] += own
             # A row is compared where it has a score on both sides.
@@ -295,14 +297,29 @@ def _verdict(
         said.append(f"Work on {order[0].stage} first: {_told(order[0], rows)}")
         said += [f"Then {one.stage}: {_told(one, rows)}" for one in order[1:]]
     else:
-        said.append("No stage loses points that this many rows can show.")
+        said.append("No stage is proven to lose points.")
+        said += _largest(points, len(rows))
         least = [one.first.smallest for one in points if one.first.smallest]
         if least:
-            said.append(f"{len(rows)} rows show differences from about {min(least):.3f} on.")
+            said.append(f"With {len(rows)} rows, differences from about {min(least):.3f} on show.")
     for lost, count in losses.items():
         if lost in _BEFORE:
             said.append(f"{count} of {len(rows)} rows are lost before any stage: {_BEFORE[lost]}.")
     return (order[0].stage if order else None), tuple(said)
+
+
+def _largest(points: Sequence[StagePoints], rows: int) -> Iterator[str]:
+    """The largest loss that is not proven, and why it is not."""
+    lost = [one for one in points if one.weight > 0]
+    if lost:
+        one = max(lost, key=lambda one: round(one.weight, 6))
+        c = one.first
+        p = "" if c.p_holm is None else f" (p = {c.p_holm:.2g})"
+        why = f": {c.doubt}" if c.doubt else ""
+        yield (
+            f"The largest loss seen is at {one.stage}: {c.difference:.3f} points of {one.measure}, "
+            f"on {c.wins} of {rows} rows{p}. It is not proven{why}."
+        )
 
 
 def _told(one: StagePoints, rows: Sequence[DiagnosedRow]) -> str:

@@ -38,6 +38,7 @@ from ._judges import (
 from ._measuring import (
     answering_settings as answering_settings,
     judging as judging,
+    measures_of_answers as measures_of_answers,
     planned as planned,
 )
 from ._names import (

@@ -165,6 +165,20 @@ def judging(project: Project) -> MeasureSetup:
     return replace(setup, rubrics=rubrics, window=window)
 
 
+def measures_of_answers(
+    project: Project, rows: Iterable[Row], measures: str
+) -> tuple[tuple[Measure, ...], tuple[Measure, ...]]:
+    """Measures as an evaluation takes them: those that read the answer, and the others.
+
+    Raises as :func:`chosen_measures`.
+    """
+    answered = _as_answered(rows, near=bool(project.target().model))
+    hits = project.settings.retrieve.top_k
+    found = chosen_measures(measures, answered, judging(project), hits).measures
+    reading = tuple(one for one in found if one.definition.reads("response"))
+    return reading, tuple(one for one in found if one not in reading)
+
+
 def chosen_measures(
     measures: str | Sequence[Measure],
     rows: Iterable[Row],

@@ -103,7 +103,7 @@ def changed_settings(a: Evaluation, b: Evaluation) -> tuple[SettingChange, ...]:
         if section in _APART or section not in a.manifest or section not in b.manifest:
             continue
         values = [side.get(key, defaults.get(key)) for side in (first, second)]
-        if _plain(values[0]) != _plain(values[1]):
+        if _plain(values[0]) != _plain(values[1]) and not all(v is None or v == {} for v in values):
             found.append(SettingChange(key, *values))
     return tuple(found)
 

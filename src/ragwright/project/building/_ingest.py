@@ -150,6 +150,7 @@ class Ingest:
         self._fresh: set[str] = set()
         self._failures: list[Failure] = []
         self._skipped: list[Failure] = []
+        self._warnings: list[Failure] = []
         self._unchanged = 0
         self._embedded = 0
 
@@ -178,7 +179,8 @@ class Ingest:
         if self._runner.replies is not None and self._model and not self._local:
             self._runner.replies.drop(KEPT)
         failures, skipped = tuple(self._failures), tuple(self._skipped)
-        return IngestReport(counts, failures, self._embedded, notes, skipped)
+        warnings = tuple(self._warnings)
+        return IngestReport(counts, failures, self._embedded, notes, skipped, warnings)
 
     def forecast(self, feeds: Sequence[Feed], fetch: FetchBytes) -> IngestForecast:
         """What :meth:`run` would write and embed; reads and cuts, writes and embeds nothing."""
@@ -357,8 +359,8 @@ class Ingest:
         return None
 
     def _fail(self, failure: Failure) -> None:
-        if failure.skipped:
-            self._skipped.append(failure)
+        if failure.skipped or failure.warning:
+            (self._skipped if failure.skipped else self._warnings).append(failure)
             return
         self._failures.append(failure)
         self.progress.failed += 1

@@ -18,7 +18,8 @@ class IngestReport:
     """What an ingest did.
 
     ``failures`` lists every source that could not be read, and why; ``skipped`` what was left out
-    on purpose, such as a link that leads out of its source.
+    on purpose, such as a link that leads out of its source; ``warnings`` documents that were read
+    although they are damaged, such as a table with ragged rows.
     """
 
     counts: WriteCounts
@@ -26,6 +27,13 @@ class IngestReport:
     embedded: int = 0
     notes: tuple[str, ...] = ()
     skipped: tuple[Failure, ...] = ()
+    warnings: tuple[Failure, ...] = ()
+
+    @property
+    def nothing_read(self) -> bool:
+        """True where sources failed and no document could be read."""
+        counts = self.counts
+        return bool(self.failures) and not counts.added + counts.changed + counts.unchanged
 
     def as_dict(self) -> dict[str, object]:
         """The shape that ``ragwright ingest --json`` prints."""
@@ -45,6 +53,7 @@ class IngestReport:
             },
             "failures": [_described(failure) for failure in self.failures],
             "skipped": [_described(failure) for failure in self.skipped],
+            "warnings": [_described(failure) for failure in self.warnings],
             "notes": list(self.notes),
         }
 
