@@ -38,6 +38,8 @@ COMMANDS = {
     "report": "Write an HTML report on a run, two runs or a study: the verdict first, then every "
     "row.",
     "measures": "List the measures: the fields each needs, its range, direction and source.",
+    "baseline": "Compare distances of questions and answers with those of given pairs: smaller, "
+    "equal or larger.",
     "suite": "Test how answers cope with irrelevant, missing, scattered or false passages.",
     "serve": "Serve the project over HTTP: OpenAI-compatible chat, retrieval, MCP, sources.",
     "mcp": "Serve search, fetch, ask and list_sources to an agent that starts this command (MCP).",

@@ -18,6 +18,17 @@ from .ablation import (
     run_ablation as run_ablation,
     stored_ablation as stored_ablation,
 )
+from .baseline import (
+    Baselining as Baselining,
+    BaselineOutcome as BaselineOutcome,
+    BaselineResult as BaselineResult,
+    DistanceSet as DistanceSet,
+    DistanceShift as DistanceShift,
+    KeptPair as KeptPair,
+    distance_shift as distance_shift,
+    forecast_baseline as forecast_baseline,
+    run_baseline as run_baseline,
+)
 from .confirmation import (
     Confirmation as Confirmation,
     Confirmed as Confirmed,

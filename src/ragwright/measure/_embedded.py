@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -56,6 +56,10 @@ def token_similarity(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Sc
     return Score(str(measure), "scored", max(found))
 
 
+def _no_vectors() -> Matrix:
+    return np.zeros((0, 0))
+
+
 @dataclass(frozen=True, slots=True)
 class QADistances:
     """Distances of questions to answers beside those that mean nothing; lists by row.
@@ -69,6 +73,7 @@ class QADistances:
             row has any.
         ranks: Rank, from 1, of a question's own response among the responses of all rows;
             equally near ones share the better rank.
+        questions: Unit vector of each question, a row each; likewise ``answers``.
     """
 
     row_ids: tuple[str, ...]
@@ -77,6 +82,8 @@ class QADistances:
     echoed: tuple[float, ...]
     chunk: tuple[float, ...]
     ranks: tuple[int, ...]
+    questions: Matrix = field(default_factory=_no_vectors, repr=False, compare=False)
+    answers: Matrix = field(default_factory=_no_vectors, repr=False, compare=False)
 
     def scores(self) -> dict[str, tuple[Score, ...]]:
         """Scores by name, ``QADistance`` and its baselines, ready to be aggregated."""
@@ -103,14 +110,16 @@ class QADistances:
         )
 
 
-def qa_distances(rows: Sequence[Row], setup: MeasureSetup, seed: int = 0) -> Flow[QADistances]:
+def qa_distances(
+    rows: Sequence[Row], setup: MeasureSetup, seed: int = 0, *, most: int | None = _MOST
+) -> Flow[QADistances]:
     """Distances of questions to their answers with the null baselines beside them (SPEC C3, C5).
 
     Args:
-        rows: Those without a question or a response are left out; of more than 1,000, so many
-            are drawn.
+        rows: Those without a question or a response are left out.
         setup: ``embedder`` makes all vectors.
         seed: Decides which answers and chunks stand in for the own ones.
+        most: Of more rows than this, so many are drawn; None for all.
 
     Raises:
         MeasureError: No embedder is set, or fewer than two rows can be compared.
@@ -124,8 +133,8 @@ def qa_distances(rows: Sequence[Row], setup: MeasureSetup, seed: int = 0) -> Flo
             hint="score single rows by the measure QADistance",
         )
     draw = np.random.default_rng(seed)
-    if len(used) > _MOST:
-        used = [used[at] for at in np.sort(draw.choice(len(used), _MOST, replace=False))]
+    if most is not None and len(used) > most:
+        used = [used[at] for at in np.sort(draw.choice(len(used), most, replace=False))]
     questions = [row.user_input for row in used]
     asked = yield from _vectors(setup.embedder, questions, "query")
     echoed = yield from _vectors(setup.embedder, questions, "passage")
@@ -141,6 +150,8 @@ def qa_distances(rows: Sequence[Row], setup: MeasureSetup, seed: int = 0) -> Flo
         echoed=_distances(asked, echoed),
         chunk=_distances(asked, chosen) if chunks else (),
         ranks=ranks,
+        questions=asked,
+        answers=given,
     )
 
 

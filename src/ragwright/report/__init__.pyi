@@ -7,6 +7,10 @@ from ._answers import (
     batch_json as batch_json,
     hit_json as hit_json,
 )
+from ._baseline import (
+    baseline_json as baseline_json,
+    baseline_table as baseline_table,
+)
 from ._charts import (
     DARK as DARK,
     LIGHT as LIGHT,

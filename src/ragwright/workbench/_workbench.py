@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from ..experiment import (
         Ablating,
         AblationResult,
+        Baselining,
+        BaselineResult,
         Confirmed,
         Confirming,
         Diagnosing,
@@ -403,6 +405,16 @@ class Workbench(AsyncVerbs):
     def confirm(self, sweep: str = "latest", how: Confirming | None = None) -> Confirmed:
         """Compare the winner of a sweep with the current settings on held-out questions, once."""
         return experiment.confirm(self.project, sweep, how)
+
+    def baseline(self, testset: str | Testset, how: Baselining | None = None) -> BaselineResult:
+        """Compare the distances of answers with those of a baseline of question-answer pairs."""
+        return experiment.run_baseline(self.project, testset, how)
+
+    def forecast_baseline(
+        self, testset: str | Testset, how: Baselining | None = None
+    ) -> tuple[Forecast, tuple[str, ...]]:
+        """What :meth:`baseline` would call and cost, and what that does not count."""
+        return experiment.forecast_baseline(self.project, testset, how)
 
     def ablate(self, testset: str, measures: str, how: Ablating | None = None) -> AblationResult:
         """Measure the effect of each part of the prompt."""

@@ -1,0 +1,131 @@
+"""Sets of questions and answers with their vectors and distances, as a run keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...core import Row
+from ...measure import QADistances
+from ._outcome import DistanceShift
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPair:
+    """A question with its answer: texts, vectors and distance.
+
+    Attributes:
+        set: Set it belongs to.
+        id: Row id.
+        passages: Texts that the answer was written from: the chunk of a pair of the baseline.
+        question_vector: Unit vector of the question, E(Q); likewise ``answer_vector``, E(A).
+        distance: 1 - cosine of the two, 0 to 2.
+        sources: Ids of the documents whose text it holds.
+    """
+
+    set: str
+    id: str
+    question: str
+    answer: str
+    passages: tuple[str, ...]
+    question_vector: tuple[float, ...]
+    answer_vector: tuple[float, ...]
+    distance: float
+    sources: tuple[str, ...] = field(default=(), repr=False)
+
+    def body(self) -> dict[str, Any]:
+        """The pair as JSON; vectors keep six digits."""
+        return {
+            "set": self.set,
+            "id": self.id,
+            "question": self.question,
+            "answer": self.answer,
+            "passages": list(self.passages),
+            "question_vector": list(self.question_vector),
+            "answer_vector": list(self.answer_vector),
+            "distance": self.distance,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DistanceSet:
+    """The distances of one set of answers beside those that mean nothing.
+
+    Attributes:
+        name: ``baseline``, ``experiment``, ``with_chunk`` or ``without_chunk``.
+        asked: Questions; those without an answer are ``abstained``, ``failed`` or lack one.
+        abstained: Questions that were declined.
+        distances: Own distances, ranks and null baselines; None where fewer than two answers.
+        pairs: Every pair with its vectors.
+        run: Run that holds the answers, empty for the baseline.
+    """
+
+    name: str
+    asked: int
+    abstained: int
+    distances: QADistances | None
+    pairs: tuple[KeptPair, ...] = field(default=(), repr=False)
+    run: str = ""
+
+    @property
+    def own(self) -> dict[str, float]:
+        """Row id -> distance."""
+        return {pair.id: pair.distance for pair in self.pairs}
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineResult:
+    """What comparing answers with a baseline of pairs came to.
+
+    Attributes:
+        run: Run that holds every pair with its vectors.
+        testset: Where the pairs come from.
+        embedder: Embedding model of all vectors.
+        changed: What the experiment changes of the project, as ``key=value``.
+        sets: The baseline first.
+        shift: The experiment against the baseline.
+        context: Answers with the chunk against those without it; None where it was not asked.
+        notes: What to know of the numbers.
+    """
+
+    run: str
+    testset: str
+    embedder: str
+    changed: tuple[str, ...]
+    sets: tuple[DistanceSet, ...]
+    shift: DistanceShift
+    context: DistanceShift | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def pairs(self) -> tuple[KeptPair, ...]:
+        """Every pair of every set."""
+        return tuple(pair for one in self.sets for pair in one.pairs)
+
+
+def kept_pairs(name: str, rows: Sequence[Row], found: QADistances) -> tuple[KeptPair, ...]:
+    """The pairs behind distances, with their texts and vectors."""
+    by_id: Mapping[str, Row] = {row.id: row for row in rows}
+    made = []
+    for at, key in enumerate(found.row_ids):
+        row = by_id[key]
+        made.append(
+            KeptPair(
+                name,
+                key,
+                row.user_input,
+                row.said,
+                row.retrieved_contexts,
+                tuple(found.questions[at].round(6).tolist()),
+                tuple(found.answers[at].round(6).tolist()),
+                found.own[at],
+                _sources(row),
+            )
+        )
+    return tuple(made)
+
+
+def _sources(row: Row) -> tuple[str, ...]:
+    gold = [span.document_id for span in row.reference_spans]
+    return tuple(dict.fromkeys((*gold, *row.reference_ids, *row.retrieved_context_ids)))

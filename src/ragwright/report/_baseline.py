@@ -1,0 +1,126 @@
+"""Distances beside those of a baseline: a table with its verdict for people, JSON for programs."""
+
+from __future__ import annotations
+
+import statistics
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ..experiment import BaselineResult, DistanceSet, DistanceShift
+from ._text import WIDTH, text_table
+
+_NAMES = {
+    "baseline": "S_b: the pairs",
+    "experiment": "S_e: the experiment",
+    "with_chunk": "answered from its chunk",
+    "without_chunk": "answered without it",
+}
+_HEAD = (
+    "answers",
+    "n",
+    "own",
+    "median",
+    "shuffled",
+    "echoed",
+    "random chunk",
+    "mean rank",
+    "first",
+)
+_READ = {
+    "smaller": "the answers are nearer to their questions than those of the pairs. Good, unless "
+    "they repeat the questions' words: compare with `echoed`",
+    "about equal": "the answers are as near to their questions as those of the pairs. Good",
+    "larger": "the answers are farther from their questions than those of the pairs. Not good",
+    "undecided": "these pairs cannot tell whether the distances differ",
+}
+
+
+def baseline_table(found: BaselineResult, width: int = WIDTH) -> str:
+    """One line a set, the verdict below, then what to know of the numbers."""
+    lines = [list(_HEAD), *(_line(one) for one in found.sets)]
+    changed = ", ".join(found.changed) or "nothing: the project as it is"
+    about = (
+        f"Distance of question and answer, 0 to 2, by {found.embedder}. Pairs: {found.testset}. "
+        f"The experiment changes {changed}."
+    )
+    said = [about, "", text_table(lines, right=range(1, len(_HEAD)), width=width), ""]
+    said.append(f"S_e against S_b: {_verdict(found.shift)}")
+    if found.context is not None:
+        said.append(f"With the chunk against without it: {_verdict(found.context, pairs=False)}")
+    said += [f"note: {note}" for note in found.notes]
+    said.append(f"run: {found.run}")
+    return "\n".join(
+        line if "\n" in line else "\n".join(textwrap.wrap(line, width) or [""]) for line in said
+    )
+
+
+def baseline_json(found: BaselineResult) -> dict[str, Any]:
+    """The document of ``baseline --json``: outcome, numbers of every set, runs."""
+    return {
+        "run": found.run,
+        "testset": found.testset,
+        "embedder": found.embedder,
+        "changed": list(found.changed),
+        **asdict(found.shift),
+        "sets": {one.name: _numbers(one) for one in found.sets},
+        "context": None if found.context is None else asdict(found.context),
+        "notes": list(found.notes),
+    }
+
+
+def _verdict(shift: DistanceShift, *, pairs: bool = True) -> str:
+    said = f"{shift.outcome}."
+    if pairs:
+        said += f" {_READ[shift.outcome][0].upper()}{_READ[shift.outcome][1:]}."
+    if shift.difference is None:
+        return f"{said} No question has an answer in both."
+    said += f" On {shift.n} pairs the mean distance changes by {shift.difference:+.3f}"
+    if shift.low is not None and shift.high is not None:
+        said += f" (95 % interval {shift.low:+.3f} to {shift.high:+.3f})"
+    said += f"; up to {shift.margin:.3f} counts as equal."
+    if shift.reason:
+        said += f" {shift.reason[0].upper()}{shift.reason[1:]}."
+    if shift.rare:
+        said += " So few pairs may lack a rare kind that would reverse this."
+    if shift.more is not None:
+        said += f" About {shift.more} more pairs would show that they are equal."
+    return said
+
+
+def _numbers(one: DistanceSet) -> dict[str, Any]:
+    found = one.distances
+    told: dict[str, Any] = {
+        "asked": one.asked,
+        "n": len(one.pairs),
+        "abstained": one.abstained,
+        "run": one.run,
+    }
+    if found is None:
+        return told
+    return told | {
+        "mean": _mean(found.own),
+        "median": round(statistics.median(found.own), 6),
+        "shuffled": _mean(found.shuffled),
+        "echoed": _mean(found.echoed),
+        "random_chunk": _mean(found.chunk),
+        "mean_rank": _mean(found.ranks),
+        "first": sum(rank == 1 for rank in found.ranks),
+    }
+
+
+def _line(one: DistanceSet) -> list[str]:
+    told = _numbers(one)
+    values = [
+        "-" if told.get(key) is None else f"{told[key]:.3f}"
+        for key in ("mean", "median", "shuffled", "echoed", "random_chunk")
+    ]
+    ranks = ["-", "-"]
+    if one.distances is not None:
+        ranks = [f"{told['mean_rank']:.1f} of {told['n']}", str(told["first"])]
+    return [_NAMES[one.name], str(told["n"]), *values, *ranks]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return round(statistics.fmean(values), 6) if values else None
