@@ -19,9 +19,9 @@ from .ablation import (
     stored_ablation as stored_ablation,
 )
 from .baseline import (
-    Baselining as Baselining,
     BaselineOutcome as BaselineOutcome,
     BaselineResult as BaselineResult,
+    Baselining as Baselining,
     DistanceSet as DistanceSet,
     DistanceShift as DistanceShift,
     KeptPair as KeptPair,

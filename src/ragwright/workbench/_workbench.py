@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from ..experiment import (
         Ablating,
         AblationResult,
-        Baselining,
         BaselineResult,
+        Baselining,
         Confirmed,
         Confirming,
         Diagnosing,
