@@ -205,3 +205,46 @@ def test_outcomes_follow_interval_and_margin() -> None:
     assert useless.outcome == "undecided"
     assert "another embedding model" in useless.reason
     assert distance_shift(base, {}, 0.05).difference is None
+
+
+def pairs_file(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    rows = [
+        {"id": word, "user_input": question(word), "reference": f"{fact}."}
+        for word, fact in FACTS.items()
+    ]
+    (folder / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+
+def test_pairs_are_scored_without_a_project_by_the_model_of_the_command_line(
+    tmp_path: Path,
+) -> None:
+    pairs_file(tmp_path)
+    words = ("score", "pairs.jsonl", "--measures", "QADistance", "--json")
+    with ScriptedServer("-") as server:
+        model = f"embed.model={server.url}#words"
+        done = ragwright(tmp_path, *words, "--set", model)
+    found = json.loads(done.stdout)
+    assert found["measures"]["QADistance"]["n"] == 8
+    assert found["baselines"]["QADistance, answers shuffled"]["n"] == 8
+    assert any("those of the reference answers" in note for note in found["notes"])
+    refused = ragwright(tmp_path, *words, "--set", "retrieve.top_k=3", code=1)
+    assert "retrieve.top_k means nothing without a project" in refused.stderr
+
+
+def test_in_a_project_the_distance_takes_its_embedding_model(tmp_path: Path) -> None:
+    with ScriptedServer("-") as server:
+        folder = MakeProject(tmp_path)()
+        pairs_file(folder)
+        words = ("score", "pairs.jsonl", "--measures", "QADistance", "--json")
+        done = ragwright(folder, *words, "--set", f"embed.model={server.url}#words")
+    assert json.loads(done.stdout)["measures"]["QADistance"]["n"] == 8
+
+
+def test_beside_other_measures_a_reference_is_never_taken_for_the_answer(tmp_path: Path) -> None:
+    pairs_file(tmp_path)
+    words = ("score", "pairs.jsonl", "--measures", "QADistance, ExactMatch", "--json")
+    with ScriptedServer("-") as server:
+        done = ragwright(tmp_path, *words, "--set", f"embed.model={server.url}#words", code=101)
+    for numbers in json.loads(done.stdout)["measures"].values():
+        assert (numbers["n"], numbers["states"]["not_applicable"]) == (0, 8)

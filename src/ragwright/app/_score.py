@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,8 @@ import typer
 from ..core import ConfigError
 from ..experiment import Evaluating, Evaluation, evaluate, forecast_rows, score_run
 from ..measure import ranking_measures
-from ..project import ProjectFolder
+from ..models import Models
+from ..project import ProjectFolder, settings_without_file
 from ..testsets import read_qrels, read_run
 from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, fail, reported
@@ -37,7 +39,7 @@ def command(
     """Score given rows, or a run's stored answers again, without generating anything."""
     name, whole = "", True
     if run is not None or qrels is not None:
-        _offline(flags)
+        _offline(flags, ranking=True)
         evaluation = _of_trec(run, qrels, rows, measures, flags.seed)
     elif rows is None:
         raise ConfigError(
@@ -47,11 +49,17 @@ def command(
         )
     elif not ProjectFolder(flags.project).opened:
         _offline(flags)
+        settings = settings_without_file(flags.settings, ("embed", "models", "judge.embedder"))
+        setup = settings.judge
+        if not setup.embedder:
+            setup = replace(setup, embedder=settings.embed.model)
+        models = Models(settings.models, settings.embed, Path())
         if flags.dry_run:
-            show_forecast(flags.console, forecast_rows(rows, measures), flags.as_json)
+            ahead = forecast_rows(rows, measures, setup, models=models)
+            show_forecast(flags.console, ahead, flags.as_json)
             return 0
         each = told_of_each(flags.output, flags.by or ())
-        evaluation = evaluate(rows, measures, seed=flags.seed, each=each)
+        evaluation = evaluate(rows, measures, setup, models=models, seed=flags.seed, each=each)
     elif flags.dry_run:
         with Workbench.open(flags.project, flags.session()) as bench:
             show_forecast(flags.console, bench.forecast_score(rows, measures), flags.as_json)
@@ -64,10 +72,11 @@ def command(
     return 0 if whole and trusted(evaluation) else EXIT_UNTRUSTED
 
 
-def _offline(flags: MeasuringFlags) -> None:
-    """Refuse flags that mean nothing where no model is asked and no run is stored."""
+def _offline(flags: MeasuringFlags, *, ranking: bool = False) -> None:
+    """Refuse flags that mean nothing where no run is stored, or a ranking asks no model."""
     given = {
-        "--set": flags.overrides,
+        "--set": ranking and flags.overrides,
+        "--max-cost": flags.overrides and flags.max_cost is not None,
         "--repeat": flags.repeat is not None,
         "--resume": flags.resume,
         "--name": flags.name,
@@ -75,7 +84,7 @@ def _offline(flags: MeasuringFlags) -> None:
     useless = [flag for flag, said in given.items() if said]
     if useless:
         raise ConfigError(
-            f"{', '.join(useless)}: there is no project here to call a model or store a run",
+            f"{', '.join(useless)}: there is no project here to store a run",
             where=str(flags.project.resolve()),
             hint="leave it out; or run `ragwright init` first, or name a project with --project",
         )

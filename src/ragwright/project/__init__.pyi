@@ -38,6 +38,7 @@ from ._settings import (
     load_settings as load_settings,
     project_keys as project_keys,
     project_sections as project_sections,
+    settings_without_file as settings_without_file,
 )
 from ._work import at_work as at_work
 from .building import (

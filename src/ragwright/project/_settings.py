@@ -157,6 +157,32 @@ def load_settings(
     return settings_from(placed)
 
 
+def settings_without_file(overrides: Sequence[str], keys: Sequence[str]) -> Settings:
+    """Settings from ``key.path=value`` alone, for work that needs no project.
+
+    Args:
+        overrides: As on the command line.
+        keys: Sections and keys that mean something there.
+
+    Raises:
+        ConfigError: A key is none of these, is unknown, or its value is wrong.
+    """
+    placed, values = Placed({}), dict[str, Any]()
+    for text in overrides:
+        path, value = parse_override(text)
+        if path[0] not in keys and ".".join(path) not in keys:
+            raise ConfigError(
+                f"{'.'.join(path)} means nothing without a project",
+                where=f"--set {text}",
+                hint=f"{', '.join(keys)} can be set here; for others run "
+                "`ragwright init` first, or name a project with --project",
+            )
+        values = overlaid(values, path, value)
+        placed.overrides[path] = f"--set {text}"
+    placed.value = values
+    return settings_from(placed)
+
+
 def parse_override(text: str) -> tuple[tuple[str, ...], Any]:
     """``retrieve.top_k=3`` as a key path and a value.
 

@@ -17,6 +17,8 @@ from ..evaluations import (
     Evaluation,
     evaluate_testset,
     forecast_testset,
+    given_answer,
+    gold_texts,
 )
 from ._outcome import DistanceShift, distance_shift
 from ._pairs import BaselineResult, DistanceSet, kept_pairs
@@ -71,7 +73,9 @@ def run_baseline(
     variant, embedder = _experiment(project, options)
     rows, notes = _pairs(project, testset)
     build_like(variant, project)
-    baseline = _measured(variant, BASELINE, [_given(row) for row in rows.rows], embedder, options)
+    baseline = _measured(
+        variant, BASELINE, [given_answer(row) for row in rows.rows], embedder, options
+    )
     sets = [baseline]
     for name, asked in _asked(rows, options):
         evaluation, summary = evaluate_testset(variant, asked, _MEASURE, _evaluating(options, name))
@@ -176,20 +180,11 @@ def _with_sources(project: Project, rows: tuple[Row, ...]) -> tuple[Row, ...]:
     )
 
 
-def _given(row: Row) -> Row:
-    """A pair as a row whose response is the given answer, from the given chunk."""
-    return replace(row, response=row.reference, retrieved_contexts=_chunk(row))
-
-
-def _chunk(row: Row) -> tuple[str, ...]:
-    return tuple(span.text for span in row.reference_spans) or row.reference_contexts
-
-
 def _asked(rows: Testset, how: Baselining) -> list[tuple[str, Testset]]:
     """The sets to be answered: by the project, and from the chunk and without it."""
     found = [("experiment", rows)]
     if how.context:
-        known = tuple(row for row in rows.rows if _chunk(row))
+        known = tuple(row for row in rows.rows if gold_texts(row))
         if not known:
             raise TestsetError(
                 "no pair names its chunk, so none can be answered from it",
@@ -203,7 +198,7 @@ def _asked(rows: Testset, how: Baselining) -> list[tuple[str, Testset]]:
 
 
 def _carrying(row: Row, suite: str) -> Row:
-    given = () if suite == CLOSED_BOOK else _chunk(row)
+    given = () if suite == CLOSED_BOOK else gold_texts(row)
     return replace(row, retrieved_contexts=given, metadata={**row.metadata, "suite": suite})
 
 

@@ -30,6 +30,7 @@ from ._evaluating import (
     run_work as run_work,
     stored_evaluation as stored_evaluation,
 )
+from ._given_rows import given_answer as given_answer, gold_texts as gold_texts
 from ._judges import (
     differing as differing,
     judge_identity as judge_identity,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...core import Row, TestsetError
 from ...flow import Runs
+from ...measure import Measure
 from ...testsets import Testset, iter_rows, rows_of
 from ._evaluating import lost_row, stored_results
 from ._names import find_run
@@ -79,6 +80,38 @@ def stored_or_given(runs: Runs, name: str) -> GivenRows:
     notes = (f"{lost} rows of the run have no answer and stay without a score",) if lost else ()
     read = partial(_of_run, runs, run)
     return GivenRows(f"run {run}", ReadRows(read), notes)
+
+
+def with_given_answers(given: GivenRows, measures: Iterable[Measure]) -> GivenRows:
+    """Pairs of questions and answers as rows that ``QADistance`` can score.
+
+    Where it is the only measure and no row has a response, the reference is the answer, and its
+    passages are those that were retrieved: a baseline of given pairs. Else rows stay as they are.
+    """
+    if {str(measure) for measure in measures} != {"QADistance"}:
+        return given
+    pairs = False
+    for row in given.rows:
+        if row.response is not None:
+            return given
+        pairs = pairs or bool(row.reference.strip())
+    if not pairs:
+        return given
+    note = "no row has a response: the distances are those of the reference answers"
+    rows = ReadRows(lambda: map(given_answer, given.rows))
+    return GivenRows(given.name, rows, (*given.notes, note))
+
+
+def given_answer(row: Row) -> Row:
+    """A pair as a row whose response is the reference answer, written from the gold passages."""
+    if not row.reference.strip():
+        return row
+    return replace(row, response=row.reference, retrieved_contexts=gold_texts(row))
+
+
+def gold_texts(row: Row) -> tuple[str, ...]:
+    """The gold passages of a row, as texts."""
+    return tuple(span.text for span in row.reference_spans) or row.reference_contexts
 
 
 def of_testset(testset: Testset) -> GivenRows:

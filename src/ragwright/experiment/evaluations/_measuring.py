@@ -51,7 +51,8 @@ def evaluate_project(
 
 def _whole(project: Project, evaluation: Evaluation, how: Evaluating) -> Evaluation:
     """An evaluation with what should be read beside its numbers."""
-    return with_notes(with_baselines(evaluation, project.runner, judging(project), how.seed))
+    setup = judging(project, [summary.measure for summary in evaluation.summaries])
+    return with_notes(with_baselines(evaluation, project.runner, setup, how.seed))
 
 
 def forecast_project(
@@ -77,7 +78,7 @@ def planned(
         wanted = ranking_measures(measures)
         system = EvaluatedProject(target, project.pair.key, options, searched)
         return rows, wanted, ranking_work(system, rows, wanted)
-    setup = judging(project)
+    setup = judging(project, measures)
     answered = _as_answered(rows.rows, near=bool(target.model) or how.vectors_vary)
     chosen = chosen_measures(measures, answered, setup, options.top_k)
     wanted = chosen.measures
@@ -152,12 +153,17 @@ def answering_settings(
     }
 
 
-def judging(project: Project) -> MeasureSetup:
+def judging(project: Project, measures: str | Iterable[Measure | str] = ()) -> MeasureSetup:
     """What judges: the settings, with the rubrics in the project's folder.
 
-    The window is that of the judge's model where the section `judge` names none.
+    The window is that of the judge's model where the section `judge` names none. Where
+    ``measures`` name ``QADistance`` and no ``judge.embedder`` is set, `embed.model` makes its
+    vectors.
     """
     setup = project.settings.judge
+    named = measures.split(",") if isinstance(measures, str) else map(str, measures)
+    if not setup.embedder and "QADistance" in map(str.strip, named):
+        setup = replace(setup, embedder=project.settings.embed.model)
     window = setup.window
     if window is None and setup.model:
         window = project.models.settings_of(setup.model).context_window

@@ -19,7 +19,7 @@ from ._baselines import baseline_flows, with_baselines
 from ._clusters import clusters_of_rows
 from ._evaluate import answer_flows, answer_row, computed_results
 from ._evaluating import Work, do_work, results_of_run, scoring_work
-from ._given_rows import GivenRows, given_rows, of_testset, stored_or_given
+from ._given_rows import GivenRows, given_rows, of_testset, stored_or_given, with_given_answers
 from ._measuring import chosen_measures, judging
 from ._notes import Noted
 from ._options import Evaluating
@@ -117,7 +117,7 @@ def score_stored(
         told(_forecast(project, given, taken, work))
     summary = do_work(project.runner, project.runs, work, how)
     results = results_of_run(project.runs, summary.run, given.rows, taken.measures)
-    beside = partial(_beside, project.runner, judging(project), how.seed)
+    beside = partial(_beside, project.runner, judging(project, taken.measures), how.seed)
     found = _summed(results, given, taken, how.seed, each, beside)
     return replace(found, manifest=project.runs.get(summary.run).manifest), summary
 
@@ -142,7 +142,8 @@ def rows_to_score(project: Project, name: str) -> Testset:
 
 def _forecast(project: Project, given: GivenRows, taken: ChosenMeasures, work: Work) -> Forecast:
     flows = (make for _, make in work.items)
-    beside = baseline_flows(given.rows, taken.measures, judging(project))
+    setup = judging(project, taken.measures)
+    beside = baseline_flows(given.rows, taken.measures, setup)
     return project.runner.forecast(chain[Callable[[], Flow[Any]]](flows, beside))
 
 
@@ -150,8 +151,9 @@ def _to_score(
     project: Project, rows: str | Testset, measures: str | Sequence[Measure]
 ) -> tuple[GivenRows, ChosenMeasures, Work]:
     given = stored_or_given(project.runs, rows) if isinstance(rows, str) else of_testset(rows)
-    setup = judging(project)
+    setup = judging(project, measures)
     taken = chosen_measures(measures, given.rows, setup)
+    given = with_given_answers(given, taken.measures)
     check_setup(taken.measures, setup, given.rows)
     return given, taken, scoring_work(given, taken.measures, setup)
 
@@ -164,6 +166,7 @@ def _checked(
     """Rows, setup and measures, all of them checked before anything is asked."""
     given, chosen = given_rows(rows), setup or MeasureSetup()
     taken = chosen_measures(measures, given.rows, chosen)
+    given = with_given_answers(given, taken.measures)
     check_setup(taken.measures, chosen, given.rows)
     len(given.rows)
     return given, chosen, taken
