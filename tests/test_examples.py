@@ -133,9 +133,10 @@ def test_baseline_shows_distances_with_their_null_baselines_and_failures(tmp_pat
     assert "SCRIPTED: answers and vectors" in printed
     assert "12 cloze" in printed
     found = re.findall(
-        r"^S_(b|e), .*? +12 +(\d\.\d+) +\d\.\d+ +(\d\.\d+) +(\d\.\d+) ", printed, re.MULTILINE
+        r"^S_(b|e): .*? +1[02] +(\d\.\d+) +\d\.\d+ +(\d\.\d+) +(\d\.\d+) ", printed, re.MULTILINE
     )
-    assert [name for name, *_ in found] == ["b", "e", "e", "e"] * 2
+    assert [name for name, *_ in found] == ["b", "e"] * 7
+    assert printed.count("S_e against S_b: ") == 7
     for _, own, shuffled, echoed in found:
         assert float(echoed) < float(own) < float(shuffled)
     assert printed.count("the absurd one is nearer") == 2
@@ -143,8 +144,12 @@ def test_baseline_shows_distances_with_their_null_baselines_and_failures(tmp_pat
     assert lists == ["I, I", "II, II", "I, I", "I, II"]
     few, whole = (int(n) for n in re.findall(r"route \w+ +(\d) of 7 characters", printed))
     assert 0 < few < whole == 7
-    told = [float(n) for n in re.findall(r"^Contains \(0-1\) +(\d\.\d+)", printed, re.MULTILINE)]
-    assert told[0] > told[1] == 0
+    own, closed = (
+        float(re.findall(rf"^answered {how} +12 +(\d\.\d+)", printed, re.MULTILINE)[0])
+        for how in ("from its chunk", "without it")
+    )
+    assert own < closed
+    assert "With the chunk against without it: " in printed
 
 
 @pytest.mark.needs_data
@@ -154,7 +159,7 @@ def test_baseline_of_a_real_play() -> None:
         pytest.skip("the data set moliere is not beside the checkout")
     printed = run("baseline/baseline.py")
     assert "40 pairs (40 cloze)" in printed
-    assert printed.count("S_b, the baseline") == 3
+    assert printed.count("S_b: the pairs") == 10
     plain, turns = re.findall(
         r"^  (?:acts of the hits|retrieve.select\S+): (Acte.*)$", printed, re.M
     )

@@ -6,17 +6,17 @@ import argparse
 import json
 import re
 import shutil
-import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ragwright import Evaluating, MeasureSetup, Session, Workbench
-from ragwright.core import Row, Score
-from ragwright.measure import QADistances, compare_rows, qa_distances
-from ragwright.report import summary_table, text_table
+from ragwright import MeasureSetup, Session, Workbench
+from ragwright.core import Row
+from ragwright.experiment import Baselining
+from ragwright.measure import qa_distances
+from ragwright.report import baseline_table
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 from ragwright.testsets import Synthesizing, Testset, import_testset, write_rows
 
@@ -131,78 +131,18 @@ def pairs(bench: Workbench, cast: Cast, count: int) -> Testset:
     return Testset(str(path), tuple(rows))
 
 
-def distances(bench: Workbench, rows: Sequence[Row], embedder: str) -> QADistances:
-    """Distances of questions to responses, with the null baselines."""
-    return bench.project.runner.run(qa_distances(rows, MeasureSetup(embedder=embedder)))
-
-
-def of_baseline(testset: Testset) -> list[Row]:
-    """The baseline as rows whose answer is the gold one, found in the gold passage."""
-    return [
-        replace(
-            row,
-            response=row.reference,
-            retrieved_contexts=tuple(span.text for span in row.reference_spans),
-        )
-        for row in testset.rows
-    ]
-
-
-def answered(project: Path, cast: Cast, testset: Testset, settings: Sequence[str]) -> list[Row]:
-    """Answers of the project to the questions, under other settings."""
-    with Workbench.open(project, Session((*cast.settings, *settings))) as bench:
-        bench.ingest()
-        found, _ = bench.evaluate(testset, "TokenF1", Evaluating(answers=True))
-    return [result.row for result in found.results if result.row is not None]
-
-
-def records(folder: Path, rows: Sequence[Row], found: QADistances) -> None:
-    """Keep the baseline as (chunk, question, answer, distance); show the nearest and farthest."""
-    by_id = {row.id: row for row in rows}
-    kept = [
-        (distance, by_id[name]) for name, distance in zip(found.row_ids, found.own, strict=True)
-    ]
-    lines = [
-        json.dumps(
-            {
-                "chunk": list(row.retrieved_contexts),
-                "question": row.user_input,
-                "answer": row.response,
-                "distance": distance,
-            },
-            ensure_ascii=False,
-        )
-        for distance, row in kept
-    ]
-    (folder / "baseline-distances.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
-    ordered = sorted(kept, key=lambda pair: (pair[0], pair[1].id))
-    for name, (distance, row) in (("nearest", ordered[0]), ("farthest", ordered[-1])):
-        print(f"{name}, {distance:.3f}: {row.user_input}\n  {row.response}")
-    print()
-
-
-def line(name: str, found: QADistances) -> list[str]:
-    """One line of the table: own distances, then what means nothing, then ranks."""
-    lists = (found.own, found.shuffled, found.echoed, found.chunk)
-    means = [f"{statistics.fmean(values):.3f}" if values else "-" for values in lists]
-    middle = f"{statistics.median(found.own):.3f}"
-    first = sum(rank == 1 for rank in found.ranks)
-    rank = f"{statistics.fmean(found.ranks):.1f} of {len(found.ranks)}"
-    return [name, str(len(found.own)), means[0], middle, *means[1:], rank, str(first)]
-
-
-def compare_splitters(project: Path, cast: Cast, testset: Testset, bench: Workbench) -> None:
-    """S_b and S_e side by side, of questions and of gaps, and what may be said of each."""
-    gold = of_baseline(testset)
-    records(project, gold, distances(bench, gold, cast.embedder))
-    settings = (f"answer.model={cast.chat}",) if cast.writes else ()
-    answers = [("S_b, the baseline", gold)]
-    for name, splitter in (("C: one chunk a scene", ()), *SPLITTERS):
-        rows = answered(project, cast, testset, (*settings, *splitter))
-        answers.append((f"S_e, {name}", rows))
-    print("Distance of question and answer (0 to 2); about equal to S_b or smaller is good.")
+def compare_splitters(cast: Cast, testset: Testset, bench: Workbench) -> None:
+    """S_b and S_e for three splitters: of questions, with and without the chunk; and of gaps."""
+    common = [f"judge.embedder={cast.embedder}"]
+    common += [f"answer.model={cast.chat}"] if cast.writes else []
     for kind in ("questions", "gaps"):
-        side_by_side(bench, cast, kind, [(name, of_kind(rows, kind)) for name, rows in answers])
+        pairs = replace(testset, rows=of_kind(testset.rows, kind))
+        if len(pairs.rows) < 2:
+            continue
+        for name, splitter in (("C: one chunk a scene", ()), *SPLITTERS):
+            print(f"\n## {kind}, {name}\n")
+            how = Baselining((*common, *splitter))
+            print(baseline_table(bench.baseline(pairs, how)))
     print(
         "\nAn answer that echoes the question is nearest of all, so a small distance alone proves\n"
         "nothing: read it between `echoed` and `shuffled`. Quoted sentences repeat the words of\n"
@@ -210,40 +150,17 @@ def compare_splitters(project: Path, cast: Cast, testset: Testset, bench: Workbe
     )
 
 
-def of_kind(rows: Sequence[Row], kind: str) -> list[Row]:
+def of_kind(rows: Sequence[Row], kind: str) -> tuple[Row, ...]:
     """Rows that somebody asked, or sentences with a gap."""
-    return [row for row in rows if (row.metadata.get("kind") == "cloze") == (kind == "gaps")]
+    return tuple(row for row in rows if (row.metadata.get("kind") == "cloze") == (kind == "gaps"))
 
 
-def side_by_side(
-    bench: Workbench, cast: Cast, kind: str, answers: Sequence[tuple[str, Sequence[Row]]]
-) -> None:
-    """A table of one kind of pairs, and each experiment held against the baseline."""
-    if len(answers[0][1]) < 2:
-        return
-    head = [kind, "n", "own", "median", "shuffled", "echoed", "random", "mean rank", "first"]
-    found = [(name, distances(bench, rows, cast.embedder)) for name, rows in answers]
-    print("\n" + text_table([head, *(line(*one) for one in found)], right=range(1, len(head))))
-    base, *experiments = ((name, by_row(one)) for name, one in found)
-    print()
-    for name, scores in experiments:
-        print(f"{name}: {compare_rows(base[1], scores)['QADistance'].text}")
-
-
-def by_row(found: QADistances) -> dict[str, tuple[Score, ...]]:
-    """Row id -> its distance as a score."""
-    scores = found.scores()["QADistance"]
-    return {name: (score,) for name, score in zip(found.row_ids, scores, strict=True)}
-
-
-def with_and_without(project: Path, cast: Cast, testset: Testset) -> None:
-    """The same questions by the same model, with the passages and without them."""
-    print("\n# With and without the context\n")
-    for name, closed in (("with", "false"), ("without", "true")):
-        settings = (f"answer.model={cast.chat}", f"answer.closed_book={closed}")
-        with Workbench.open(project, Session((*cast.settings, *settings))) as bench:
-            found, _ = bench.evaluate(testset, "TokenF1,Contains", Evaluating(answers=True))
-        print(f"{name} context:\n{summary_table(found.summaries)}\n")
+def with_and_without(bench: Workbench, cast: Cast, testset: Testset) -> None:
+    """The same questions by the same model: searched, from the pair's own chunk, without it."""
+    print("\n# With and without the chunk\n")
+    pairs = replace(testset, rows=of_kind(testset.rows, "questions"))
+    settings = (f"judge.embedder={cast.embedder}", f"answer.model={cast.chat}")
+    print(baseline_table(bench.baseline(pairs, Baselining(settings, context=True))) + "\n")
 
 
 def known_failures(bench: Workbench, cast: Cast) -> None:
@@ -251,7 +168,8 @@ def known_failures(bench: Workbench, cast: Cast) -> None:
     print("# Known failures of distances\n")
     for question, good, absurd in ABSURD:
         rows = [Row("good", question, good), Row("absurd", question, absurd)]
-        own = distances(bench, rows, cast.embedder).own
+        setup = MeasureSetup(embedder=cast.embedder)
+        own = bench.project.runner.run(qa_distances(rows, setup)).own
         winner = "absurd" if own[1] < own[0] else "good"
         print(f"{question}\n  {own[0]:.3f}  good:   {good}\n  {own[1]:.3f}  absurd: {absurd}")
         print(f"  the {winner} one is nearer\n")
@@ -299,8 +217,8 @@ def own_play(project: Path, cast: Cast) -> None:
     with Workbench.open(project, Session(cast.settings)) as bench:
         bench.ingest()
         testset = pairs(bench, cast, 12)
-        compare_splitters(project, cast, testset, bench)
-        with_and_without(project, cast, testset)
+        compare_splitters(cast, testset, bench)
+        with_and_without(bench, cast, testset)
         known_failures(bench, cast)
     wrong_act(project, cast)
     whole_corpus(project, cast)
@@ -316,7 +234,7 @@ def avare(folder: Path, cast: Cast, play: Path) -> None:
     (folder / "ragwright.yaml").write_text(settings, "utf-8")
     with Workbench.open(folder, Session(cast.settings)) as bench:
         bench.ingest()
-        compare_splitters(folder, cast, pairs(bench, cast, 40), bench)
+        compare_splitters(cast, pairs(bench, cast, 40), bench)
     print(f"\n{THEFT}  (the thief is seen in act IV, and everybody speaks of it in act V)")
     for remedy in ("", "retrieve.select.balance=section:2"):
         chosen = ("retrieve.top_k=4", "retrieve.search=keyword", *([remedy] if remedy else []))

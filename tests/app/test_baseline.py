@@ -106,6 +106,9 @@ def test_answers_that_repeat_the_question_are_smaller_and_echoed_shows_it(tmp_pa
     sets = found["sets"]
     assert isinstance(sets, dict)
     assert sets["experiment"]["mean"] == pytest.approx(sets["experiment"]["echoed"], abs=0.05)
+    notes = found["notes"]
+    assert isinstance(notes, list)
+    assert any("the answers repeat the questions' words" in note for note in notes)
 
 
 def test_chunker_embedder_and_prompt_can_change_and_the_pairs_are_embedded_again(

@@ -73,6 +73,11 @@ class DistanceSet:
         """Row id -> distance."""
         return {pair.id: pair.distance for pair in self.pairs}
 
+    @property
+    def mean(self) -> float | None:
+        """Mean distance, None without pairs."""
+        return sum(self.own.values()) / len(self.pairs) if self.pairs else None
+
 
 @dataclass(frozen=True, slots=True)
 class BaselineResult:

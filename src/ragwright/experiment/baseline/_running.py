@@ -246,9 +246,19 @@ def _of_context(
 
 
 def _doubts(sets: Sequence[DistanceSet]) -> list[str]:
-    """What the null baselines say against reading a set's distances as quality."""
+    """What speaks against reading a set's distances as quality."""
     notes = []
+    own = sets[0].mean
     for one in sets:
+        if len({pair.answer for pair in one.pairs}) == 1:
+            notes.append(f"{one.name}: every answer is the same text, so its ranks say nothing")
+        if one.distances is not None and one.mean is not None and own is not None:
+            echoed = one.distances.echoed
+            if one.mean - sum(echoed) / len(echoed) < own - one.mean:
+                notes.append(
+                    f"{one.name}: the distances are closer to those of the echoed questions than "
+                    "to those of the pairs: the answers repeat the questions' words"
+                )
         lost = one.asked - one.abstained - len(one.pairs)
         if one.abstained or lost:
             failed = f" and {lost} without an answer" if lost else ""
