@@ -41,8 +41,19 @@ def first_places(printed: str) -> dict[str, float]:
 
 
 def test_error_codes_without_a_model() -> None:
-    found = first_places(run("error_codes/run.py"))
-    assert found == {"keyword": 1.0}
+    printed = run("error_codes/run.py")
+    assert printed.startswith("SCRIPTED")
+    assert "dense search finds first: page 1, Norrwind H2 heat pump Service manual" in printed
+    assert "app | _ | w | 30 | 4" in printed
+    nearest = re.findall(r"^    0\.\d{3}  (.*)$", printed, re.MULTILINE)
+    assert nearest[0] == "What the panel shows, and what you should do"
+    share = first_places(printed)
+    assert len(share) == 8
+    assert share["pages, dense"] < 0.1
+    assert share["entries, dense"] < 0.5 < share["entries, keyword (BM25)"]
+    assert share["entries, equal weights (rrf)"] < share["entries, adaptive weights"]
+    assert share["entries, dense"] < share["entries, dense with glossary"]
+    assert share["entries, adaptive weights"] < share["entries, adaptive, glossary"]
 
 
 @pytest.mark.slow
@@ -57,10 +68,12 @@ def test_error_codes_tell_their_story() -> None:
     folder = Path(next(iter(found.submodule_search_locations))) / "model"
     printed = run("error_codes/run.py", "--model", f"st:{folder}")
     share = first_places(printed)
-    assert share["dense"] < 0.5 < share["keyword"]
-    assert share["hybrid, equal weights (rrf)"] < share["hybrid, adaptive weights"]
-    assert share["dense"] < share["dense, with the mined glossary"]
-    assert "APP | _ | w | 30 | 4" in printed
+    assert "dense search finds first: page 1, Norrwind H2 heat pump" in printed
+    assert share["pages, dense"] < 0.5
+    assert share["entries, dense"] < 0.5 < share["entries, keyword (BM25)"]
+    assert share["entries, equal weights (rrf)"] < share["entries, adaptive weights"]
+    assert share["entries, dense"] < share["entries, dense with glossary"]
+    assert "PM | P | _ | w | 0 | 3" in printed
 
 
 def test_rows_of_three_tools_have_equal_scores() -> None:

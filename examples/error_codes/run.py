@@ -1,4 +1,4 @@
-"""Forty error codes, six ways to look for them: see README.md beside this file."""
+"""Forty error codes, from a PDF by pages to the right entry: see README.md beside this file."""
 
 from __future__ import annotations
 
@@ -6,36 +6,49 @@ import argparse
 import re
 import shutil
 import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from make_manual import pages_of, write_pdf
+
 from ragwright import Hit, Session, Workbench
-from ragwright.flow import embed
-from ragwright.models import sentence_spans
+from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 HERE = Path(__file__).parent
 SHOWN = "APP_w304"
+"""The code whose failure is shown; the first one that fails where this one does not."""
+
+BANNER = (
+    "SCRIPTED: no --model was named, so a server on this machine plays the embedding model.\n"
+    "Its vectors count pieces of words, of at most three letters where a word holds a digit or\n"
+    "a low line, as tokenizers of real models cut codes. A real model gives other numbers."
+)
+PAGES = "chunk.by=page"
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way to search, as settings."""
+    """One way to cut and to search, as settings."""
 
     name: str
     settings: tuple[str, ...]
 
 
-KEYWORD = Way("keyword", ("retrieve.search=keyword",))
 WAYS = (
-    Way("dense", ("retrieve.search=dense",)),
-    KEYWORD,
-    Way("hybrid, equal weights (rrf)", ("retrieve.fusion=rrf",)),
-    Way("hybrid, adaptive weights", ("retrieve.fusion=adaptive",)),
+    Way("pages, dense", (PAGES, "retrieve.search=dense")),
+    Way("entries, dense", ("retrieve.search=dense",)),
+    Way("pages, keyword (BM25)", (PAGES, "retrieve.search=keyword")),
+    Way("entries, keyword (BM25)", ("retrieve.search=keyword",)),
+    Way("entries, equal weights (rrf)", ("retrieve.fusion=rrf",)),
+    Way("entries, adaptive weights", ("retrieve.fusion=adaptive",)),
     Way(
-        "dense, with the mined glossary",
+        "entries, dense with glossary",
         ("retrieve.search=dense", "retrieve.query.methods=[glossary]"),
     ),
-    Way("hybrid, adaptive, glossary", ("retrieve.query.methods=[glossary]",)),
+    Way("entries, adaptive, glossary", ("retrieve.query.methods=[glossary]",)),
 )
 
 
@@ -44,15 +57,14 @@ def question(code: str) -> str:
     return f"The panel shows {code}. What should I do?"
 
 
-def codes(manual: Path) -> list[str]:
-    """Codes that have an entry of their own."""
-    texts = (path.read_text("utf-8") for path in sorted(manual.glob("*.md")))
-    return [code for text in texts for code in re.findall(r"^## (\w+_[we]\d+)", text, re.MULTILINE)]
+def codes(pages: list[str]) -> list[str]:
+    """Codes that have an entry of their own: each is a line."""
+    return [code for text in pages for code in re.findall(r"^(\w+_[we]\d+)$", text, re.MULTILINE)]
 
 
-def is_entry(hit: Hit, code: str) -> bool:
-    """True where a hit is the entry of a code, not one that mentions it."""
-    return f"## {code} " in hit.text
+def holds_entry(hit: Hit, code: str) -> bool:
+    """True where a hit holds the entry of a code, and does not only mention it."""
+    return bool(re.search(rf"^{code}\s*$", hit.text, re.MULTILINE))
 
 
 def ranks(bench: Workbench, asked: list[str]) -> list[int]:
@@ -60,65 +72,89 @@ def ranks(bench: Workbench, asked: list[str]) -> list[int]:
     found = []
     for code in asked:
         hits = bench.retrieve(question(code)).hits
-        found.append(next((hit.rank for hit in hits if is_entry(hit, code)), 0))
+        found.append(next((hit.rank for hit in hits if holds_entry(hit, code)), 0))
     return found
 
 
-def show_failure(bench: Workbench) -> None:
-    """What dense search finds for one code, and why."""
-    found = bench.retrieve(question(SHOWN))
+def show_failure(bench: Workbench, every: list[str]) -> None:
+    """A code for which dense search over pages finds the cover page instead, and why."""
+    for code in (SHOWN, *every):
+        found = bench.retrieve(question(code))
+        if found.hits[0].page == 1:
+            break
     why = bench.explain(found)
     first = found.hits[0]
-    right = next((hit for hit in found.hits if is_entry(hit, SHOWN)), None)
+    right = next((hit for hit in found.hits if holds_entry(hit, code)), None)
     print(f"question: {found.query}")
-    print(f"  the model sees: {' | '.join(why.pieces)}")
-    print(f"  dense search finds first: {' '.join(first.text.split())[:90]} …")
-    print(f"  the model sees of it: {' | '.join(why.seen[first.chunk_id][:14])} …")
+    print(f"  the model sees: {' | '.join(why.pieces or pieces(found.query))}")
+    print(f"  dense search finds first: page {first.page}, {' '.join(first.text.split())[:60]} …")
     if right is None:
-        print("  the right entry is not among the first five")
+        print(f"  the page of {code} is not among the first five")
     else:
-        print(f"  the right entry has rank {right.rank}, similarity {right.score:.3f}")
-        print(f"  the model sees of it: {' | '.join(why.seen[right.chunk_id][:14])} …")
-    wrong = next((hit for hit in found.hits if not is_entry(hit, SHOWN)), first)
-    print("  sentences of the best wrong entry, nearest to the question first:")
-    for score, sentence in nearest(bench, found.query, wrong):
+        print(f"  the page of {code}, page {right.page}, has rank {right.rank}")
+        seen = why.seen.get(right.chunk_id) or pieces(right.text[:160])
+        print(f"  the model sees of it: {' | '.join(seen[:20])} …")
+    print(f"  sentences of page {first.page}, nearest to the question first:")
+    for score, sentence in why.nearest[first.chunk_id]:
         print(f"    {score:.3f}  {sentence}")
 
 
-def nearest(bench: Workbench, query: str, hit: Hit) -> list[tuple[float, str]]:
-    """Sentences of a hit by their similarity to the query."""
-    body = hit.text
-    sentences = [" ".join(body[s.start : s.end].split()) for s in sentence_spans(body)]
-    model = bench.project.settings.embed.model
-    asked = bench.project.runner.run(embed(model, [query]))[0]
-    vectors = bench.project.runner.run(embed(model, sentences, "passage"))
-    scored = [(float(v @ asked), s) for v, s in zip(vectors, sentences, strict=True)]
-    return sorted(scored, reverse=True)
+def pieces(text: str) -> list[str]:
+    """Words in small letters; those with a digit or a low line in pieces of three at most."""
+    found = []
+    for word in re.findall(r"\w+", text.lower()):
+        is_word = word.isalpha()
+        found += [word] if is_word else re.findall(r"[a-z]{1,3}|_|\d{1,2}", word)
+    return found
+
+
+def vector(text: str) -> list[float]:
+    """A unit vector that counts the pieces of a text by their hash."""
+    counts = [0.001] * 512
+    for piece in pieces(text):
+        counts[zlib.crc32(piece.encode()) % 512] += 1
+    length = sum(n * n for n in counts) ** 0.5
+    return [n / length for n in counts]
+
+
+def scripted(request: ServerRequest) -> Reply:
+    """The vectors of the texts of a request."""
+    return Reply(vectors=[vector(text) for text in request.body["input"]])
+
+
+@contextmanager
+def embedding(named: str) -> Iterator[tuple[str, ...]]:
+    """Settings that name the embedding model: the one asked for, or the scripted one, said."""
+    if named:
+        yield (f"embed.model={named}",)
+        return
+    print(f"{BANNER}\n")
+    with ScriptedServer(scripted, record=False) as server:
+        yield (f"embed.model={server.url}#pieces",)
 
 
 def main() -> None:
-    """Build the index once, then ask for every code in every way."""
+    """From a PDF by pages to entries, keyword search, fusion and a glossary."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="", help="embedding model, such as st:FOLDER")
-    model = parser.parse_args().model
-    with tempfile.TemporaryDirectory() as folder:
-        project = Path(folder) / "project"
-        shutil.copytree(HERE, project, ignore=shutil.ignore_patterns(".ragwright", "__pycache__"))
-        base = (f"embed.model={model}",) if model else ()
-        with Workbench.open(project, Session(base)) as bench:
-            bench.ingest()
-        asked = codes(project / "manual")
-        if model:
-            with Workbench.open(project, Session((*base, *WAYS[0].settings))) as bench:
-                show_failure(bench)
-        else:
-            print("no --model: keyword search alone")
-        print(f"\n{'way':32}  hit@1  hit@5   ({len(asked)} codes)")
-        for way in WAYS if model else (KEYWORD,):
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, embedding(asked.model) as base:
+        project = Path(folder)
+        shutil.copy(HERE / "ragwright.yaml", project)
+        pages = pages_of(HERE / "manual")
+        every = codes(pages)
+        write_pdf(project / "manual.pdf", pages)
+        for by in ((PAGES,), ()):
+            with Workbench.open(project, Session((*base, *by))) as bench:
+                bench.ingest()
+        with Workbench.open(project, Session((*base, *WAYS[0].settings))) as bench:
+            show_failure(bench, every)
+        print(f"\n{'way':30}  hit@1  hit@5   ({len(every)} codes)")
+        for way in WAYS:
             with Workbench.open(project, Session((*base, *way.settings))) as bench:
-                found = ranks(bench, asked)
-            first, five = (sum(0 < r <= k for r in found) / len(asked) for k in (1, 5))
-            print(f"{way.name:32}  {first:.3f}  {five:.3f}")
+                found = ranks(bench, every)
+            first, five = (sum(0 < r <= k for r in found) / len(every) for k in (1, 5))
+            print(f"{way.name:30}  {first:.3f}  {five:.3f}")
 
 
 if __name__ == "__main__":
