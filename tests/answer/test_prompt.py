@@ -12,8 +12,8 @@ from answer_fakes import hit
 from ragwright.answer import (
     PromptOptions,
     compose,
-    part_names,
     presets,
+    prompt_parts,
     read_prompt,
     shipped_personas,
 )
@@ -28,11 +28,11 @@ def names(options: PromptOptions) -> list[str]:
 
 
 def test_the_complete_prompt_has_the_thirteen_parts_in_order() -> None:
-    assert len(part_names()) == 13
-    assert names(PromptOptions()) == list(part_names())
+    assert len(prompt_parts()) == 13
+    assert names(PromptOptions()) == list(prompt_parts())
 
 
-@pytest.mark.parametrize("part", part_names())
+@pytest.mark.parametrize("part", prompt_parts())
 def test_every_part_can_be_switched_off_alone(part: str) -> None:
     kept = names(PromptOptions(without=(part,)))
     assert part not in kept

@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from ragwright.app import command_line
-from ragwright.report import embedded_data
 
 ROWS = [
     {"id": f"q{n}", "user_input": f"Question {n}?", "response": text, "reference": "two years"}
@@ -39,7 +38,7 @@ def test_a_file_is_written_and_its_verdict_said(folder: Path) -> None:
     assert "TokenF1 (0-1) is" in said
     assert "written to report.html" in said
     document = (folder / "report.html").read_text("utf-8")
-    assert embedded_data(document)["measures"] == ["TokenF1"]
+    assert '"measures":["TokenF1"]' in document
 
 
 def test_two_runs(folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragwright.ingest import SourceOptions, extract_bytes, html_to_text, parse_html
+from ragwright.ingest import SourceOptions, extract_bytes, parse_html
 
 pytest.importorskip("selectolax", reason="the extra `docs` is not installed")
 
@@ -12,7 +12,7 @@ TEXT = "This paragraph says something that a reader came for, in whole sentences
 
 
 def whole(html: str) -> str:
-    return html_to_text(html, main_only=False)
+    return parse_html(html, main_only=False).text
 
 
 def test_merged_cells_stand_in_every_place_they_cover() -> None:
@@ -89,7 +89,7 @@ PAGE = f"""<body>
 
 
 def test_the_main_part_without_furniture() -> None:
-    text = html_to_text(PAGE, main_only=True)
+    text = parse_html(PAGE, main_only=True).text
     for kept in ("# The headline", "came for", "another page", "- first point", "| speed | fast |"):
         assert kept in text
     for gone in ("About us", "Menu entry", "cookies", "Related one", "Buy now", "Imprint"):
@@ -99,25 +99,25 @@ def test_the_main_part_without_furniture() -> None:
 
 def test_main_and_article_are_taken_at_their_word() -> None:
     html = f"<body><div>Teaser of something else</div><main><p>{TEXT}</p></main><p>Legal</p></body>"
-    assert html_to_text(html, main_only=True) == TEXT.strip()
+    assert parse_html(html, main_only=True).text == TEXT.strip()
 
 
 def test_a_page_named_after_a_menu_is_not_emptied() -> None:
     html = f'<body><div class="menu-page"><p>{TEXT}</p></div></body>'
-    assert "came for" in html_to_text(html, main_only=True)
+    assert "came for" in parse_html(html, main_only=True).text
 
 
 @pytest.mark.parametrize("main_only", [True, False])
 def test_hostile_nesting_and_spans_end_in_time(main_only: bool) -> None:
     deep = "<div>" * 5000 + "deep words" + "</div>" * 5000
-    assert "deep words" in html_to_text(deep, main_only=main_only)
+    assert "deep words" in parse_html(deep, main_only=main_only).text
     wide = '<table><tr><td rowspan="99999999" colspan="99999999">wide</td><td>x</td></tr></table>'
-    assert "wide" in html_to_text(wide, main_only=main_only)
+    assert "wide" in parse_html(wide, main_only=main_only).text
     many = "<table>" + "<tr><td rowspan=900 colspan=900>x</td></tr>" * 500 + "</table>"
-    assert "x" in html_to_text(many, main_only=main_only)
+    assert "x" in parse_html(many, main_only=main_only).text
     stretched = "<table><tr>" + "<td>x" * 5000 + "<tr><td>y" * 5000 + "</table>"
-    assert len(html_to_text(stretched, main_only=main_only)) < 10 * len(stretched)
-    assert html_to_text("", main_only=main_only) == ""
+    assert len(parse_html(stretched, main_only=main_only).text) < 10 * len(stretched)
+    assert parse_html("", main_only=main_only).text == ""
 
 
 def test_the_declared_encoding_is_used() -> None:

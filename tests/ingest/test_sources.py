@@ -19,8 +19,9 @@ from ragwright.ingest import (
     WebReader,
     WikipediaReader,
     default_readers,
+    guarded,
     load_reader,
-    read_sources,
+    pick_reader,
 )
 
 
@@ -66,46 +67,32 @@ def test_each_form_has_its_reader(source: str, kind: type[Reader], tmp_path: Pat
     assert took(source, tmp_path) is kind
 
 
-def test_documents_and_failures_come_with_their_source(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text("# A\n\nText of a.", "utf-8")
-    sources = ["none.md", "a.md", "https://example.org/", "gopher:hole", "log:x"]
-    readers = (LogReader(), *default_readers(base=tmp_path))
-    found = list(read_sources(sources, readers, offline))
-    assert [source for source, _ in found] == [*sources, "log:x"]
-    kinds = [type(item) for _, item in found]
-    assert kinds == [Failure, Document, Failure, Failure, Document, Document]
-    unknown = found[3][1]
-    assert isinstance(unknown, Failure)
-    assert isinstance(unknown.error, UnsupportedSourceError)
-    assert "wikipedia:" in (unknown.error.hint or "")
+def test_a_source_of_no_known_form_is_refused_with_the_forms(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedSourceError) as told:
+        pick_reader("gopher:hole", default_readers(base=tmp_path))
+    assert "wikipedia:" in (told.value.hint or "")
+    assert isinstance(pick_reader("log:x", [LogReader(), *default_readers()]), LogReader)
+
+
+def read(source: str) -> list[Document | Failure]:
+    reader = LogReader()
+    return list(guarded(reader.read(source, offline), source, reader))
 
 
 def test_a_reader_that_breaks_costs_only_its_source() -> None:
-    found = list(read_sources(["log:broken", "log:x"], [LogReader()], offline))
-    assert [type(item) for _, item in found] == [Document, Failure, Document, Document]
-    failure = found[1][1]
+    first, failure = read("log:broken")
+    assert isinstance(first, Document)
     assert isinstance(failure, Failure)
     assert "KeyError" in str(failure.error)
 
 
 def test_a_stop_stops() -> None:
     with pytest.raises(BudgetStopped):
-        list(read_sources(["log:stopped"], [LogReader()], offline))
+        read("log:stopped")
 
 
-def test_reading_is_lazy() -> None:
-    def endless() -> Iterator[str]:
-        while True:
-            yield "log:x"
-
-    assert next(read_sources(endless(), [LogReader()], offline))[0] == "log:x"
-
-
-def test_an_own_reader_is_loaded_by_address(tmp_path: Path) -> None:
-    found = list(read_sources(["any"], [], offline, reader=f"{__name__}:LogReader"))
-    assert len(found) == 2
+def test_an_own_reader_is_loaded_by_address() -> None:
+    assert isinstance(load_reader(f"{__name__}:LogReader"), LogReader)
     for address in (f"{__name__}:offline", "no_such_module:Reader", "nothing"):
         with pytest.raises(PluginError):
             load_reader(address)
-        with pytest.raises(PluginError):
-            read_sources([], [], offline, reader=address)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from ragwright.core import GoldSpan, Row, Score, Usage
 from ragwright.experiment import Made, RowResult
@@ -117,3 +120,16 @@ class MakeStudy:
             "T000",
             openings=0,
         )
+
+
+def embedded_data(document: str) -> dict[str, Any]:
+    """What a report file's scripts read: entries, measures, charts, where rows are."""
+    found = re.search(r'<script type="application/json" id="report-data">(.*?)</script>', document)
+    assert found is not None
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+def embedded_blocks(document: str) -> list[str]:
+    """The packed blocks of rows in a report file."""
+    return re.findall(r'<script type="text/gzip-base64" id="b\d+">(.*?)</script>', document)

@@ -16,11 +16,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from study_subject import HOSTILE, MEASURES, MakeStudy, entry, result
+from study_subject import (
+    HOSTILE,
+    MEASURES,
+    MakeStudy,
+    embedded_blocks,
+    embedded_data,
+    entry,
+    result,
+)
 
 from ragwright.core import MissingExtraError, Score
 from ragwright.experiment import Ablation, PartEffect, PartResult, RowResult
-from ragwright.report import Board, Goal, Report, Subject, embedded_blocks, embedded_data, unpacked
+from ragwright.report import Board, Goal, Report, Subject, unpacked
 
 VOID = {"meta", "input", "br", "path", "circle"}
 

@@ -56,7 +56,6 @@ from ._prompt import (
     Prompt as Prompt,
     ReadPrompt as ReadPrompt,
     compose as compose,
-    part_names as part_names,
     presets as presets,
     prompt_parts as prompt_parts,
     read_prompt as read_prompt,

@@ -150,11 +150,6 @@ def read_prompt(options: PromptOptions) -> ReadPrompt:
     return ReadPrompt(**chosen, parsed=parsed)
 
 
-def part_names() -> tuple[str, ...]:
-    """Names of the thirteen parts, in the order of the complete prompt."""
-    return PARTS
-
-
 def prompt_parts(options: PromptOptions | None = None) -> tuple[str, ...]:
     """Names of the parts that a prompt is made of, in its order.
 

@@ -12,7 +12,7 @@ from ..report import ablation_json, ablation_table
 from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
 from ._flags import RunFlags, with_flags
-from ._options import Limit, RetryErrors
+from ._options import Limit, RetryErrors, names_of
 from ._show import show_progress, show_sweep_forecast
 
 Testsets = Annotated[
@@ -83,12 +83,12 @@ def command(
 ) -> int:
     """Measure what each part of the prompt does and costs, and which can be deleted."""
     asked = Ablating(
-        presets=_names(presets),
+        presets=names_of(presets),
         leave_one_out=leave_one_out,
         add_one=add_one,
-        factorial=_names(factorial),
-        parts=_names(parts),
-        personas=_names(personas),
+        factorial=names_of(factorial),
+        parts=names_of(parts),
+        personas=names_of(personas),
         margin=margin,
         clusters=cluster,
         limit=limit,
@@ -126,7 +126,3 @@ def _run(
         fail(result.stopped)
         return EXIT_UNTRUSTED
     return 0 if result.ablation.scored else EXIT_UNTRUSTED
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())

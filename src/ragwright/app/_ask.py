@@ -27,6 +27,7 @@ from ._options import (
     Quiet,
     Served,
     SoftFilters,
+    names_of,
 )
 from ._show import answer_text, runner_step, show_forecast, trace_json, trace_text
 
@@ -60,7 +61,7 @@ def command(
         _refuse_in_conversation(trace or dry_run)
     question = _from_input() if question == "-" else question
     console = Console(quiet, output)
-    names = [name.strip() for name in personas.split(",") if name.strip()] or [""]
+    names = list(names_of(personas)) or [""]
     plain = not as_json and output is None and len(names) == 1 and not trace
     extra = ("answer.stream=true",) if plain else ()
     session = Session(

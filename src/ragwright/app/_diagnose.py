@@ -26,7 +26,7 @@ from ..testsets import Testset, project_testset
 from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
 from ._flags import MeasuringFlags, with_flags
-from ._options import RetryErrors
+from ._options import RetryErrors, names_of
 from ._show import show_forecast, show_progress
 
 Testsets = Annotated[
@@ -91,17 +91,22 @@ def command(
         own = {"--stages": stages, "--closed-book": closed_book, "--rows": rows, "--by": flags.by}
         _refuse([flag for flag, said in own.items() if said], models, write)
         who = GridOptions(
-            _names(personas), _names(models), resume, retry_errors, flags.seed, flags.name
+            names_of(personas),
+            names_of(models),
+            resume=resume,
+            retry_errors=retry_errors,
+            seed=flags.seed,
+            name=flags.name,
         )
         return _read(flags, given, measures, who, write)
     how = Diagnosing(
-        cast("tuple[Stage, ...]", _names(stages)),
+        cast("tuple[Stage, ...]", names_of(stages)),
         flags.by or (),
         closed_book,
-        resume,
-        retry_errors,
-        flags.seed,
-        flags.name,
+        resume=resume,
+        retry_errors=retry_errors,
+        seed=flags.seed,
+        name=flags.name,
     )
     console = flags.console
     with Workbench.open(flags.project, flags.session()) as bench:
@@ -179,7 +184,3 @@ def _ended(console: Console, run: RunSummary, any_row: bool) -> int:
         fail(run.reason)
         console.remark("run it again with --resume to go on")
     return 0 if run.complete and any_row else EXIT_UNTRUSTED
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())

@@ -79,9 +79,9 @@ def command(
         folder, testset, split, rehearsal=flags.dry_run, limit=limit, seed=flags.seed
     )
     how = Evaluating(
-        flags.resume or retry_errors,
-        retry_errors,
-        flags.seed,
+        resume=flags.resume or retry_errors,
+        retry_errors=retry_errors,
+        seed=flags.seed,
         answers=not retrieval_only,
         name=flags.name,
     )

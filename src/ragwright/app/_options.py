@@ -79,6 +79,11 @@ Limit = Annotated[
 Seed = Annotated[int, typer.Option("--seed", help="Seed for everything random.")]
 
 
+def names_of(text: str) -> tuple[str, ...]:
+    """Names separated by commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 def tenant_name(value: str | None) -> str | None:
     """A tenant's name; an empty one is refused, since it means no tenant."""
     if value is not None and not value.strip():

@@ -257,7 +257,7 @@ def outputs_evaluate(
         if flags.dry_run:
             show_forecast(console, bench.forecast_outputs(measures, sampling), flags.as_json)
             return 0
-        how = Evaluating(flags.resume, seed=flags.seed, name=flags.name)
+        how = Evaluating(resume=flags.resume, seed=flags.seed, name=flags.name)
         each = told_of_each(flags.output, flags.by or ())
         with show_progress(console, bench):
             evaluation, summary, sampled = bench.evaluate_outputs(

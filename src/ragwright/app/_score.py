@@ -111,7 +111,7 @@ def _in_project(flags: MeasuringFlags, rows: str, measures: str) -> tuple[Evalua
         Workbench.open(flags.project, flags.session()) as bench,
         show_progress(console, bench),
     ):
-        how = Evaluating(flags.resume, seed=flags.seed, name=flags.name)
+        how = Evaluating(resume=flags.resume, seed=flags.seed, name=flags.name)
         evaluation, summary = bench.score(
             rows, measures, how, told=partial(say_price, console), each=each
         )

@@ -15,7 +15,7 @@ from ..report import curves_json, curves_table
 from ..testsets import SuiteOptions, write_rows
 from ..workbench import Workbench
 from ._console import Console, reported
-from ._options import HERE, Jobs, Json, MaxCost, Output, Overrides, Project, Quiet, Seed
+from ._options import HERE, Jobs, Json, MaxCost, Output, Overrides, Project, Quiet, Seed, names_of
 from ._show import show_progress
 
 group = typer.Typer(
@@ -72,7 +72,7 @@ def suite_make(
 ) -> None:
     """Make a testset whose rows carry their own passages, with an exact share of bad ones."""
     options = SuiteOptions(
-        tuple(name.strip() for name in suite.split(",") if name.strip()),
+        names_of(suite),
         passages,
         _shares("--doses", doses),
         _shares("--falsified", falsified),

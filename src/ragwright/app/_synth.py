@@ -21,6 +21,7 @@ from ..testsets import (
 from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
 from ._flags import WorkFlags, with_flags
+from ._options import names_of
 from ._show import show_forecast, show_progress
 
 
@@ -54,10 +55,10 @@ class SynthFlags(WorkFlags):
         """How the testset is made."""
         return Synthesizing(
             questions=questions,
-            kinds=_listed(self.kinds),
+            kinds=names_of(self.kinds),
             model=self.model,
-            levels=_listed(self.levels),
-            personas=_listed(self.personas),
+            levels=names_of(self.levels),
+            personas=names_of(self.personas),
             per_chunk=self.per_chunk,
             seed=self.seed,
             resume=self.resume,
@@ -105,10 +106,6 @@ def command(
         console.remark("run it again with --resume to go on")
         return EXIT_UNTRUSTED
     return 0
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _show(

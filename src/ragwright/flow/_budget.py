@@ -22,7 +22,6 @@ class Budget:
         self.ceiling = ceiling
         self.spent = 0.0
         self.reserved = 0.0
-        self.unpriced_calls = 0
         self._settled: list[asyncio.Future[None]] = []
 
     async def reserve(self, amount: float) -> None:
@@ -52,8 +51,6 @@ class Budget:
         Where that is not known (None) all that was reserved counts as spent.
         """
         self.reserved = max(0.0, self.reserved - reserved)
-        if cost is None:
-            self.unpriced_calls += 1
         self.spent += reserved if cost is None else cost
         waiting, self._settled = self._settled, []
         for future in waiting:

@@ -7,7 +7,7 @@ from ._chunks import check_spans as check_spans
 from ._extract import Attachment as Attachment, Extract as Extract
 from ._fetch import FetchHandler as FetchHandler
 from ._files import FileReader as FileReader
-from ._html import html_to_text as html_to_text, parse_html as parse_html
+from ._html import parse_html as parse_html
 from ._language import guess_language as guess_language
 from ._normalise import (
     clean_metadata as clean_metadata,
@@ -32,7 +32,6 @@ from ._sources import (
     guarded as guarded,
     load_reader as load_reader,
     pick_reader as pick_reader,
-    read_sources as read_sources,
 )
 from ._web import WebReader as WebReader
 from ._wikipedia import WikipediaReader as WikipediaReader

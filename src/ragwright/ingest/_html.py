@@ -42,17 +42,6 @@ _CLOSED_BY_OTHERS = frozenset({"p", "li", "dd", "dt", "option", "td", "th", "tr"
 """Elements whose end is often left out; within them no other of their kind opens."""
 
 
-def html_to_text(html: str, *, main_only: bool) -> str:
-    """Markdown of a page: headings, lists, code and tables kept; links and emphasis as text.
-
-    Args:
-        html: The page.
-        main_only: Keep the main part only: no navigation, header, footer, aside, cookie
-            notice or block that is mostly links.
-    """
-    return parse_html(html, main_only=main_only).text
-
-
 def read_html(data: bytes, where: str, options: SourceOptions) -> Extract:
     """A local HTML file as a whole, or its main text where the option ``main_text`` says so.
 
@@ -98,7 +87,16 @@ def decode_html(data: bytes, where: str, encoding: str = "") -> str:
 
 
 def parse_html(html: str, *, main_only: bool, where: str = "") -> Extract:
-    """As :func:`html_to_text`, with title, language, dates, sections and metadata."""
+    """A page as Markdown, with title, language, dates, sections and metadata.
+
+    Headings, lists, code and tables are kept; links and emphasis become text.
+
+    Args:
+        html: The page.
+        main_only: Keep the main part only: no navigation, header, footer, aside, cookie
+            notice or block that is mostly links.
+        where: The page's address, for errors.
+    """
     _check_shape(html, where)
     parser = require("selectolax.lexbor", "docs", "reading HTML")
     tree = parser.LexborHTMLParser(html)

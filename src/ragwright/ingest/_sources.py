@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from ..core import (
-    Document,
     PluginError,
     RagwrightError,
     SourceError,
@@ -19,7 +18,7 @@ from ._arxiv import ArxivReader
 from ._beir import BeirReader
 from ._files import FileReader
 from ._options import SourceOptions
-from ._seams import Failure, FetchBytes, Reader
+from ._seams import Failure, Reader
 from ._web import WebReader
 from ._wikipedia import WikipediaReader
 
@@ -74,44 +73,6 @@ def load_reader(address: str) -> Reader:
             f"{address!r} is not a reader", where="reader", hint="subclass ragwright.ingest.Reader"
         )
     return found
-
-
-def read_sources(
-    sources: Iterable[str],
-    readers: Sequence[Reader],
-    fetch: FetchBytes,
-    *,
-    reader: str = "",
-) -> Iterator[tuple[str, Document | Failure]]:
-    """Documents and failures of many sources, each with the source it came from.
-
-    Lazy: one document is in memory at a time. A source that cannot be read and a reader that
-    fails is a failure; what follows is read all the same.
-
-    Args:
-        sources: Paths and addresses as the user gave them.
-        readers: Asked in order; the first that accepts a source reads it.
-        fetch: The only way to the network.
-        reader: ``module:object`` of an own reader that reads them all instead.
-
-    Raises:
-        PluginError: ``reader`` cannot be loaded.
-    """
-    own = load_reader(reader) if reader else None
-    return _read(sources, readers, fetch, own)
-
-
-def _read(
-    sources: Iterable[str], readers: Sequence[Reader], fetch: FetchBytes, own: Reader | None
-) -> Iterator[tuple[str, Document | Failure]]:
-    for source in sources:
-        try:
-            chosen = own or pick_reader(source, readers)
-        except SourceError as error:
-            yield source, Failure(source, error)
-            continue
-        for item in guarded(chosen.read(source, fetch), source, chosen):
-            yield source, item
 
 
 def pick_reader(source: str, readers: Sequence[Reader]) -> Reader:

@@ -402,8 +402,12 @@ class Project:
         # a broken file stops only who needs it
         return answer.pick_persona(named, self.personas if named else {})
 
-    def plan(self, history: Sequence[Message] = ()) -> AskPlan:
+    def plan(self, history: Sequence[Message] = (), *, stream: bool = True) -> AskPlan:
         """How questions are answered: all of it but question, persona and index.
+
+        Args:
+            history: Turns before the question.
+            stream: False where no reply may be streamed, whatever the settings say.
 
         Raises:
             ConfigError: The name of the model is unknown; said once, and not for every row.
@@ -412,7 +416,8 @@ class Project:
             self.models.settings_of(self.settings.answer.model)
         window_of = partial(answer.generator_window, models=self.models, replies=self.replies)
         settings = self.settings
-        setup = answer.AnswerSetup(settings.answer, settings.prompt, self.tokenizer, window_of)
+        options = settings.answer if stream else replace(settings.answer, stream=False)
+        setup = answer.AnswerSetup(options, settings.prompt, self.tokenizer, window_of)
         # Schemas are read only where a question may be sent to a database.
         routed = settings.retrieve.route.method != "index"
         databases = self.databases.described() if routed else ()

@@ -36,11 +36,7 @@ from ._diagnosis import (
     diagnosis_table as diagnosis_table,
     lost_rows_text as lost_rows_text,
 )
-from ._document import (
-    embedded_blocks as embedded_blocks,
-    embedded_data as embedded_data,
-    stylesheet as stylesheet,
-)
+from ._document import stylesheet as stylesheet
 from ._junit import gate_junit as gate_junit, rows_junit as rows_junit
 from ._pack import STATES as STATES, Packed as Packed, pack_rows as pack_rows, unpacked as unpacked
 from ._readers import (

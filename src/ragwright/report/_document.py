@@ -79,26 +79,6 @@ def html_document(found: Document) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")  # what no file can hold is a "?"
 
 
-def embedded_data(document: str) -> Mapping[str, Any]:
-    """What a report file's scripts read: entries, measures, charts, where rows stand."""
-    start = document.index('<script type="application/json" id="report-data">')
-    begin = document.index(">", start) + 1
-    data: Mapping[str, Any] = json.loads(document[begin : document.index("</script>", begin)])
-    return data
-
-
-def embedded_blocks(document: str) -> tuple[str, ...]:
-    """The blocks of rows in a report file, packed as :func:`pack_rows` packs them."""
-    found = []
-    begin = document.find('<script type="text/gzip-base64" id="b')
-    while begin >= 0:
-        start = document.index(">", begin) + 1
-        end = document.index("</script>", start)
-        found.append(document[start:end])
-        begin = document.find('<script type="text/gzip-base64" id="b', end)
-    return tuple(found)
-
-
 def json_in_html(value: Any) -> Html:
     """JSON that no text in it can leave: ``<``, ``>`` and ``&`` are escaped, line ends too."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -219,10 +219,8 @@ class Workbench(AsyncVerbs):
         """The flow behind :meth:`ask_all`: condense, retrieve once, answer for each persona."""
         asking = how or Asking()
         chosen = [self.project.persona(name) for name in personas]
-        plan = asking.narrowed(self.project.plan(asking.history))
-        if len(chosen) > 1:  # a flow streams at most one reply
-            options = replace(plan.setup.options, stream=False)
-            plan = replace(plan, setup=replace(plan.setup, options=options))
+        # A flow streams at most one reply.
+        plan = asking.narrowed(self.project.plan(asking.history, stream=len(chosen) <= 1))
         return answer.ask(question, chosen, asking.target or self.project.target(), plan)
 
     def forecast_ask(self, question: str, personas: Sequence[str]) -> Forecast:

@@ -18,7 +18,6 @@ from ragwright.experiment import (
     compare_evaluations,
     computed_results,
     evaluation_of,
-    rescore_flows,
     result_body,
     result_of,
     slices,
@@ -77,14 +76,6 @@ def test_results_survive_the_store(evaluation: Evaluation) -> None:
         assert result_of(json.loads(json.dumps(result_body(result)))) == result
     old = {"row_id": "a", "ranking": ["d"], "scores": []}  # rows stored by earlier runs
     assert result_of(old) == RowResult("a", ("d",), ())
-
-
-def test_stored_answers_are_scored_again(runner: Runner, evaluation: Evaluation) -> None:
-    other = parse_measures("ExactMatch")
-    again = list(runner.map(rescore_flows(evaluation.results, other)))
-    assert [r.scores[0].value for r in again] == [float(at % 2) for at in range(12)]
-    with pytest.raises(TestsetError, match="without its answer"):
-        list(runner.map(rescore_flows([RowResult("r", (), ())], other)))
 
 
 def test_every_slice_has_its_own_numbers(evaluation: Evaluation) -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from ragwright.answer import resolve_citations
 from ragwright.core import Answer, ConfigError, GoldSpan, Hit, Row, SystemCallError
-from ragwright.experiment import Evaluating, answered_by, chat_row, with_reply
-from ragwright.flow import Chat, ChatReply, SystemReply
+from ragwright.experiment import Evaluating, answered_by, with_reply
+from ragwright.flow import SystemReply
 from ragwright.measure import parse_measures, score_rows
 from ragwright.models import SystemOptions, open_system
 from ragwright.project import ProjectFolder
@@ -201,19 +201,6 @@ def test_ids_of_another_kind_are_noticed(bench: Workbench) -> None:
 # -- our own answers, and closed books -------------------------------------------------------
 
 
-def test_a_closed_book_answer_has_no_passages() -> None:
-    flow = chat_row(OLD, "m:x")
-    next(flow)
-    with pytest.raises(StopIteration) as ended:
-        flow.send(ChatReply("Paris"))
-    row = ended.value.value
-    assert (row.response, row.retrieved_contexts, dict(row.metadata)) == (
-        "Paris",
-        (),
-        {"topic": "towns"},
-    )
-
-
 def test_our_own_answer_inherits_nothing_of_the_one_before() -> None:
     row = answered_by(OLD, Answer("q", "Paris", model="m:new"))
     assert "chunk_score" not in row.metadata
@@ -227,19 +214,6 @@ def test_every_form_of_a_resolved_mark_is_taken_out_of_the_answer() -> None:
     citations, _ = resolve_citations(text, hits)
     row = answered_by(OLD, Answer("q", text, citations=citations))
     assert row.response == "A. B. C. D [7]. E [2, 7]. F `x[2]`. G"
-
-
-def test_a_chat_model_is_asked_through_the_runner() -> None:
-    flow = chat_row(ROWS[0], "m:x", "Be short.")
-    request = next(flow)
-    assert isinstance(request, Chat)
-    assert [(m.role, m.content) for m in request.messages] == [
-        ("system", "Be short."),
-        ("user", "q0"),
-    ]
-    with pytest.raises(StopIteration) as ended:
-        flow.send(ChatReply("a1"))
-    assert ended.value.value.response == "a1"
 
 
 # -- endpoints -------------------------------------------------------------------------------

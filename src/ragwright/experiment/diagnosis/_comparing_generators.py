@@ -8,11 +8,18 @@ from functools import partial
 from typing import Any
 
 from ...core import ConfigError, TestsetError
-from ...flow import Flow, Forecast, Job, RunSummary, run_job
+from ...flow import Flow, Forecast, Job, RunSummary
 from ...measure import Measure
 from ...project import Project, at_work
 from ...testsets import Testset, questions_of
-from ..evaluations import Evaluating, answering_settings, check_run_name, judging, planned
+from ..evaluations import (
+    Evaluating,
+    RunOptions,
+    answering_settings,
+    judging,
+    named_run,
+    planned,
+)
 from ._generators import (
     GridRow,
     PersonaModelGrid,
@@ -25,24 +32,16 @@ from ._generators import (
 
 
 @dataclass(frozen=True, slots=True)
-class GridOptions:
+class GridOptions(RunOptions):
     """Who reads what by whom.
 
     Attributes:
         personas: Whom every question is answered for; those of the rows where empty.
         generators: Chat models that answer; the configured one where empty.
-        resume: Continue the newest unfinished run of the same kind.
-        retry_errors: Also run its errored rows again.
-        seed: Seed of flips and intervals.
-        name: What to call the run, empty for its id alone.
     """
 
     personas: tuple[str, ...] = ()
     generators: tuple[str, ...] = ()
-    resume: bool = False
-    retry_errors: bool = False
-    seed: int = 0
-    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,6 @@ def compare_generators(
         PromptError: There is no such persona.
         TestsetError: The testset cannot be measured.
     """
-    name = check_run_name(how.name)
     work = _work(project, testset, measures, how)
     job = Job(
         kind="readers",
@@ -72,12 +70,8 @@ def compare_generators(
         items=work.items,
         encode=read_body,
         sources=lambda row: list(dict.fromkeys(row.result.ranking)),
-        resume=how.resume,
-        retry_errors=how.retry_errors,
     )
-    summary = run_job(project.runner, project.runs, job)
-    if name:
-        project.runs.name(summary.run, name)
+    summary = named_run(project.runner, project.runs, job, how)
     stored = list(project.runs.rows(summary.run))
     rows = [read_of(row.body) for row in stored if row.state == "done"]
     if not rows:
@@ -111,9 +105,7 @@ def _work(
             hint="name two or more of either",
         )
     known = {name: project.persona(name) for name in personas}
-    plan = project.plan()
-    options = replace(plan.setup.options, stream=False)
-    plan = replace(plan, setup=replace(plan.setup, options=options))
+    plan = project.plan(stream=False)
     asked, setup = (project.target(), plan), judging(project)
     manifest = {
         **base.manifest,

@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 from ...core import ConfigError, TestsetError
-from ...flow import Flow, Forecast, Job, Runs, RunSummary, run_job
+from ...flow import Flow, Forecast, Job, Runs, RunSummary
 from ...measure import Measure
 from ...models import ExtractiveReranker
 from ...project import Project, at_work
 from ...retrieve import RetrieveOptions
 from ...testsets import Testset
-from ..evaluations import Evaluating, check_run_name, judging, planned
+from ..evaluations import Evaluating, RunOptions, judging, named_run, planned
 from ._diagnosis import Diagnosis, diagnosed_body, diagnosed_of, diagnosis_by, diagnosis_of
 from ._gold_places import has_gold
 from ._oracles import DiagnosedRow, DiagnosisCase, Stage, diagnosed_row, pool_depth, stage_names
@@ -25,26 +25,18 @@ _WIDE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosing:
+class Diagnosing(RunOptions):
     """How to diagnose.
 
     Attributes:
         stages: Stages that get their oracle; all that the rows and measures allow where empty.
         by: Fields to slice by: ``persona_name``, or columns.
         closed_book: Also ask without any passages.
-        resume: Continue the newest unfinished run of the same testset, settings and snapshot.
-        retry_errors: Also run its errored rows again.
-        seed: Seed of flips and intervals.
-        name: What to call the run, empty for its id alone.
     """
 
     stages: tuple[Stage, ...] = ()
     by: Sequence[str] = ()
     closed_book: bool = False
-    resume: bool = False
-    retry_errors: bool = False
-    seed: int = 0
-    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +64,6 @@ def run_diagnosis(
         ConfigError: A stage is unknown, or a closed book is asked of the offline model.
         MeasureError: A measure is unknown, or its model is not set.
     """
-    name = check_run_name(how.name)
     work = _planned(project, testset, measures, how)
     job = Job(
         kind="diagnose",
@@ -80,12 +71,8 @@ def run_diagnosis(
         items=work.items,
         encode=diagnosed_body,
         sources=lambda row: row.documents,
-        resume=how.resume,
-        retry_errors=how.retry_errors,
     )
-    summary = run_job(project.runner, project.runs, job)
-    if name:
-        project.runs.name(summary.run, name)
+    summary = named_run(project.runner, project.runs, job, how)
     rows, errors = _stored(project.runs, summary.run)
     found = diagnosis_of(rows, work.measures, work.stages, name=testset.name, seed=how.seed)
     for field in how.by:
@@ -114,9 +101,7 @@ def _planned(
             hint="set a chat model: answer.model",
         )
     rows, wanted, base = planned(project, testset, measures, Evaluating(answers=True))
-    plan = project.plan()
-    options = replace(plan.setup.options, stream=False)
-    plan = replace(plan, setup=replace(plan.setup, options=options))
+    plan = project.plan(stream=False)
     setup = judging(project)
     case = DiagnosisCase(
         project.target(),

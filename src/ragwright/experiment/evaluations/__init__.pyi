@@ -15,7 +15,6 @@ from ._evaluate import (
     computed_results as computed_results,
     evaluate_retrieval as evaluate_retrieval,
     ranking_search as ranking_search,
-    rescore_flows as rescore_flows,
     retrieval_flows as retrieval_flows,
     retrieval_row as retrieval_row,
     score_run as score_run,
@@ -25,6 +24,7 @@ from ._evaluating import (
     Work as Work,
     answering_work as answering_work,
     has_result as has_result,
+    named_run as named_run,
     ranking_work as ranking_work,
     run_evaluation as run_evaluation,
     run_work as run_work,
@@ -50,7 +50,7 @@ from ._names import (
     sweeps_by_use as sweeps_by_use,
 )
 from ._notes import with_notes as with_notes
-from ._options import Evaluating as Evaluating
+from ._options import Evaluating as Evaluating, RunOptions as RunOptions
 from ._result_files import read_results as read_results, results_jsonl as results_jsonl
 from ._results import (
     Evaluation as Evaluation,
@@ -98,7 +98,6 @@ from ._stored import (
 from ._suite_runs import evaluate_testset as evaluate_testset, forecast_testset as forecast_testset
 from ._system_gold import with_reply as with_reply
 from ._systems import (
-    chat_row as chat_row,
     evaluate_system as evaluate_system,
     forecast_system as forecast_system,
     system_row as system_row,

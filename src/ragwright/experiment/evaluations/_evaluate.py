@@ -100,26 +100,6 @@ def computed_results(
     )
 
 
-def rescore_flows(
-    results: Iterable[RowResult], measures: Sequence[Measure], setup: MeasureSetup | None = None
-) -> Iterator[Flow[RowResult]]:
-    """Score stored results anew, by the same or other measures, without asking the system.
-
-    Raises:
-        TestsetError: A result keeps no row; said when it is reached.
-    """
-    return (answer_row(_kept(result), measures, setup) for result in results)
-
-
-def _kept(result: RowResult) -> Row:
-    if result.row is None:
-        raise TestsetError(
-            f"row {result.row_id!r} was stored without its answer",
-            hint="only results of answers can be scored again; run the evaluation once more",
-        )
-    return result.row
-
-
 def retrieval_flows(
     testset: Testset, search: Search, measures: Sequence[Measure]
 ) -> Iterator[Flow[RowResult]]:

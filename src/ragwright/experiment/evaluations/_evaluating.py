@@ -24,7 +24,7 @@ from ._asked import Answerer, asked_row
 from ._comparing import clusters_of_results
 from ._evaluate import answer_row, ranking_search, retrieval_row, summarise
 from ._names import check_run_name, find_run
-from ._options import Evaluating
+from ._options import Evaluating, RunOptions
 from ._results import Evaluation, RowResult, evaluation_of, result_body, result_of
 
 
@@ -85,7 +85,7 @@ class Work:
     count: Callable[[str], int] | None = None
     scope: str = ""
 
-    def job(self, how: Evaluating) -> Job[RowResult]:
+    def job(self) -> Job[RowResult]:
         """The work as the runner takes it."""
         return Job(
             kind=self.kind,
@@ -94,8 +94,6 @@ class Work:
             encode=partial(result_body, count=self.count),
             sources=lambda result: list(dict.fromkeys(result.ranking)),
             scope=self.scope,
-            resume=how.resume,
-            retry_errors=how.retry_errors,
             failed=lambda result: any(score.state == "errored" for score in result.scores),
         )
 
@@ -201,13 +199,19 @@ def run_work(
 
 
 def do_work(runner: Runner, runs: Runs, work: Work, how: Evaluating) -> RunSummary:
-    """Do the work, and store every row as it ends.
+    """Do the work, and store every row as it ends; raises as :func:`named_run`."""
+    return named_run(runner, runs, work.job(), how)
+
+
+def named_run(runner: Runner, runs: Runs, job: Job[Any], how: RunOptions) -> RunSummary:
+    """Run a job as its options say, and give its run the name that is asked for.
 
     Raises:
-        ConfigError: The name asked for the run cannot be one; said before the first row.
+        ConfigError: The name cannot be one; said before the first row.
     """
     name = check_run_name(how.name)
-    summary = run_job(runner, runs, work.job(how))
+    wanted = replace(job, resume=how.resume, retry_errors=how.retry_errors)
+    summary = run_job(runner, runs, wanted)
     if name:
         runs.name(summary.run, name)
     return summary

@@ -1,28 +1,37 @@
-"""How an evaluation is run, beyond what is configured."""
+"""How an evaluation, or another stored run, is run beyond what is configured."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluating:
-    """How to run an evaluation.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How to make a run of rows.
 
     Attributes:
-        resume: Continue the newest unfinished run of the same testset, settings and snapshot.
+        resume: Continue the newest unfinished run of the same rows, settings and snapshot.
         retry_errors: Also run its rows again that failed or have an errored score; stored replies
             are reused, so that only what is missing is asked.
-        seed: Seed of the intervals.
-        answers: Write answers and score them; else rankings alone are scored.
+        seed: Seed of flips and intervals.
         name: What to call the run, empty for its id alone.
-        vectors_vary: The index may have no vectors where that of another trial has: `ChunkScore` is
-            then not applicable instead of refused.
     """
 
     resume: bool = False
     retry_errors: bool = False
     seed: int = 0
-    answers: bool = False
     name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluating(RunOptions):
+    """How to run an evaluation.
+
+    Attributes:
+        answers: Write answers and score them; else rankings alone are scored.
+        vectors_vary: The index may have no vectors where that of another trial has: `ChunkScore` is
+            then not applicable instead of refused.
+    """
+
+    answers: bool = False
     vectors_vary: bool = False

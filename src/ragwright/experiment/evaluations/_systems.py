@@ -105,16 +105,6 @@ def asked(under: UnderTest, question: str) -> Flow[SystemReply]:
     return SystemReply(reply.text, usage=reply.usage)
 
 
-def chat_row(row: Row, model: str, instructions: str = "") -> Flow[Row]:
-    """Ask a chat model the row's question without passages, and put the reply into the row.
-
-    Passages and states of an earlier answer are taken out: the model saw none of them.
-    """
-    turns = [Message("system", instructions)] if instructions else []
-    reply = yield from chat(model, [*turns, Message("user", row.user_input)])
-    return replace(unanswered(row), response=reply.text)
-
-
 def _opened(
     project: Project, testset: str | Testset, measures: str | Sequence[Measure], system: Any
 ) -> tuple[Testset, UnderTest, MeasureSetup]:

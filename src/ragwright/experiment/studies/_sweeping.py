@@ -296,8 +296,13 @@ def trial_plan(
     }
     models = {name: changed for name, changed in named.items() if changed}
     manifest = {**work.manifest, "models": value_hash(models), "version": version("ragwright")}
-    job = replace(work, kind=TRIAL, manifest=manifest).job(how)
-    return TrialPlan(trial, rows, replace(job, reuse=project.session.reuse))
+    job = replace(
+        replace(work, kind=TRIAL, manifest=manifest).job(),
+        resume=how.resume,
+        retry_errors=how.retry_errors,
+        reuse=project.session.reuse,
+    )
+    return TrialPlan(trial, rows, job)
 
 
 @dataclass(slots=True)
