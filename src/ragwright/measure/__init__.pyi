@@ -21,6 +21,13 @@ from ._defaults import (
     ranking_measures as ranking_measures,
 )
 from ._definition import Definition as Definition, MeasureScale as MeasureScale
+from ._drift import (
+    Drift as Drift,
+    DriftVerdict as DriftVerdict,
+    Watched as Watched,
+    confidence_sequence as confidence_sequence,
+    drift as drift,
+)
 from ._edit import common_subsequence as common_subsequence, edit_distance as edit_distance
 from ._embedded import QADistances as QADistances, qa_distances as qa_distances
 from ._equivalence import least_rows as least_rows, most_lost as most_lost

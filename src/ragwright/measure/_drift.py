@@ -1,0 +1,132 @@
+"""Drift of a mean that is looked at again and again: intervals that stay valid at every look."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bounds: TypeAlias = NDArray[np.float64]
+DriftVerdict: TypeAlias = Literal["worse", "better", "unproven"]
+
+_LARGEST_BET = 0.5
+"""Constant c of the source: no single value may move the sequence further."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The mean of the values so far, with the interval that held at every look before.
+
+    ``mean``, ``low`` and ``high`` are None without a value.
+    """
+
+    n: int
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How the values of now compare with those of a reference period.
+
+    Attributes:
+        verdict: ``worse`` or ``better`` where the two intervals are apart, else ``unproven``.
+        reference: Of the reference period.
+        current: Of the newest window.
+        window: Its number, from 1.
+    """
+
+    verdict: DriftVerdict
+    reference: Watched
+    current: Watched
+    window: int
+
+
+def confidence_sequence(
+    values: Sequence[float], low: float, high: float, alpha: float = 0.05
+) -> tuple[Bounds, Bounds]:
+    """Bounds of a mean after each value that hold at all looks at once.
+
+    The mean lies within all of the intervals with probability 1 - alpha or more, however often
+    and whenever somebody looks, for values of any distribution within their range. This is the
+    predictable plug-in empirical Bernstein sequence of Waudby-Smith and Ramdas (2024), "Estimating
+    means of bounded random variables by betting", theorem 2, with the running intersection.
+
+    Args:
+        values: In the order in which they came.
+        low: Least possible value.
+        high: Greatest possible value.
+        alpha: Probability of an error at any look, 0 to 1.
+
+    Returns:
+        Lower and upper bounds, each of the length of ``values``.
+
+    Raises:
+        ValueError: A value is out of range.
+    """
+    given = np.asarray(values, np.float64)
+    if given.size and (given.min() < low or given.max() > high):
+        raise ValueError(f"values must be from {low:g} to {high:g}")
+    x = (given - low) / (high - low)
+    count = np.arange(1, len(x) + 1)
+    means = (0.5 + np.cumsum(x)) / (count + 1)
+    before = np.concatenate(([0.5], means[:-1]))
+    spread = (0.25 + np.cumsum((x - means) ** 2)) / (count + 1)
+    known = np.concatenate(([0.25], spread[:-1]))
+    bets = np.minimum(
+        np.sqrt(2 * math.log(2 / alpha) / (known * count * np.log1p(count))), _LARGEST_BET
+    )
+    penalty = 4 * (x - before) ** 2 * (-np.log1p(-bets) - bets) / 4
+    total = np.cumsum(bets)
+    centre = np.cumsum(bets * x) / total
+    width = (math.log(2 / alpha) + np.cumsum(penalty)) / total
+    lows = np.maximum.accumulate(np.clip(centre - width, 0.0, 1.0))
+    highs = np.minimum.accumulate(np.clip(centre + width, 0.0, 1.0))
+    return low + lows * (high - low), low + highs * (high - low)
+
+
+def drift(
+    reference: Sequence[float],
+    windows: Sequence[Sequence[float]],
+    scale: tuple[float, float],
+    *,
+    lower_is_better: bool = False,
+    alpha: float = 0.05,
+) -> Drift:
+    """Compare the newest window with the reference period; may be asked after every value.
+
+    A window is a stretch of time, such as four weeks, within which values are added. An old window
+    is never looked at again. Half of ``alpha`` is spent on the reference and half on the windows
+    (window k gets a share of 1 / (k (k + 1))), so that all looks of all windows together raise a
+    false alarm with probability ``alpha`` or less.
+
+    Args:
+        reference: Values of the reference period, which is closed.
+        windows: Values of each window since, the newest last.
+        scale: Least and greatest possible value.
+        lower_is_better: Low values are good.
+        alpha: Probability of any false alarm ever.
+    """
+    number = max(1, len(windows))
+    newest = windows[-1] if windows else ()
+    known = _watched(reference, scale, alpha / 2)
+    current = _watched(newest, scale, alpha / 2 / (number * (number + 1)))
+    verdict: DriftVerdict = "unproven"
+    if None not in (known.low, known.high, current.low, current.high):
+        if current.high < known.low:  # type: ignore[operator]
+            verdict = "better" if lower_is_better else "worse"
+        elif current.low > known.high:  # type: ignore[operator]
+            verdict = "worse" if lower_is_better else "better"
+    return Drift(verdict, known, current, number)
+
+
+def _watched(values: Sequence[float], scale: tuple[float, float], alpha: float) -> Watched:
+    if not len(values):
+        return Watched(0, None, None, None)
+    lows, highs = confidence_sequence(values, *scale, alpha)
+    return Watched(len(values), float(np.mean(values)), float(lows[-1]), float(highs[-1]))
