@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -17,7 +20,7 @@ def year(rng: np.random.Generator, mean: float, per_day: int, later: float | Non
         rng.binomial(1, mean if later is None or day < 180 else later, per_day)
         for day in range(DAYS)
     ]
-    reference = np.concatenate(daily[:WINDOW])
+    reference = np.concatenate(daily[:WINDOW]).tolist()
     for begin in range(WINDOW, DAYS, WINDOW):
         seen: list[float] = []
         number = begin // WINDOW
@@ -44,7 +47,7 @@ def test_a_fall_is_noticed_within_a_window() -> None:
 @pytest.mark.parametrize("kind", ["coin", "even", "skewed", "likert"])
 def test_the_sequence_covers_the_mean_at_every_look_at_once(kind: str) -> None:
     rng = np.random.default_rng(7)
-    draws = {
+    draws: dict[str, tuple[Callable[[int], Any], float, tuple[float, float]]] = {
         "coin": (lambda n: rng.binomial(1, 0.95, n), 0.95, (0, 1)),
         "even": (lambda n: rng.uniform(size=n), 0.5, (0, 1)),
         "skewed": (lambda n: rng.beta(0.3, 3, n), 0.3 / 3.3, (0, 1)),
