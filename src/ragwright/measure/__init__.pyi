@@ -1,5 +1,4 @@
 from ._agreement import Calibration as Calibration, calibrate as calibrate
-from ._agreement_statistics import Estimate as Estimate
 from ._alignment import (
     BertScorer as BertScorer,
     MoverScorer as MoverScorer,
@@ -21,13 +20,6 @@ from ._defaults import (
     ranking_measures as ranking_measures,
 )
 from ._definition import Definition as Definition, MeasureScale as MeasureScale
-from ._drift import (
-    Drift as Drift,
-    DriftVerdict as DriftVerdict,
-    Watched as Watched,
-    confidence_sequence as confidence_sequence,
-    drift as drift,
-)
 from ._edit import common_subsequence as common_subsequence, edit_distance as edit_distance
 from ._embedded import QADistances as QADistances, qa_distances as qa_distances
 from ._equivalence import least_rows as least_rows, most_lost as most_lost
@@ -43,13 +35,6 @@ from ._gate import (
     parse_rule as parse_rule,
 )
 from ._gold import lacks_gold as lacks_gold, marked as marked
-from ._intervals import (
-    Values as Values,
-    clopper_pearson as clopper_pearson,
-    incomplete_beta as incomplete_beta,
-    mean_interval as mean_interval,
-    student_quantile as student_quantile,
-)
 from ._judge import judge as judge
 from ._judge_call import (
     JudgeCall as JudgeCall,
@@ -107,4 +92,17 @@ from ._words import (
     answer_words as answer_words,
     content_words as content_words,
     plain_words as plain_words,
+)
+from .statistics import (
+    Drift as Drift,
+    DriftVerdict as DriftVerdict,
+    Estimate as Estimate,
+    Values as Values,
+    Watched as Watched,
+    clopper_pearson as clopper_pearson,
+    confidence_sequence as confidence_sequence,
+    drift as drift,
+    incomplete_beta as incomplete_beta,
+    mean_interval as mean_interval,
+    student_quantile as student_quantile,
 )

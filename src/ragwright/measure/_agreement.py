@@ -10,21 +10,24 @@ from typing import Any
 import numpy as np
 
 from ..core import MeasureError, Score
-from ._agreement_statistics import (
+from ._definition import MeasureScale
+from ._statistics import known_scale
+from .statistics import (
     AlphaLevel,
     Estimate,
     Ratings,
+    Values,
     auc,
     kappa,
     krippendorff,
+    mean_interval,
     pearson,
     ratings_of,
     resampled,
     spearman,
+    standard_error,
+    student_quantile,
 )
-from ._definition import MeasureScale
-from ._intervals import Values, mean_interval, standard_error, student_quantile
-from ._statistics import known_scale
 
 _MOST_POINTS = 11
 """Most different values that are still read as points of a scale, not as a continuum."""

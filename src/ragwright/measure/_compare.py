@@ -11,7 +11,8 @@ import numpy as np
 
 from ..core import MeasureError, Score
 from ._definition import MeasureScale
-from ._intervals import (
+from ._statistics import known_scale
+from .statistics import (
     FEW_SEEN,
     NORMAL,
     Values,
@@ -20,7 +21,6 @@ from ._intervals import (
     standard_error,
     unseen_interval,
 )
-from ._statistics import known_scale
 
 Scored: TypeAlias = Mapping[str, Sequence[Score]]
 """Row id -> its scores, one a measure."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import Score
 from ._definition import MeasureScale
-from ._intervals import TAIL, difference_interval, numbered, unseen_interval
+from .statistics import TAIL, difference_interval, numbered, unseen_interval
 
 
 def most_lost(

@@ -10,12 +10,12 @@ from typing import Literal, TypeAlias
 
 from ..core import MeasureError, option
 from ._agreement import Calibration, shifted_mean
-from ._agreement_statistics import Estimate
 from ._compare import Comparison, Comparisons
 from ._definition import MeasureScale
 from ._equivalence import least_rows
 from ._measure import Measure, on_scale, parse_measure
 from ._statistics import Summary
+from .statistics import Estimate
 
 GateState: TypeAlias = Literal["passed", "failed", "untrusted"]
 

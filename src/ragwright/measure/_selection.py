@@ -9,8 +9,8 @@ import numpy as np
 
 from ..core import MeasureError, Score
 from ._definition import MeasureScale
-from ._intervals import Values, numbered
 from ._statistics import known_scale
+from .statistics import Values, numbered
 
 _FLIPS = 10_000
 _RESAMPLES = 2_000

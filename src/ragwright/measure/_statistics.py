@@ -13,8 +13,8 @@ import numpy as np
 
 from ..core import MeasureError, Score, ScoreState
 from ._definition import MeasureScale
-from ._intervals import Method, Values, mean_interval, numbered
 from ._measure import Measure, parse_measure
+from .statistics import Method, Values, mean_interval, numbered
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,34 @@
+from ._agreement_statistics import (
+    AlphaLevel as AlphaLevel,
+    Estimate as Estimate,
+    Ratings as Ratings,
+    auc as auc,
+    kappa as kappa,
+    krippendorff as krippendorff,
+    pearson as pearson,
+    ratings_of as ratings_of,
+    resampled as resampled,
+    spearman as spearman,
+)
+from ._drift import (
+    Drift as Drift,
+    DriftVerdict as DriftVerdict,
+    Watched as Watched,
+    confidence_sequence as confidence_sequence,
+    drift as drift,
+)
+from ._intervals import (
+    FEW_SEEN as FEW_SEEN,
+    NORMAL as NORMAL,
+    TAIL as TAIL,
+    Method as Method,
+    Values as Values,
+    clopper_pearson as clopper_pearson,
+    difference_interval as difference_interval,
+    incomplete_beta as incomplete_beta,
+    mean_interval as mean_interval,
+    numbered as numbered,
+    standard_error as standard_error,
+    student_quantile as student_quantile,
+    unseen_interval as unseen_interval,
+)
