@@ -28,11 +28,17 @@ def command(
     with Workbench.open(project) as bench:
         gone = bench.forget_tenant(tenant) if tenant is not None else bench.forget(document or "")
         listed = bool(bench.project.settings.sources)
+        lost = bench.records.lost_exports if document is not None else ()
     console = Console()
     if as_json:
         console.json(dict(gone))
     else:
         console.result(", ".join(f"{name}: {count}" for name, count in gone.items()))
+    for folder in lost:
+        console.remark(
+            f"the Delta tables exported to {folder} are not there any more: "
+            "a copy elsewhere still holds what it held"
+        )
     if not any(gone.values()):
         raise StoreError(
             f"nothing is known of {tenant or document!r}",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..core import ConfigError
 from ..drafting import Refreshing
 from ..project import Session
-from ..records import RefreshProgress, TableName
+from ..records import DeltaCounts, RefreshProgress, TableName
 from ..workbench import Workbench
 from ._console import EXIT_ERROR, Console, Step, reported, table
 from ._options import (
@@ -216,22 +219,63 @@ def release(project: Project = HERE, as_json: Json = False) -> None:
 @group.command("export")
 @reported
 def export(
-    table: Annotated[TableName, typer.Argument(help="bronze, silver, gold or left_out.")],
+    table: Annotated[
+        TableName | None, typer.Argument(help="bronze, silver, gold or left_out.")
+    ] = None,
     output: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--output", "-o", metavar="FILE", help=".parquet, .csv, .jsonl; gold: .chat.jsonl."
         ),
-    ],
+    ] = None,
+    delta: Annotated[
+        Path | None,
+        typer.Option(
+            "--delta",
+            metavar="FOLDER",
+            help="Bring Delta tables of all four tables up to date; needs ragwright[delta].",
+        ),
+    ] = None,
     project: Project = HERE,
     version: Annotated[
         int | None, typer.Option("--version", min=1, help="An earlier version.")
     ] = None,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a table to a file that others read; gold also as chats to fine-tune on."""
+    """Write a table to a file, or all of them to Delta tables, for other programs."""
     console = Console(quiet)
+    if delta is not None:
+        if table is not None or output is not None:
+            raise ConfigError(
+                "--delta exports all tables and takes no table and no -o", where="records export"
+            )
+        with Workbench.open(project) as bench:
+            made = bench.records.export_delta(delta, version)
+        _show_delta(console, delta, made, as_json=as_json)
+        return
+    if table is None or output is None:
+        raise ConfigError(
+            "name a table and a file (gold -o gold.csv), or a folder with --delta",
+            where="records export",
+        )
     with Workbench.open(project) as bench:
         console.make_folder_of(output)
         count = bench.records.export(table, output, version)
+    if as_json:
+        console.json({"table": table, "file": str(output), "rows": count})
+        return
     console.remark(f"{count:,} rows written to {output}")
+
+
+def _show_delta(
+    console: Console, folder: Path, made: Mapping[TableName, DeltaCounts], *, as_json: bool
+) -> None:
+    if as_json:
+        found = {name: asdict(counts) for name, counts in made.items()}
+        console.json({"folder": str(folder), "tables": found})
+        return
+    body = [["table", "version", "rows", "files written", "files removed"]]
+    for name, one in made.items():
+        body.append([name, *(f"{n:,}" for n in (one.version, one.rows, one.written, one.removed))])
+    console.result(table(body, right=(1, 2, 3, 4)))

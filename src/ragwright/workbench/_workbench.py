@@ -483,7 +483,8 @@ class Workbench(AsyncVerbs):
     def forget(self, document_id: str) -> Mapping[str, int]:
         """Purge a document from store, replies, runs and outputs; how much went from each.
 
-        The document of a record goes from the tables too, with all their earlier versions.
+        The document of a record goes from the tables too, with all their earlier versions, and
+        from the Delta tables that they were exported to (``exported``).
 
         Raises:
             StoreError: The name is empty.
@@ -504,6 +505,7 @@ class Workbench(AsyncVerbs):
                 "rows": project.runs.forget(source=document_id),
                 "outputs": self.outputs.forget(document=document_id),
                 "records": self.records.forget(document_id),
+                "exported": self.records.forget_exported(document_id),
             }
 
     def forget_tenant(self, scope: str) -> Mapping[str, int]:

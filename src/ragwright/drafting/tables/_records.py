@@ -14,7 +14,15 @@ from ._refreshing import RecordsReport, Refreshing
 
 if TYPE_CHECKING:
     from ...project import IngestProgress, Project
-    from ...records import CheckReport, Engine, RecordsSpec, RefreshProgress, TableName, Tables
+    from ...records import (
+        CheckReport,
+        DeltaCounts,
+        Engine,
+        RecordsSpec,
+        RefreshProgress,
+        TableName,
+        Tables,
+    )
 
 Started: TypeAlias = "Callable[[RefreshProgress | IngestProgress], None]"
 """Gets the counters of each part of a refresh as it begins, to draw a progress bar from."""
@@ -173,6 +181,27 @@ class ProjectRecords:
         if table != "gold":
             raise RecordsError(f"no chats can be made of {table}", hint="export gold")
         return records.export_chats(self.tables, file, self.spec().format.request, version=version)
+
+    def export_delta(
+        self, folder: Path, version: int | None = None
+    ) -> Mapping[TableName, DeltaCounts]:
+        """Bring Delta tables in a folder to a version of all tables; writes what has changed."""
+        return records.export_delta(self.tables, folder, version, wait=self._options.wait)
+
+    def forget_exported(self, document_id: str) -> int:
+        """Delete the row behind a document from the exported Delta tables; how many copies.
+
+        Exports whose folder is gone are not reached; :attr:`lost_exports` names them.
+        """
+        key = records.record_key(document_id)
+        if key is None:
+            return 0
+        return records.forget_exported(self.tables, [key], wait=self._options.wait)
+
+    @property
+    def lost_exports(self) -> tuple[Path, ...]:
+        """Folders of exported Delta tables that are not there any more."""
+        return records.lost_exports(self.tables)
 
     def forget(self, document_id: str) -> int:
         """Delete the row behind a document from all tables and versions; how many rows there were.

@@ -1,4 +1,10 @@
 from ._changes import Changes as Changes
+from ._delta import (
+    DeltaCounts as DeltaCounts,
+    export_delta as export_delta,
+    forget_exported as forget_exported,
+    lost_exports as lost_exports,
+)
 from ._export import export_chats as export_chats, export_table as export_table
 from ._known import (
     HashedKeys as HashedKeys,

@@ -139,7 +139,7 @@ def _csv(rows: Iterable[ArrowTable], file: IO[bytes]) -> int:
 def _flat(rows: ArrowTable) -> ArrowTable:
     """Rows with columns that a CSV file can hold; what it cannot is text."""
     pa = require("pyarrow", "records", "exporting records")
-    rows = _readable(_guarded(rows))
+    rows = readable(_guarded(rows))
     for at, column in enumerate(rows.schema):
         kind = column.type
         plain = pa.types.is_primitive(kind) or pa.types.is_string(kind)
@@ -172,8 +172,8 @@ def _nested(value: Any) -> str | None:
     return None if value is None else json.dumps(value, ensure_ascii=False, default=_value)
 
 
-def _readable(rows: ArrowTable) -> ArrowTable:
-    """Rows whose bytes and durations are texts, the same in every file of texts."""
+def readable(rows: ArrowTable, *, digits: bool = True) -> ArrowTable:
+    """Rows whose durations are texts, and with ``digits`` bytes too, the same in every export."""
     pa = require("pyarrow", "records", "exporting records")
     types = pa.types
     for at, column in enumerate(rows.schema):
@@ -181,7 +181,7 @@ def _readable(rows: ArrowTable) -> ArrowTable:
         values = rows.column(at)
         if types.is_duration(kind):
             made = [_duration(value, kind.unit) for value in values.cast(pa.int64()).to_pylist()]
-        elif _is_binary(kind):
+        elif digits and _is_binary(kind):
             made = [None if value is None else value.hex() for value in values.to_pylist()]
         elif types.is_interval(kind):
             made = [None if value is None else _value(value) for value in values.to_pylist()]
@@ -218,7 +218,7 @@ _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 def _jsonl(rows: Iterable[ArrowTable], file: IO[bytes]) -> int:
     count = 0
     for batch in rows:
-        for row in _readable(batch).to_pylist():
+        for row in readable(batch).to_pylist():
             file.write(_line(row))
             count += 1
     return count

@@ -176,6 +176,12 @@ class Tables:
         number = self.version if version is None else version
         return self._rows(number, self._state(table, number), columns)
 
+    def read_live(
+        self, table: TableName, live: Sequence[LivePart], version: int
+    ) -> Iterator[ArrowTable]:
+        """Rows of a version as of :meth:`read`; of each part those that ``live`` says, if any."""
+        return self._rows(version, self._state(table, version), None, live)
+
     def _rows(
         self,
         version: int,
