@@ -37,7 +37,7 @@ from ._parts import LivePart, joined_schema, keys_of
 from ._tables import Tables
 
 _VERSIONS = "versions.json"
-_KNOWN = "exports.json"
+_EXPORTS = "exports.json"
 _OURS = re.compile(r"\d{8}-\d{5}-[0-9a-f]{8}-[0-9a-f]{12}\.parquet")
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]+:/")
 _PURPOSE = "exporting Delta tables"
@@ -107,7 +107,11 @@ def export_delta(
         with _locked(folder, wait):
             export = _claimed(tables, folder)
             made = {t: export.bring(tables, t, manifest.tables[t], number) for t in TABLES}
-            export.note(number, made)
+            owed = _known(tables)[export.identity].owed
+            export.note(number, made, alone=owed)
+            if owed:
+                export.sweep()
+                _register(tables, export.identity, _Known(folder))
     return made
 
 
@@ -124,15 +128,16 @@ def forget_exported(tables: Tables, keys: Sequence[str], wait: float = 600.0) ->
         StoreError: An export cannot be written or is damaged.
     """
     found = 0
-    for identity, folder in _exports(tables).items():
+    for identity, known in _known(tables).items():
+        folder = known.folder
         if _identity(folder) != identity:
+            _register(tables, identity, replace(known, owed=True))
             continue
         require("deltalake", "delta", "forgetting in exported Delta tables")
         with told(folder), _locked(folder, wait):
             held = sum(_holds(path, keys) for table in TABLES for path in _files(folder / table))
             if held:
-                export = _Export(folder, identity)
-                newest = tables.manifest()
+                export, newest = _Export(folder, identity), tables.manifest()
                 made = {
                     table: export.bring(tables, table, newest.tables[table], newest.version)
                     for table in TABLES
@@ -146,23 +151,53 @@ def forget_exported(tables: Tables, keys: Sequence[str], wait: float = 600.0) ->
 def lost_exports(tables: Tables) -> tuple[Path, ...]:
     """Folders that these tables were exported to and that are not there, or are another's now."""
     return tuple(
-        folder for identity, folder in _exports(tables).items() if _identity(folder) != identity
+        known.folder
+        for identity, known in _known(tables).items()
+        if _identity(known.folder) != identity
     )
 
 
-def _exports(tables: Tables) -> Mapping[str, Path]:
-    """Folders that these tables were exported to, by the identity of the export."""
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the tables know of an export.
+
+    Attributes:
+        folder: Where it was last.
+        owed: True where rows were forgotten while it was elsewhere: the next export deletes its
+            earlier versions.
+    """
+
+    folder: Path
+    owed: bool = False
+
+
+def _known(tables: Tables) -> dict[str, _Known]:
+    """Exports of these tables, by their identity."""
     try:
-        text = (tables.folder / _KNOWN).read_text("utf-8")
-        return {str(name): Path(folder) for name, folder in json.loads(text).items()}
+        listed = json.loads((tables.folder / _EXPORTS).read_text("utf-8"))
+        return {
+            str(identity): _Known(Path(one["folder"]), bool(one["owed"]))
+            for identity, one in listed.items()
+        }
     except FileNotFoundError:
         return {}
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise StoreError(
-            f"the list of exports is damaged: {error}",
-            where=str(tables.folder / _KNOWN),
+            f"the list of exports is damaged: {error!r}",
+            where=str(tables.folder / _EXPORTS),
             hint="delete it and export again, to folders that are empty",
         ) from error
+
+
+def _register(tables: Tables, identity: str, known: _Known) -> None:
+    """Note what is known of an export."""
+    tables.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with FileLock(tables.folder / "exports.lock", "records export --delta", wait=60.0):
+        listed = {
+            name: {"folder": str(one.folder), "owed": one.owed}
+            for name, one in {**_known(tables), identity: known}.items()
+        }
+        replace_text(tables.folder / _EXPORTS, json.dumps(listed, indent=1), private=True)
 
 
 class _Export:
@@ -170,7 +205,7 @@ class _Export:
 
     def __init__(self, folder: Path, identity: str) -> None:
         self._folder = folder
-        self._identity = identity
+        self.identity = identity
 
     def bring(
         self, tables: Tables, table: TableName, state: TableState, version: int
@@ -210,7 +245,7 @@ class _Export:
             if not deltalake.DeltaTable.is_deltatable(str(folder)):
                 return None
             found = deltalake.DeltaTable(str(folder))
-            if found.metadata().description == self._identity:
+            if found.metadata().description == self.identity:
                 return found
         raise RecordsError(
             "this Delta table was not written by this export",
@@ -253,7 +288,7 @@ class _Export:
                     made,
                     mode="error" if delta is None else "overwrite",
                     name=table,
-                    description=self._identity,
+                    description=self.identity,
                     commit_properties=said,
                 )
             else:
@@ -268,7 +303,7 @@ class _Export:
         entry = {"version": version, "tables": {t: counts.version for t, counts in made.items()}}
         if listed and {key: listed[-1].get(key) for key in entry} == entry:
             return
-        _write_versions(self._folder, self._identity, [*listed, {**entry, "exported": now()}])
+        _write_versions(self._folder, self.identity, [*listed, {**entry, "exported": now()}])
 
     def sweep(self) -> None:
         """Delete every file that the newest version of a table does not name."""
@@ -366,7 +401,7 @@ def _claimed(tables: Tables, folder: Path) -> _Export:
     """The export in a folder, which is new or one of these tables; known before it has rows."""
     _refuse_foreign(folder)
     identity = _identity(folder)
-    known = dict(_exports(tables))
+    known = _known(tables)
     if identity and identity not in known:
         raise RecordsError(
             "the folder holds Delta tables that another project exported",
@@ -374,12 +409,9 @@ def _claimed(tables: Tables, folder: Path) -> _Export:
             hint="export to another folder, or delete this one and export again",
         )
     identity = identity or secrets.token_hex(8)
-    if known.get(identity) != folder:
-        tables.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with FileLock(tables.folder / "exports.lock", "records export --delta", wait=60.0):
-            listed = {**_exports(tables), identity: folder}
-            text = json.dumps({name: str(place) for name, place in listed.items()}, indent=1)
-            replace_text(tables.folder / _KNOWN, text, private=True)
+    before = known.get(identity, _Known(folder))
+    if identity not in known or before.folder != folder:
+        _register(tables, identity, replace(before, folder=folder))
     if not (folder / _VERSIONS).exists():
         _write_versions(folder, identity, [])
         replace_text(folder / "README.md", _README)
