@@ -88,7 +88,8 @@ def _hit_lines(hit: Hit, why: Explanation) -> list[str]:
     if hit.chunk_id in why.seen:
         lines.append(f"the model sees: {' | '.join(why.seen[hit.chunk_id][:24])} …")
     for score, sentence in why.nearest.get(hit.chunk_id, ()):
-        lines.append(f"near the query: {score:.3f} {textwrap.shorten(sentence, 120)}")
+        said = textwrap.shorten(sentence, 120, placeholder=" …")
+        lines.append(f"near the query: {score:.3f} {said}")
     if hit.rung is not None:
         met = ", ".join(map(str, hit.rung.met)) or "none"
         missed = ", ".join(map(str, hit.rung.missed)) or "none"
