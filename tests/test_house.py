@@ -15,7 +15,6 @@ import pytest
 
 import ragwright
 from ragwright import core
-from ragwright.core import _errors
 
 SOURCE = Path(ragwright.__file__).parent
 
@@ -262,6 +261,52 @@ def test_optional_extras_are_never_imported_at_module_level() -> None:
     assert not wrong
 
 
+TESTS = Path(__file__).parent
+INSIDE = {
+    "app/test_demo.py": "a demo over four pages: over the whole guide it takes a minute",
+    "core/test_locks.py": "how long a wait is silent, and a system without `fcntl`",
+    "core/test_workers.py": "which processes wait in the pool, to kill one of them",
+    "flow/test_scarce.py": "a lease that ends within a test",
+    "index/test_approximate.py": "an approximate index over few rows, one that fails, one without faiss",
+    "index/test_store_files.py": "migrations to a version that does not exist yet",
+    "ingest/test_chunkers.py": "texts handed to a tokenizer in blocks of a few characters",
+    "jobs/test_promotion.py": "a wait for a lock that ends within a test, and a disk full at one write",
+    "measure/test_embedded.py": "blocks of a few rows, and draws that are nearly impossible",
+    "measure/test_judge_call.py": "how often a text is made safe for many replies",
+    "measure/test_rouge.py": "both ways to count, on texts short enough to count by hand",
+    "project/building/test_ingest.py": "batches of a few chunks, files that may be trusted at once",
+    "records/sources/test_source_files.py": "blocks of a few bytes, files that may be trusted at once",
+    "records/sources/test_source_sql.py": "a database that does not tell types",
+    "records/tables/test_tables.py": "compaction at sizes that a test reaches",
+}
+"""Tests that reach into private modules, mostly to make a constant small, and what for."""
+
+
+def private_names(tree: ast.Module) -> Iterator[str]:
+    """Private modules of the package that a test imports or names in a string."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names = [node.value]
+        else:
+            continue
+        yield from (name for name in names if re.match(r"ragwright(\.\w+)*\._\w+", name))
+
+
+def test_tests_use_the_front_doors() -> None:
+    """A test that imports a private module breaks with every move; at most fifteen may."""
+    found = {}
+    for path in sorted(TESTS.rglob("*.py")):
+        if names := sorted(private_names(ast.parse(path.read_text("utf-8")))):
+            found[str(path.relative_to(TESTS))] = names
+    assert {name: names for name, names in found.items() if name not in INSIDE} == {}
+    assert set(INSIDE) == set(found), "no longer needed"
+    assert len(INSIDE) <= 15
+
+
 DOORS = sorted(
     "".join(f".{name}" for name in path.parent.relative_to(SOURCE).parts)
     for path in SOURCE.rglob("__init__.py")
@@ -306,6 +351,7 @@ def drawn_tree(text: str) -> dict[str, str]:
 
 
 def test_the_drawn_error_tree_is_the_real_one() -> None:
+    _errors = sys.modules[core.RagwrightError.__module__]
     real = {
         name: kind.__mro__[1].__name__
         for name, kind in vars(_errors).items()

@@ -12,16 +12,22 @@ from answer_fakes import Driver, hit
 from hypothesis import given, settings, strategies as st
 
 from ragwright.answer import (
+    PAGE,
     AnswerOptions,
     AnswerSetup,
+    ChunkItems,
     CorpusOptions,
     CorpusScope,
+    Found,
+    UnitCount,
+    UnitQuestion,
     answer_from_corpus,
     corpus_ids,
+    find_quote,
+    merged,
+    read_items,
+    read_unit_question,
 )
-from ragwright.answer._corpus import PAGE
-from ragwright.answer._corpus_read import ChunkItems, find_quote, merged, read_items
-from ragwright.answer._units import Found, UnitCount, UnitQuestion, read_unit_question
 from ragwright.core import (
     Chunk,
     Document,

@@ -51,7 +51,7 @@ def pressed(folder: Path, module: str, *words: str, press: str = PRESS) -> str:
     return line
 
 
-@pytest.mark.parametrize("module", ["typer", "ragwright.app._retrieve", "ragwright.app._console"])
+@pytest.mark.parametrize("module", ["typer", "ragwright.workbench", "ragwright.core"])
 def test_before_the_command_begins_nothing_was_done(tmp_path: Path, module: str) -> None:
     assert pressed(tmp_path, module, "retrieve", "x") == "stopped before anything was done"
 

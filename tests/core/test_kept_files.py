@@ -6,6 +6,7 @@ import errno
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,6 @@ from ragwright.core import (
     StoreDamagedError,
     StoreError,
     StoreFullError,
-    _kept_files,
     file_error,
     reading_connection,
     writable,
@@ -25,6 +25,19 @@ def sqlite_error(code: int, said: str) -> sqlite3.Error:
     error = sqlite3.OperationalError(said)
     error.sqlite_errorcode = code
     return error
+
+
+def unwritable_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite says what it says where it can make no log beside the file (tests may run as root)."""
+    connect = sqlite3.connect
+
+    def refused(address: str, **options: Any) -> sqlite3.Connection:
+        if "immutable" not in address:
+            raise sqlite_error(sqlite3.SQLITE_CANTOPEN, "unable to open database file")
+        connection: sqlite3.Connection = connect(address, **options)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", refused)
 
 
 @pytest.mark.parametrize(
@@ -84,15 +97,17 @@ def test_a_log_is_read_with_its_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_read_as_it_lies_is_refused_once_somebody_writes(tmp_path: Path) -> None:
+def test_a_file_read_as_it_lies_is_refused_once_somebody_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Pages of two states together are no damage, and no answer either."""
     path = tmp_path / "a.sqlite"
     writer = sqlite3.connect(path, isolation_level=None)
     writer.execute("CREATE TABLE t (x)")
     writer.executemany("INSERT INTO t VALUES (?)", [("y" * 500,)] * 2000)
-    address = f"{path.as_uri()}?mode=ro&immutable=1"
-    reader = _kept_files._opened(address, 1.0, _kept_files._AsItLies)
-    reader.watch(path)
+    unwritable_folder(monkeypatch)
+    reader = reading_connection(path, 1.0)
+    monkeypatch.undo()
     assert reader.execute("SELECT count(*) FROM t").fetchone() == (2000,)
     writer.execute("DELETE FROM t")
     writer.execute("VACUUM")
@@ -123,14 +138,7 @@ def test_what_a_log_says_is_not_passed_over(
 ) -> None:
     path = tmp_path / "a.sqlite"
     sqlite3.connect(path).execute("CREATE TABLE t (x)").connection.close()
-    opened = _kept_files._opened
-
-    def refused(address: str, timeout: float, kind: type[sqlite3.Connection]) -> sqlite3.Connection:
-        if "immutable" not in address:
-            raise sqlite_error(sqlite3.SQLITE_CANTOPEN, "unable to open database file")
-        return opened(address, timeout, kind)
-
-    monkeypatch.setattr(_kept_files, "_opened", refused)
+    unwritable_folder(monkeypatch)
     reading_connection(path, 0.05).close()
     Path(f"{path}{end}").write_bytes(b"x")
     with pytest.raises(sqlite3.OperationalError, match="unable to open"):

@@ -12,8 +12,16 @@ from hypothesis import given, strategies as st
 
 from ragwright.answer import DraftOptions, Window, count_tokens
 from ragwright.core import ConfigError, Hit, build_options, parse_yaml
-from ragwright.drafting import DraftPlan, DraftRequest, Example, Pool
-from ragwright.drafting._calls import ONE_CALL, portions, text_tokens, texts_per_call
+from ragwright.drafting import (
+    ONE_CALL,
+    DraftPlan,
+    DraftRequest,
+    Example,
+    Pool,
+    portions,
+    text_tokens,
+    texts_per_call,
+)
 from ragwright.models import WordTokenizer
 from ragwright.records import LengthGroup, Rules
 from ragwright.retrieve import Retrieved

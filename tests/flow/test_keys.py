@@ -31,9 +31,10 @@ from ragwright.flow import (
     RetryPolicy,
     Runner,
     RunnerOptions,
+    decode,
+    encode,
     send,
 )
-from ragwright.flow._codec import decode, encode
 
 
 @pytest.fixture

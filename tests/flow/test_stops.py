@@ -42,7 +42,6 @@ from ragwright.flow import (
     search_keyword,
     send,
 )
-from ragwright.flow._context import Stopping
 
 ONCE = RetryPolicy(attempts=1)
 
@@ -293,7 +292,19 @@ def test_a_call_in_flight_at_a_stop_is_not_tried_again() -> None:
 
 
 def test_no_flow_can_take_a_stop_for_a_failure() -> None:
-    assert not issubclass(Stopping, Exception)
+    taken: list[Exception] = []
+
+    def flow() -> Flow[str]:
+        try:
+            return (yield from ask("a"))
+        except Exception as error:
+            taken.append(error)
+            return "failed"
+
+    with Runner({Chat: FakeChat(latency=0.3)}) as runner:
+        threading.Timer(0.1, runner.interrupt).start()
+        assert [outcome.state for outcome in runner.outcomes([flow()])] == ["skipped"]
+    assert not taken
 
 
 def test_a_stop_drops_batches_that_are_queued() -> None:

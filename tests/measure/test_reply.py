@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ragwright.measure import ReplyForm, read_object, read_verdict
-from ragwright.measure._reply import CUE
 
 TABLE = [
     json.loads(line)
@@ -85,7 +84,7 @@ def test_every_point_of_a_scale_scores_and_nothing_beside_it(
 ) -> None:
     text = {
         "json": json.dumps({"reasoning": "because", "score": score}),
-        "text": f"because\n{CUE} {score}",
+        "text": f"because\nFINAL SCORE: {score}",
     }[form]
     found = read_verdict(text, (low, low + width), form)
     assert found.score == (score if low <= score <= low + width else None)

@@ -13,6 +13,7 @@ from measure_fakes import Equal, Told, WordEmbed, run
 from ragwright.core import GoldSpan, MeasureError, Row
 from ragwright.flow import CompleteReply, Runner
 from ragwright.measure import (
+    COMPUTED,
     Measure,
     MeasureSetup,
     check_setup,
@@ -23,7 +24,6 @@ from ragwright.measure import (
     score_row,
     score_rows,
 )
-from ragwright.measure._score import COMPUTED
 
 
 def every_measure() -> list[Measure]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from types import SimpleNamespace
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -13,7 +13,6 @@ from hypothesis import given, settings, strategies as st
 
 from ragwright.core import MeasureError, Score, ScoreState
 from ragwright.measure import (
-    Definition,
     Tally,
     Values,
     aggregate,
@@ -22,7 +21,6 @@ from ragwright.measure import (
     mean_interval,
     student_quantile,
 )
-from ragwright.measure._statistics import _histogram
 
 
 def scored(*values: float) -> list[Score]:
@@ -294,10 +292,9 @@ def test_missing_rows_bound_the_mean() -> None:
     assert (unknown.worst, unknown.best) == (None, None)
 
 
-def likert(*values: float) -> dict[str, int]:
-    scale = Definition("Judged", "judged", "", ("response",), 1, 5, True, "")
-    measure = SimpleNamespace(definition=scale)
-    return _histogram(np.array(values), measure)  # type: ignore[arg-type]
+def likert(*values: float) -> Mapping[str, int]:
+    """The histogram of a judged measure on a scale from 1 to 5."""
+    return aggregate([Score("Faithfulness", "scored", value) for value in values]).histogram
 
 
 def test_judged_scales_have_a_histogram() -> None:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from ragwright.models import Embedder, VectorRule
+from ragwright.models import Embedder, OnnxEmbedder, VectorRule
 from ragwright.workbench import Workbench
 
 
 class _Opened(Embedder):
     """Remembers what it was opened with."""
 
-    identity = "double"
-    dimensions = 2
-    seen: list[tuple[str, str | None]]
+    seen: ClassVar[list[tuple[str, str | None]]] = []
 
     def __init__(self, source: str, options: Any, settings: Any) -> None:
-        type(self).seen.append((source, settings.query_prefix))
+        _Opened.seen.append((source, settings.query_prefix))
+        self.identity, self.dimensions = "double", 2
         self.rule = VectorRule()
 
     def embed_batch(self, texts: Any) -> Any:
@@ -34,8 +33,9 @@ def test_a_relative_folder_is_opened_with_its_own_settings(
     (tmp_path / "ragwright.yaml").write_text(
         "embed: {model: 'onnx:mini'}\nmodels: {'onnx:mini': {query_prefix: 'find: '}}\n", "utf-8"
     )
-    _Opened.seen = []
-    monkeypatch.setattr("ragwright.models._registry.OnnxEmbedder", _Opened)
+    _Opened.seen.clear()
+    for name in ("__init__", "embed_batch", "tokenizer"):
+        monkeypatch.setattr(OnnxEmbedder, name, getattr(_Opened, name))
     with Workbench.open(tmp_path) as bench:
         assert bench.project.settings.embed.model == "onnx:mini"
         assert str(tmp_path) not in bench.project.models.embedder_identity("onnx:mini")

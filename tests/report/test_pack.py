@@ -11,8 +11,7 @@ from study_subject import HOSTILE, MEASURES, MakeStudy, entry, result
 
 from ragwright.core import Row, Score
 from ragwright.experiment import RowResult
-from ragwright.report import STATES, Packed, pack_rows, unpacked
-from ragwright.report._pack import _pieces
+from ragwright.report import STATES, Packed, pack_rows, prompt_pieces, unpacked
 
 
 class Reader:
@@ -153,4 +152,4 @@ def test_hostile_texts_come_back_as_they_are() -> None:
 def test_pieces_of_a_prompt_are_the_prompt(passages: list[str], order: list[int]) -> None:
     text = "Use this.\n" + "\n".join(passages[at % len(passages)] for at in order if passages)
     cut = sorted({p.strip() for p in passages if p.strip()}, key=lambda p: (-len(p), p))
-    assert "".join(_pieces(text, cut)) == text
+    assert "".join(prompt_pieces(text, cut)) == text

@@ -21,8 +21,14 @@ from ragwright.core import (
 )
 from ragwright.flow import ChatReply, RetryPolicy, Runner
 from ragwright.models import ExtractiveReranker, Models, ModelSettings, Reranker, model_handlers
-from ragwright.retrieve import RerankOptions, read_order, rerank_depth, rerank_hits, rerank_method
-from ragwright.retrieve._rerank import _windows
+from ragwright.retrieve import (
+    RerankOptions,
+    read_order,
+    rerank_depth,
+    rerank_hits,
+    rerank_method,
+    rerank_windows,
+)
 from ragwright.testing import Reply, RerankerSuite, ScriptedServer, ServerRequest
 
 TEXTS = ("an orchestra played", "a red car stood there", "the red car was sold in May")
@@ -284,7 +290,7 @@ def test_windows_slide_to_the_front_and_carry_the_best_along(
 @given(st.integers(2, 200), st.integers(2, 30), st.data())
 def test_windows_cover_all_and_end_at_the_front(count: int, window: int, data: Any) -> None:
     step = data.draw(st.integers(1, window))
-    found = _windows(count, RerankOptions("m", window=window, step=step))
+    found = rerank_windows(count, RerankOptions("m", window=window, step=step))
     assert found[0][1] == count
     assert found[-1][0] == 0
     assert all(0 < end - start <= window for start, end in found)

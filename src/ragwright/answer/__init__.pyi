@@ -21,9 +21,16 @@ from ._context import (
     split_hit as split_hit,
 )
 from ._corpus import (
+    PAGE as PAGE,
     CorpusScope as CorpusScope,
     answer_from_corpus as answer_from_corpus,
     corpus_ids as corpus_ids,
+)
+from ._corpus_read import (
+    ChunkItems as ChunkItems,
+    find_quote as find_quote,
+    merged as merged,
+    read_items as read_items,
 )
 from ._extract import (
     Selection as Selection,
@@ -59,6 +66,12 @@ from ._prompt import (
     presets as presets,
     prompt_parts as prompt_parts,
     read_prompt as read_prompt,
+)
+from ._units import (
+    Found as Found,
+    UnitCount as UnitCount,
+    UnitQuestion as UnitQuestion,
+    read_unit_question as read_unit_question,
 )
 from ._window import (
     MARGIN as MARGIN,

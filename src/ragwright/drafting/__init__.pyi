@@ -1,3 +1,9 @@
+from ._calls import (
+    ONE_CALL as ONE_CALL,
+    portions as portions,
+    text_tokens as text_tokens,
+    texts_per_call as texts_per_call,
+)
 from ._copies import (
     NearCopy as NearCopy,
     containment as containment,

@@ -69,7 +69,12 @@ from ._rubric import (
     prompts_fingerprint as prompts_fingerprint,
     shipped_rubrics as shipped_rubrics,
 )
-from ._score import check_setup as check_setup, score_row as score_row, score_rows as score_rows
+from ._score import (
+    COMPUTED as COMPUTED,
+    check_setup as check_setup,
+    score_row as score_row,
+    score_rows as score_rows,
+)
 from ._selection import Selection as Selection, best_of as best_of
 from ._setup import MeasureSetup as MeasureSetup
 from ._spread import (

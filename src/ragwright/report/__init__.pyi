@@ -38,7 +38,13 @@ from ._diagnosis import (
 )
 from ._document import stylesheet as stylesheet
 from ._junit import gate_junit as gate_junit, rows_junit as rows_junit
-from ._pack import STATES as STATES, Packed as Packed, pack_rows as pack_rows, unpacked as unpacked
+from ._pack import (
+    STATES as STATES,
+    Packed as Packed,
+    pack_rows as pack_rows,
+    prompt_pieces as prompt_pieces,
+    unpacked as unpacked,
+)
 from ._readers import (
     generators_json as generators_json,
     generators_table as generators_table,

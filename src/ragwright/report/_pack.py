@@ -235,7 +235,7 @@ class _Packer:
         found = []
         for role, text in made.prompt:
             pieces: list[Text] = []
-            for piece in _pieces(text, cut):
+            for piece in prompt_pieces(text, cut):
                 known = self._text(piece)
                 if isinstance(known, str) and pieces and isinstance(pieces[-1], str):
                     pieces[-1] += known
@@ -260,7 +260,7 @@ class _Packer:
         return len(self.blocks) - 1
 
 
-def _pieces(text: str, cut: Sequence[str]) -> list[str]:
+def prompt_pieces(text: str, cut: Sequence[str]) -> list[str]:
     """A prompt cut at its passages, the rest at the ends of lines; together they are the prompt."""
     parts = [(text, False)]
     for passage in cut:

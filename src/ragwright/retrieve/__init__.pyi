@@ -40,6 +40,7 @@ from ._rerank import (
     rerank_depth as rerank_depth,
     rerank_hits as rerank_hits,
     rerank_method as rerank_method,
+    rerank_windows as rerank_windows,
 )
 from ._route import (
     Route as Route,

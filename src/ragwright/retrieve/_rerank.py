@@ -213,7 +213,7 @@ def _listwise(
     """
     order = list(range(len(hits)))
     failed: list[str] = []
-    for start, end in _windows(len(hits), options):
+    for start, end in rerank_windows(len(hits), options):
         inside = [hits[at] for at in order[start:end]]
         found, problem = yield from _ordered(query, inside, options)
         if problem:
@@ -225,7 +225,7 @@ def _listwise(
     return scores, tuple(f"{options.model} did not rerank all: {text}" for text in failed)
 
 
-def _windows(count: int, options: RerankOptions) -> list[tuple[int, int]]:
+def rerank_windows(count: int, options: RerankOptions) -> list[tuple[int, int]]:
     """Windows (start, end) from the back to the front; the last one starts at 0."""
     if count < 2:
         return []

@@ -258,7 +258,7 @@ def test_an_export_that_fails_leaves_what_was_there(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("ragwright.drafting.outputs._export.output_row", full)
+    monkeypatch.setattr(type(bench.outputs), "used", full)
     with pytest.raises(StoreError, match="No space"):
         export_outputs(bench.outputs, OutputQuery(), path)
     assert path.read_text() == "before"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
@@ -12,7 +13,7 @@ import pytest
 from small_project import MakeProject
 
 from ragwright import Session, Workbench
-from ragwright.core import Mapped, PromptError, Row, read_mapping
+from ragwright.core import PromptError, Row
 from ragwright.experiment import Evaluating
 from ragwright.experiment.evaluations import planned
 from ragwright.index import SqliteStore
@@ -113,18 +114,20 @@ def test_a_template_is_read_once_and_its_edit_changes_no_later_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
-    reads: list[Path] = []
+    reads: list[object] = []
 
-    def counted(path: Path) -> Mapped:
-        reads.append(path)
-        return read_mapping(path)
+    opened = io.open
+
+    def counted(file: Any, mode: str = "r", *how: Any, **more: Any) -> Any:
+        if str(file).endswith("own.yaml") and "r" in mode:
+            reads.append(file)
+        return opened(file, mode, *how, **more)
 
     def reply(request: ServerRequest) -> str:
         (folder / "own.yaml").write_text(TEMPLATE.format(word="Bolt"))
         calls.append(str(request.body))
         return "every two years [1]"
 
-    monkeypatch.setattr("ragwright.answer._prompt.read_mapping", counted)
     with ScriptedServer(reply) as server:
         folder = MakeProject(tmp_path)(
             f"answer: {{model: '{server.url}#m'}}\nprompt: {{template: own.yaml}}\n"
@@ -132,8 +135,10 @@ def test_a_template_is_read_once_and_its_edit_changes_no_later_row(
         (folder / "own.yaml").write_text(TEMPLATE.format(word="Acme"))
         with Workbench.open(folder, Session(jobs=1)) as bench:
             bench.ingest()
-            bench.evaluate(questions(20), "TokenF1", Evaluating(answers=True))
-            assert len(reads) == 1
+            with monkeypatch.context() as patch:
+                patch.setattr(io, "open", counted)
+                bench.evaluate(questions(20), "TokenF1", Evaluating(answers=True))
+            assert len(reads) <= 2  # for its hash and its text; never for a row
             assert len(calls) == 20
             assert all("for Acme." in prompt for prompt in calls)
             bench.evaluate(questions(1), "TokenF1", Evaluating(answers=True))

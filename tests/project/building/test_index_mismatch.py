@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 
 from ragwright.core import RetrieveError
-from ragwright.models import Embedder, VectorRule
+from ragwright.models import Embedder, OnnxEmbedder, VectorRule
 from ragwright.workbench import Workbench
 
 
 class _FromFile(Embedder):
     """Its identity is what its one file holds, as that of a local model is its weights' hash."""
 
-    dimensions = 4
-
     def __init__(self, source: str, options: Any, settings: Any) -> None:
         self.identity = f"onnx:{(Path(source) / 'weights').read_text()}"
         self.rule = VectorRule()
+        self.dimensions = 4
 
     def embed_batch(self, texts: Any) -> Any:
         return np.full((len(texts), 4), 0.5, np.float32)
@@ -28,7 +27,8 @@ class _FromFile(Embedder):
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("ragwright.models._registry.OnnxEmbedder", _FromFile)
+    for name in ("__init__", "embed_batch", "tokenizer"):
+        monkeypatch.setattr(OnnxEmbedder, name, getattr(_FromFile, name))
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "weights").write_text(f"hash-of-{name}")
