@@ -115,5 +115,5 @@ def test_a_view_that_cannot_be_opened_is_answered_for(
     with Workbench.open(project) as bench:
         found = bench.retrieve("brake fluid")
     assert found.hits == expected
-    (note,) = (note for note in found.notes if "exact scan" in note)
+    (note,) = (note for note in found.notes if "a second index" in note)
     assert "MemoryError: no room for the view" in note
