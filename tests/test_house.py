@@ -89,6 +89,7 @@ OF_A_ROOM = {
 """Optional dependencies that a whole room is made of; its commands check for them at their door."""
 
 LATE = {
+    "asyncio",
     "httpx2",
     "importlib",
     "jinja2",

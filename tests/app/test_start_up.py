@@ -35,5 +35,11 @@ def test_an_offline_question_loads_only_what_it_uses(tmp_path: Path) -> None:
     loaded = set(json.loads(found.stdout.splitlines()[-1]))
     assert not loaded & UNUSED
     # Of rooms that a question does not use, the front door alone.
-    for room in ("testsets", "drafting", "experiment", "report", "jobs"):
+    for room in ("testsets", "drafting", "experiment", "jobs", "serve"):
         assert not [name for name in loaded if name.startswith(f"ragwright.{room}.")]
+
+
+def test_importing_the_workbench_loads_no_library() -> None:
+    code = "import sys; from ragwright import Workbench; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"asyncio", "numpy", "pydantic", "typer", "yaml"} & set(found.stdout.split())

@@ -308,11 +308,9 @@ class OpenAIEmbeddings:
         except (KeyError, TypeError, ValueError) as error:
             raise self._bad(f"sent vectors that cannot be read: {error}") from None
         # A text without a letter or digit may well have nothing to say: zeros are right for it.
-        worded = [any(map(str.isalnum, text)) for text in texts]
-        fault = vector_fault(vectors[worded]) or _one_for_all(vectors, texts)
-        if not fault and not np.isfinite(vectors).all():
-            fault = "a vector that holds NaN or infinity"
-        if fault:
+        worded = np.array([any(map(str.isalnum, text)) for text in texts], np.bool_)
+        judged = vectors[worded | ~np.isfinite(vectors).all(axis=1)]
+        if fault := vector_fault(judged) or _one_for_all(vectors, texts):
             raise self._bad(f"sent {fault}")
         return vectors.astype(np.float32)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -10,6 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import asyncio
+
     from ..answer import AskPlan
     from ..core import Answer, Filter, Hit
     from ..flow import Flow, Message, TraceEntry
@@ -86,6 +87,9 @@ class AnswerStream:
         return self._pieces()
 
     async def _pieces(self) -> AsyncGenerator[str]:
+        # Late: it takes longer to load than the rest of what opening a project needs.
+        import asyncio
+
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[str | None] = asyncio.Queue()
 
@@ -141,6 +145,8 @@ class AsyncVerbs(ABC):
         """As ``ask_all``, awaited."""
         asking = how or Asking()
         # Off the caller's loop: settings are read and the index is opened here.
+        import asyncio
+
         flow = await asyncio.to_thread(self.ask_flow, question, personas, asking)
         project = self.project
         first, *others = await project.runner.arun(
@@ -153,6 +159,7 @@ class AsyncVerbs(ABC):
 
         The stream's ``answer`` holds the whole afterwards. A reader that stops early ends the call.
         """
+        import asyncio
 
         def start(asking: Asking) -> asyncio.Task[Answer]:
             return asyncio.create_task(self.aask(question, persona, asking))
@@ -164,6 +171,8 @@ class AsyncVerbs(ABC):
     ) -> Retrieved:
         """As ``retrieve``, awaited."""
         asking = how or Asking()
+        import asyncio
+
         flow = await asyncio.to_thread(self.retrieve_flow, query, k, asking)
         found = await self.project.runner.arun(flow, scope=asking.scope, trace=asking.trace)
         project = self.project
