@@ -9,6 +9,7 @@ from ._fetch import FetchHandler as FetchHandler
 from ._files import FileReader as FileReader
 from ._html import parse_html as parse_html
 from ._language import guess_language as guess_language
+from ._loader import LoaderReader as LoaderReader
 from ._normalise import (
     clean_metadata as clean_metadata,
     iso_date as iso_date,
@@ -17,14 +18,18 @@ from ._normalise import (
 from ._options import (
     ChunkOptions as ChunkOptions,
     FetchOptions as FetchOptions,
+    LoaderOptions as LoaderOptions,
     SourceOptions as SourceOptions,
 )
+from ._remote import RemoteReader as RemoteReader
 from ._seams import (
     Chunker as Chunker,
     Failure as Failure,
     FetchBytes as FetchBytes,
     Fetched as Fetched,
     Reader as Reader,
+    RemoteFile as RemoteFile,
+    SourceFile as SourceFile,
 )
 from ._sources import (
     default_readers as default_readers,

@@ -19,7 +19,7 @@ from ..core import (
 )
 from ._language import guess_language
 from ._normalise import clean_metadata, normalise
-from ._seams import Failure, FetchBytes, Reader, read_files
+from ._seams import Failure, FetchBytes, Reader, SourceFile, read_files
 
 _SAMPLE = 50
 """Documents from whose beginnings the language of a collection is guessed."""
@@ -66,8 +66,9 @@ class BeirReader(Reader):
         )
         yield Failure(source, error)
 
-    def read_file(self, path: Path) -> Iterator[Document | Failure]:
+    def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
         """Documents of a corpus file, in its order."""
+        assert isinstance(path, Path)
         source = f"beir:{path.parent}"
         records = self._records(path, source)
         first = list(islice(records, _SAMPLE))

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from ..core import Document, MissingExtraError, RagwrightError, SourceError, UnsupportedSourceError
 from ._apart import extract_bytes
 from ._options import SourceOptions
-from ._seams import Failure, FetchBytes, Reader, read_files
+from ._seams import Failure, FetchBytes, Reader, SourceFile, read_files
 from ._walk import Missed, expand, printable, read_bytes, unreadable, walk
 
 _SCHEME = re.compile(r"(?i)[a-z][a-z0-9+.-]+:")
@@ -109,8 +109,9 @@ class FileReader(Reader):
             name, UnsupportedSourceError(item.reason, where=name, hint=item.hint), skipped=True
         )
 
-    def read_file(self, path: Path) -> Iterator[Document | Failure]:
+    def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
         """Documents of one file: itself, and what it holds (attachments of an e-mail)."""
+        assert isinstance(path, Path)
         name = self._id(path)
         try:
             if name != self._id(path, printed=False):
@@ -143,7 +144,7 @@ class FileReader(Reader):
     def _id(self, path: Path, *, printed: bool = True) -> str:
         """Path relative to the home, however the source was written; with ``/``."""
         whole = Path(os.path.abspath(path))  # noqa: PTH100
-        name = _relative(whole, self._home)
+        name = relative_id(whole, self._home)
         if self._stored is not None:
             base = Path(os.path.abspath(self.base))  # noqa: PTH100
             before = (whole.relative_to(base) if whole.is_relative_to(base) else whole).as_posix()
@@ -156,8 +157,8 @@ class FileReader(Reader):
         return not Path(name).is_absolute() and os.path.lexists(self._home / name)
 
 
-def _relative(whole: Path, home: Path) -> str:
-    """A path from the home; absolute where they have no folder in common."""
+def relative_id(whole: Path, home: Path) -> str:
+    """Id of a file: its path from the home; absolute where they have no folder in common."""
     try:
         shared = Path(os.path.commonpath([whole, home]))
     except ValueError:  # other drives

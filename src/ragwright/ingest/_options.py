@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ..core import ConfigError, option
 
@@ -65,6 +67,28 @@ class SourceOptions:
         gt=0,
     )
     encoding: str = option("", "Encoding of text files; empty: detected.", when="index")
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderOptions:
+    """A loader of another package, and arguments of loaders and file systems.
+
+    In ``arguments``, ``{env: NAME}`` is the value of an environment variable, for secrets.
+    """
+
+    loader: str = option(
+        "",
+        "LangChain loader, LlamaIndex reader or function: package.module:Class.",
+        when="index",
+    )
+    arguments: Mapping[str, Any] = option(
+        dict,
+        "Arguments of the loader, or of the file system of an address; secrets as {env: NAME}.",
+        when="index",
+    )
+    load_arguments: Mapping[str, Any] = option(
+        dict, "Arguments of the loader's load method.", when="index"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from ..core import Chunk, Document, RagwrightError, Span
 from ._chunks import make_chunks
@@ -39,6 +40,26 @@ class Fetched:
     body: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file that is not local: known by its id, and by a version that changes with its content.
+
+    An empty version says nothing: the file is read at every ingest.
+    """
+
+    id: str
+    version: str
+    size: int = 0
+
+    def __str__(self) -> str:
+        """The id, as a path shows itself."""
+        return self.id
+
+
+SourceFile: TypeAlias = Path | RemoteFile
+"""One file that a source is made of."""
+
+
 class Reader(ABC):
     """Turns a source into documents.
 
@@ -61,15 +82,15 @@ class Reader(ABC):
             fetch: The only way to the network.
         """
 
-    def files(self, source: str) -> Iterator[Path | Failure] | None:
-        """Local files that a source is made of, so that unchanged ones need not be read.
+    def files(self, source: str) -> Iterator[SourceFile | Failure] | None:
+        """Files that a source is made of, so that unchanged ones need not be read.
 
         None where there are none; else reading each with :meth:`read_file`, in this order,
         gives what :meth:`read` gives.
         """
         return None
 
-    def read_file(self, path: Path) -> Iterator[Document | Failure]:
+    def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
         """Documents of one of the :meth:`files`."""
         raise NotImplementedError(f"{type(self).__name__} reads no single files")
 
@@ -105,7 +126,9 @@ class Chunker(ABC):
         return make_chunks(document, spans, counts)
 
 
-def read_files(reader: Reader, files: Iterator[Path | Failure]) -> Iterator[Document | Failure]:
+def read_files(
+    reader: Reader, files: Iterator[SourceFile | Failure]
+) -> Iterator[Document | Failure]:
     """Documents of a source's files, one file after the other: ``read`` for such readers."""
     for path in files:
         if isinstance(path, Failure):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..core import (
     PluginError,
@@ -18,7 +18,8 @@ from ._arxiv import ArxivReader
 from ._beir import BeirReader
 from ._files import FileReader
 from ._options import SourceOptions
-from ._seams import Failure, Reader
+from ._remote import RemoteReader
+from ._seams import Failure, Reader, SourceFile
 from ._web import WebReader
 from ._wikipedia import WikipediaReader
 
@@ -30,6 +31,7 @@ _FORMS = (
     "wikipedia:Title or wikipedia:fr:Titre",
     "arxiv:2401.01234 or arxiv:words?max=5",
     "beir:FOLDER",
+    "s3://BUCKET/FOLDER, gs://, az://, sftp://, github://ORG:REPO@REF/, zip://::FILE.zip",
 )
 
 
@@ -38,6 +40,7 @@ def default_readers(
     base: Path | None = None,
     home: Path | None = None,
     stored: Callable[[str], bool] | None = None,
+    arguments: Mapping[str, Any] | None = None,
 ) -> tuple[Reader, ...]:
     """Our own readers, in the order in which they are asked.
 
@@ -46,12 +49,14 @@ def default_readers(
         base: Folder that relative paths start from; the working directory by default.
         home: Folder that ids of documents are relative to; ``base`` by default.
         stored: True for the id of a document that is stored already: see :class:`FileReader`.
+        arguments: Of the file system of an address (``s3://…``).
     """
     return (
         BeirReader(base),
         WikipediaReader(),
         ArxivReader(options),
         WebReader(options),
+        RemoteReader(options, base, arguments, home),
         FileReader(options, base, home, stored),
     )
 
@@ -94,7 +99,7 @@ def pick_reader(source: str, readers: Sequence[Reader]) -> Reader:
     raise _unknown(source)
 
 
-def files_of(reader: Reader, source: str) -> Iterator[Path | Failure] | None:
+def files_of(reader: Reader, source: str) -> Iterator[SourceFile | Failure] | None:
     """The files of a source as its reader names them; None where it is not made of files."""
     try:
         files = reader.files(source)

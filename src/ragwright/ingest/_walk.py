@@ -50,7 +50,7 @@ def walk(root: Path, options: SourceOptions) -> Iterator[Path | Missed]:
         if isinstance(path, Missed):
             yield path
             continue
-        if path.name.startswith(".") or _matches(relative, path.name, options.exclude):
+        if path.name.startswith(".") or matches(relative, path.name, options.exclude):
             continue
         found = _looked_at(path, home, options)
         if found is path and path.is_dir():
@@ -62,7 +62,7 @@ def walk(root: Path, options: SourceOptions) -> Iterator[Path | Missed]:
 
 def _wanted(relative: str, path: Path, options: SourceOptions) -> bool:
     """Whether ``include`` takes a file; a folder that is not entered is named in any case."""
-    if not options.include or _matches(relative, path.name, options.include):
+    if not options.include or matches(relative, path.name, options.include):
         return True
     return path.is_symlink() and path.is_dir()
 
@@ -155,7 +155,8 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))  # resolve() fails on a link to itself
 
 
-def _matches(relative: str, name: str, patterns: tuple[str, ...]) -> bool:
+def matches(relative: str, name: str, patterns: tuple[str, ...]) -> bool:
+    """True where one of some patterns takes a file, by its path below the source or its name."""
     for pattern in patterns:
         bare = pattern.removesuffix("/")
         flat = bare.removeprefix("**/")

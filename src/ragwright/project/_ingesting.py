@@ -100,10 +100,15 @@ def _feed(project: Project, entry: SourceEntry, base: Path) -> Feed:
     if entry.reader:
         return Feed(entry.source, (ingest.load_reader(entry.reader),))
 
+    home = project.folder.root
+    if entry.loader.loader:
+        return Feed(entry.source, (ingest.LoaderReader(entry.loader, entry.options, home),))
+
     def stored(name: str) -> bool:
         return project.store.document(name) is not None
 
-    readers = ingest.default_readers(entry.options, base, project.folder.root, stored)
+    arguments = entry.loader.arguments
+    readers = ingest.default_readers(entry.options, base, home, stored, arguments)
     return Feed(entry.source, readers)
 
 

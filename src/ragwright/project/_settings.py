@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from ..core import (
     unknown_key,
 )
 from ..index import StoreOptions
-from ..ingest import ChunkOptions, FetchOptions, SourceOptions
+from ..ingest import ChunkOptions, FetchOptions, LoaderOptions, SourceOptions
 from ..measure import MeasureSetup
 from ..models import AnalyzerOptions, EmbedOptions, ModelSettings
 from ..records import RecordsOptions
@@ -56,11 +56,12 @@ class BudgetOptions:
 
 @dataclass(frozen=True, slots=True)
 class SourceEntry:
-    """One source: an address, how to read it, and an own reader where one is named."""
+    """One source: an address, how to read it, and an own reader or a loader where one is named."""
 
     source: str
     reader: str = ""
     options: SourceOptions = field(default_factory=SourceOptions)
+    loader: LoaderOptions = field(default_factory=LoaderOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +227,7 @@ def project_keys() -> Iterator[tuple[str, str, Any, str]]:
         yield from described_options(kind, (name,))
     yield from described_options(ModelSettings, ("models", "NAME"))
     yield from described_options(SourceOptions, ("sources", "[]"))
+    yield from described_options(LoaderOptions, ("sources", "[]"))
     yield from described_options(JobOptions, ("jobs", "NAME"))
 
 
@@ -243,19 +245,31 @@ def _sources(value: Any, placed: Placed) -> Iterator[SourceEntry]:
         if isinstance(item, str) and item:
             yield SourceEntry(item)
             continue
-        if not isinstance(item, dict) or not isinstance(item.get("source"), str):
-            raise ConfigError(
-                "a source is an address, or a mapping with the key `source`",
-                where=placed.where(*path),
-                hint="write for example:  - source: docs/   and below it  include: ['*.md']",
-            )
-        known = {f.name for f in dataclasses.fields(SourceOptions)} | {"source", "reader"}
-        for key in item:
-            if key not in known:
-                raise unknown_key(key, known, placed, (*path, key))
-        rest = {k: v for k, v in item.items() if k not in ("source", "reader")}
-        options = build_options(SourceOptions, rest, placed, path)
-        yield SourceEntry(item["source"], str(item.get("reader") or ""), options)
+        yield _source(item, placed, path)
+
+
+def _source(item: Any, placed: Placed, path: tuple[str, ...]) -> SourceEntry:
+    """A source written as a mapping; one with a loader is named after it where it has no name."""
+    named = isinstance(item, dict) and isinstance(item.get("source", item.get("loader")), str)
+    if not named:
+        raise ConfigError(
+            "a source is an address, or a mapping with the key `source` or `loader`",
+            where=placed.where(*path),
+            hint="write for example:  - source: docs/   and below it  include: ['*.md']",
+        )
+    how = {f.name for f in dataclasses.fields(SourceOptions)}
+    of_loader = {f.name for f in dataclasses.fields(LoaderOptions)}
+    for key in item:
+        if key not in {"source", "reader", *how, *of_loader}:
+            raise unknown_key(key, {"source", "reader", *how, *of_loader}, placed, (*path, key))
+    options = build_options(SourceOptions, _only(item, how), placed, path)
+    loader = build_options(LoaderOptions, _only(item, of_loader), placed, path)
+    source = item.get("source") or loader.loader.rpartition(":")[2]
+    return SourceEntry(source, str(item.get("reader") or ""), options, loader)
+
+
+def _only(item: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    return {key: value for key, value in item.items() if key in keys}
 
 
 def _models(value: Any, placed: Placed) -> dict[str, ModelSettings]:

@@ -147,7 +147,7 @@ def _sources(bench: Workbench) -> Iterator[Check]:
     for entry in entries:
         path = bench.project.folder.root / entry.source
         remote = ":" in entry.source.partition("/")[0]
-        if remote or path.exists():
+        if remote or entry.loader.loader or path.exists():
             yield Check("sources", "ok", entry.source)
         elif not any(c in entry.source for c in "*?["):
             yield Check(

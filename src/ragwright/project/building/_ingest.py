@@ -28,7 +28,7 @@ from ...core import (
 )
 from ...flow import embed, gather, settled
 from ...index import IndexedDocument, WriteCounts, chunk_key, embedded_text
-from ...ingest import Failure, WebReader, files_of, guarded, pick_reader
+from ...ingest import Failure, RemoteReader, WebReader, files_of, guarded, pick_reader
 from ...models import usable_vectors
 from ._progress import IngestForecast, IngestProgress, IngestReport
 from ._stamps import Stamp
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ...core import Chunk, Document
     from ...flow import Flow, Runner
     from ...index import IndexSpec, Store
-    from ...ingest import Chunker, FetchBytes, Reader
+    from ...ingest import Chunker, FetchBytes, Reader, SourceFile
     from .._settings import SourceEntry
     from ._stamps import Stamps
 
@@ -86,7 +86,7 @@ class Feed:
 _Texts = list[tuple[str, str]]
 """(chunk key, text to embed)."""
 
-_Files = list[tuple[Path, Stamp, list[tuple[str, str]]]]
+_Files = list[tuple["SourceFile", Stamp, list[tuple[str, str]]]]
 
 
 @dataclass(slots=True)
@@ -282,7 +282,7 @@ class Ingest:
             elif not self._as_it_was(path):
                 yield from self._file(reader, path)
 
-    def _file(self, reader: Reader, path: Path) -> Iterator[tuple[Document | Failure, str]]:
+    def _file(self, reader: Reader, path: SourceFile) -> Iterator[tuple[Document | Failure, str]]:
         try:
             stamp = Stamp.of(path)
         except OSError:
@@ -304,7 +304,7 @@ class Ingest:
         if stamp is not None:
             self._ended.append((path, stamp, found))
 
-    def _as_it_was(self, path: Path) -> bool:
+    def _as_it_was(self, path: SourceFile) -> bool:
         known = None if self._stamps is None else self._stamps.documents(path)
         if known is None:
             return False
@@ -534,7 +534,10 @@ def web_pages(feeds: Sequence[Feed]) -> Iterator[str]:
 def _bytes(feed: Feed) -> int:
     """Bytes of the local files of a source, 0 where there are none or it cannot be read."""
     try:
-        files = files_of(feed.reader(), feed.source)
+        reader = feed.reader()
+        if isinstance(reader, RemoteReader):  # to list a store twice takes time
+            return 0
+        files = files_of(reader, feed.source)
         return sum(p.stat().st_size for p in files or () if isinstance(p, Path))
     except (OSError, SourceError):  # whatever is wrong is said when the source is read
         return 0

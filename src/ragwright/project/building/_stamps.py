@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from ...core import StoreBusyError, discard, file_error, writable
+from ...core import StoreBusyError, discard, file_error, text_hash, writable
+from ...ingest import RemoteFile, SourceFile
 
 _SCHEMA = """CREATE TABLE IF NOT EXISTS stamps (
     reading TEXT NOT NULL,
@@ -35,6 +36,13 @@ _RACY_NS = 2_000_000_000
 """A file changed within this time of being read may change again under the same times."""
 
 
+_DIGITS = 15
+"""Hexadecimal digits of a version's hash that SQLite's integers hold."""
+
+_SETTLED = 2**62
+"""Taken when: a version changes with the content, so that no time has to pass."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stamp:
     """Size and times of a file when it was read, and when that was (nanoseconds)."""
@@ -45,8 +53,11 @@ class Stamp:
     taken: int
 
     @classmethod
-    def of(cls, path: Path) -> Stamp:
-        """The stamp of a file as it is now."""
+    def of(cls, path: SourceFile) -> Stamp:
+        """The stamp of a file as it is now; of a remote one its version, as a number."""
+        if isinstance(path, RemoteFile):
+            version = int(text_hash(path.version)[:_DIGITS], 16) if path.version else -1
+            return cls(path.size, version, 0, _SETTLED if path.version else 0)
         status = path.stat()
         return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, time.time_ns())
 
@@ -97,7 +108,7 @@ class Stamps:
     def _first(self, statement: str, values: tuple[str | int | bytes, ...]) -> Any:
         return self._connection.execute(statement, values).fetchone()
 
-    def documents(self, path: Path) -> tuple[int, tuple[tuple[str, str], ...]] | None:
+    def documents(self, path: SourceFile) -> tuple[int, tuple[tuple[str, str], ...]] | None:
         """Size and (document id, content hash) of an unchanged file, None where it is new."""
         row = self._run(
             "SELECT size, modified, changed, taken, documents FROM stamps "
@@ -119,7 +130,7 @@ class Stamps:
         except (ValueError, TypeError):
             return None  # damaged: the file is read again
 
-    def put(self, path: Path, stamp: Stamp, documents: Sequence[tuple[str, str]]) -> None:
+    def put(self, path: SourceFile, stamp: Stamp, documents: Sequence[tuple[str, str]]) -> None:
         """Remember a file that was read; the stamp must have been taken before reading."""
         self._run(
             "INSERT OR REPLACE INTO stamps VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -148,8 +159,10 @@ class Stamps:
         self._connection.close()
 
 
-def _key(path: Path) -> bytes:
+def _key(path: SourceFile) -> bytes:
     """A file's real path as bytes: its name need not be UTF-8; a link to itself has one too."""
+    if isinstance(path, RemoteFile):
+        return b"remote:" + path.id.encode("utf-8", "surrogateescape")
     return os.fsencode(os.path.realpath(path))
 
 

@@ -1,0 +1,256 @@
+"""Files on object stores, servers and in archives, through fsspec."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..core import (
+    ConfigError,
+    Document,
+    RagwrightError,
+    SourceError,
+    UnsupportedSourceError,
+    require,
+)
+from ._arguments import Arguments
+from ._files import documents, relative_id
+from ._options import SourceOptions
+from ._seams import Failure, FetchBytes, Reader, RemoteFile, SourceFile, read_files
+from ._walk import matches
+
+EXTRAS: Mapping[str, str] = {
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gcs",
+    "gcs": "gcs",
+    "az": "azure",
+    "abfs": "azure",
+    "abfss": "azure",
+    "sftp": "sftp",
+    "ssh": "sftp",
+    "github": "remote",
+    "zip": "remote",
+    "tar": "remote",
+    "ftp": "remote",
+    "webdav": "remote",
+    "hf": "remote",
+    "memory": "remote",
+}
+"""Scheme of an address -> the extra that brings what reads it."""
+
+_ADDRESS = re.compile(r"([a-z0-9]+)://")
+_PASSWORD = re.compile(r":[^:@/]+@")
+_VERSIONS = ("ETag", "etag", "md5Hash", "content_md5", "sha", "CRC", "hash", "mtime", "modified")
+_MOMENTS = ("LastModified", "last_modified", "updated", "created")
+_REFUSED = re.compile(
+    r"credential|access.?denied|forbidden|unauthor|permission|signature|invalidaccesskey|403|401",
+    re.IGNORECASE,
+)
+
+
+class RemoteReader(Reader):
+    """Reads files at an address of fsspec: ``s3://bucket/folder``, ``zip://::manuals.zip``.
+
+    Only files whose version (etag, checksum or time of change) is new are fetched.
+
+    Args:
+        options: What to read and within which limits.
+        base: Folder that the path of an archive starts from.
+        arguments: Passed to the file system; ``{env: NAME}`` is read from the environment.
+            Without any, credentials are those that the store's own tools use.
+        home: Folder that the path of an archive is relative to in ids; ``base`` by default.
+    """
+
+    name = "remote"
+
+    def __init__(
+        self,
+        options: SourceOptions | None = None,
+        base: Path | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        home: Path | None = None,
+    ) -> None:
+        self.options = options or SourceOptions()
+        self.base = base or Path.cwd()
+        self._home = Path(os.path.abspath(home or self.base))  # noqa: PTH100
+        self._given = arguments or {}
+        self._open: dict[str, tuple[Any, str, Arguments]] = {}
+
+    def accepts(self, source: str) -> bool:
+        """True for an address of a known scheme."""
+        scheme = _ADDRESS.match(source)
+        return scheme is not None and scheme[1] in EXTRAS
+
+    def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
+        """Documents of every file at the address, by name."""
+        return read_files(self, self.files(source))
+
+    def files(self, source: str) -> Iterator[SourceFile | Failure]:
+        """Files at the address, by name, each with its version; nothing is fetched."""
+        shown = _PASSWORD.sub(":…@", source)
+        arguments = Arguments({})
+        try:
+            arguments = Arguments.of(self._given, source)
+            system, path = self._system(source, arguments)
+            found = _listed(system, path)
+        except RagwrightError as error:
+            yield Failure(shown, error)
+            return
+        except Exception as error:
+            yield Failure(source, _unreachable(source, arguments.masked(error)))
+            return
+        rest = source.partition("::")[2]
+        self._open.clear()
+        total = 0
+        for name in sorted(found):
+            info = found[name]
+            relative = _below(name, path)
+            if self._left_out(relative):
+                continue
+            size = int(info.get("size") or 0)
+            total += size
+            id_ = f"{self._archive(rest)}#{name}" if rest else str(system.unstrip_protocol(name))
+            if ".." in PurePosixPath(name).parts or (rest and name.startswith(("/", "\\"))):
+                yield Failure(id_, _leaves(id_))
+            elif rest and total > self.options.max_unpacked_bytes:
+                yield Failure(source, _too_much(source, self.options.max_unpacked_bytes))
+                return
+            else:
+                self._open[id_] = (system, name, arguments)
+                yield RemoteFile(id_, _version(info, size), size)
+        if not found:
+            yield Failure(source, _nothing(source))
+
+    def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
+        """Documents of one of the :meth:`files`."""
+        assert isinstance(path, RemoteFile)
+        system, name, arguments = self._open.pop(path.id)
+        most = self.options.max_bytes
+        try:
+            if path.size > most:
+                raise _too_large(path, f"{path.size:,} bytes", most)
+            with system.open(name, "rb") as file:
+                data = file.read(most + 1)
+            if len(data) > most:
+                raise _too_large(path, "more bytes", most)
+            yield from documents(path.id, data, self.options)
+        except RagwrightError as error:
+            yield Failure(path.id, error)
+        except Exception as error:
+            yield Failure(path.id, _unreachable(path.id, arguments.masked(error)))
+
+    def _left_out(self, relative: str) -> bool:
+        path = PurePosixPath(relative)
+        options = self.options
+        if any(part.startswith(".") and part != ".." for part in path.parts):
+            return True
+        steps = [path, *path.parents][:-1] or [path]
+        if any(matches(str(step), step.name, options.exclude) for step in steps):
+            return True
+        return bool(options.include) and not matches(relative, path.name, options.include)
+
+    def _archive(self, address: str) -> str:
+        """An archive's name in ids: a local one from the home, however it was written."""
+        if _ADDRESS.match(address):
+            return address
+        return relative_id(Path(os.path.abspath(self.base / address)), self._home)  # noqa: PTH100
+
+    def _system(self, source: str, arguments: Arguments) -> tuple[Any, str]:
+        """The file system of an address, and the path on it."""
+        scheme = source.partition("://")[0]
+        if urlsplit(source).password:
+            raise ConfigError(
+                "an address must not hold a password",
+                where=f"{scheme}://…",
+                hint="write it under `arguments`, as {env: NAME}",
+            )
+        core = require("fsspec.core", EXTRAS[scheme], f"reading {scheme}:// addresses")
+        inner, chained, outer = source.partition("::")
+        address = source
+        if chained and not _ADDRESS.match(outer):
+            address = f"{inner}::file://{(self.base / outer).as_posix()}"
+        try:
+            # a cached instance would show the files of an earlier listing
+            system, path = core.url_to_fs(address, skip_instance_cache=True, **arguments.values)
+        except ImportError as error:
+            raise _not_installed(source, scheme, error) from error
+        return system, str(path)
+
+
+def _listed(system: Any, path: str) -> dict[str, Mapping[str, Any]]:
+    """Files at a path: itself, those below it, or what a pattern matches."""
+    if any(mark in path for mark in "*?["):
+        found = system.glob(path, detail=True)
+        return {name: info for name, info in found.items() if info.get("type") == "file"}
+    if path and system.isfile(path):
+        return {path: system.info(path)}
+    below: dict[str, Mapping[str, Any]] = system.find(path, detail=True)
+    return below
+
+
+def _below(name: str, path: str) -> str:
+    """A file's name below the address; its last part where the address is itself."""
+    root = re.split(r"[*?\[]", path)[0].rpartition("/")[0] if re.search(r"[*?\[]", path) else path
+    root = root.rstrip("/")
+    if root and name.startswith(f"{root}/"):
+        return name[len(root) + 1 :]
+    return name.rpartition("/")[2] if name == path else name
+
+
+def _version(info: Mapping[str, Any], size: int) -> str:
+    """What changes with a file's content; empty where the file system does not say."""
+    for names in (_VERSIONS, _MOMENTS):
+        for name in names:
+            if info.get(name) not in (None, ""):
+                return f"{name}={info[name]} {size}"
+    return ""
+
+
+def _unreachable(where: str, said: str) -> SourceError:
+    hint = "check the address and the network"
+    if _REFUSED.search(said):
+        hint = "check the credentials in the environment, or under `arguments`"
+    return SourceError(
+        f"cannot be read: {said}", where=where, hint=f"{hint}; nothing of this source is removed"
+    )
+
+
+def _not_installed(source: str, scheme: str, error: ImportError) -> SourceError:
+    return SourceError(
+        f"reading {scheme}:// addresses needs a package: {error}",
+        where=source,
+        hint=f"pip install 'ragwright[{EXTRAS[scheme]}]'",
+    )
+
+
+def _leaves(where: str) -> UnsupportedSourceError:
+    return UnsupportedSourceError(
+        "the name leads out of the source", where=where, hint="leave it out with `exclude`"
+    )
+
+
+def _too_much(where: str, most: int) -> UnsupportedSourceError:
+    return UnsupportedSourceError(
+        f"the archive unpacks to more than `max_unpacked_bytes` ({most:,})",
+        where=where,
+        hint="if it is to be trusted, raise `max_unpacked_bytes`",
+    )
+
+
+def _too_large(file: RemoteFile, size: str, most: int) -> UnsupportedSourceError:
+    return UnsupportedSourceError(
+        f"the file has {size}, more than `max_bytes` ({most:,})",
+        where=file.id,
+        hint="split it, or raise `max_bytes`",
+    )
+
+
+def _nothing(where: str) -> SourceError:
+    return SourceError(
+        "there is no file to read", where=where, hint="check the address: it is case-sensitive"
+    )
