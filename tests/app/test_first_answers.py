@@ -77,6 +77,24 @@ def test_every_measure_cites_a_source_that_a_reader_can_find(tmp_path: Path) -> 
         assert len(one["source"]) > 10, one["name"]
 
 
+def test_the_first_scoring_example_sees_the_wrong_answer(tmp_path: Path) -> None:
+    row = {"question": "How often?", "contexts": ["Every two years."]}
+    wrong = {**row, "answer": "Once a year.", "ground_truth": "every two years"}
+    right = {**row, "answer": "Every two years.", "ground_truth": "every two years"}
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, (wrong, right, row))))
+    shown = ragwright(tmp_path, "score", "rows.jsonl").stdout
+    heads, first, second, third = (
+        next(line for line in shown.splitlines() if line.startswith(start))
+        for start in ("row ", "1 ", "2 ", "3 ")
+    )
+    assert "KPrecision" in heads
+    assert first.split()[-3:] == ["0.5000", "0.0000", "0.0000"]
+    assert second.split()[-3:] == ["1.0000", "1.0000", "1.0000"]
+    assert "not_applicable" in third
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, [wrong] * 11)))
+    assert "row " not in ragwright(tmp_path, "score", "rows.jsonl").stdout
+
+
 def test_an_evaluation_against_a_server_that_is_down_ends_soon_with_one_message(
     project: Path,
 ) -> None:

@@ -28,13 +28,14 @@ def show_evaluation(
     output: Path | None = None,
     by: Sequence[str] = (),
     rows: Sequence[Row] = (),
+    few: Sequence[RowResult] = (),
 ) -> None:
     """An evaluation as a table, or as the suffix of the output file says.
 
     ``.jsonl`` holds all that is known of every row, for `compare`, `gate` and `calibrate`;
     ``.csv`` every row's scores, ``.summary.csv`` the means, ``.xml`` JUnit, ``.json`` the
     document that ``--json`` prints. Fields to slice by are read from ``rows``, else from the rows
-    that the results keep.
+    that the results keep. ``few`` rows are shown one by one below the table.
     """
     rows = rows or [result.row for result in evaluation.results if result.row is not None]
     sliced = {field: _sliced(evaluation, rows, field) for field in by}
@@ -53,6 +54,8 @@ def show_evaluation(
         shown = (*evaluation.summaries, *evaluation.baselines)
         wide = console.columns()
         blocks = [report.summary_table(shown, notes=evaluation.notes, run=run, width=wide)]
+        if few:
+            blocks.append(report.rows_table(few, wide))
         blocks += [report.slice_table(parts, field, wide) for field, parts in sliced.items()]
         console.result("\n\n".join(blocks))
 
@@ -64,13 +67,31 @@ def rows_shown(output: Path | None, by: Sequence[str] = ()) -> bool:
     return bool(by) or rowwise
 
 
-def told_of_each(output: Path | None, by: Sequence[str] = ()) -> Callable[[RowResult], None] | None:
-    """What gets each row of a scoring: nothing, so that all are held, where they are shown."""
-    return None if rows_shown(output, by) else _passed_over
+class FewRows:
+    """Takes each row of a scoring and holds a few; in a project all are in the run."""
 
+    most = 10
 
-def _passed_over(_: RowResult) -> None:
-    """Rows that nothing shown needs are not held; in a project they are in the run."""
+    def __init__(self) -> None:
+        self._count = 0
+        self._rows: list[RowResult] = []
+
+    def take(self, result: RowResult) -> None:
+        """Count a row; hold it while there are few."""
+        self._count += 1
+        if self._count <= self.most:
+            self._rows.append(result)
+
+    @property
+    def rows(self) -> Sequence[RowResult]:
+        """The rows where they are few; none where there are more."""
+        return self._rows if self._count <= self.most else ()
+
+    def each(
+        self, output: Path | None, by: Sequence[str] = ()
+    ) -> Callable[[RowResult], None] | None:
+        """What gets each row: nothing, so that all are held, where all are shown."""
+        return None if rows_shown(output, by) else self.take
 
 
 def say_price(console: Console, forecast: Forecast) -> None:

@@ -29,7 +29,7 @@ from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, Console, fail, reported, table, visible, width
 from ._flags import MeasuringFlags, with_flags
 from ._options import HERE, Json, Project, Quiet, tenant_name
-from ._outcome import say_price, show_evaluation, told_of_each, trusted
+from ._outcome import FewRows, say_price, show_evaluation, trusted
 from ._show import show_forecast, show_progress, turn_lines
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ def outputs_evaluate(
             show_forecast(console, bench.forecast_outputs(measures, sampling), flags.as_json)
             return 0
         how = Evaluating(resume=flags.resume, seed=flags.seed, name=flags.name)
-        each = told_of_each(flags.output, flags.by or ())
+        each = FewRows().each(flags.output, flags.by or ())
         with show_progress(console, bench):
             evaluation, summary, sampled = bench.evaluate_outputs(
                 measures, sampling, how, told=partial(say_price, console), each=each

@@ -18,7 +18,7 @@ from ..testsets import read_qrels, read_run
 from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, fail, reported
 from ._flags import MeasuringFlags, with_flags
-from ._outcome import say_price, show_evaluation, told_of_each, trusted
+from ._outcome import FewRows, say_price, show_evaluation, trusted
 from ._show import show_forecast, show_progress
 
 
@@ -37,7 +37,7 @@ def command(
     qrels: Annotated[Path | None, typer.Option("--qrels", help="TREC or BEIR judgments.")] = None,
 ) -> int:
     """Score given rows, or a run's stored answers again, without generating anything."""
-    name, whole = "", True
+    name, whole, few = "", True, FewRows()
     if run is not None or qrels is not None:
         _offline(flags, ranking=True)
         evaluation = _of_trec(run, qrels, rows, measures, flags.seed)
@@ -58,16 +58,22 @@ def command(
             ahead = forecast_rows(rows, measures, setup, models=models)
             show_forecast(flags.console, ahead, flags.as_json)
             return 0
-        each = told_of_each(flags.output, flags.by or ())
+        each = few.each(flags.output, flags.by or ())
         evaluation = evaluate(rows, measures, setup, models=models, seed=flags.seed, each=each)
     elif flags.dry_run:
         with Workbench.open(flags.project, flags.session()) as bench:
             show_forecast(flags.console, bench.forecast_score(rows, measures), flags.as_json)
         return 0
     else:
-        evaluation, name, whole = _in_project(flags, rows, measures)
+        evaluation, name, whole = _in_project(flags, rows, measures, few)
     show_evaluation(
-        flags.console, evaluation, name, flags.as_json, output=flags.output, by=flags.by or ()
+        flags.console,
+        evaluation,
+        name,
+        flags.as_json,
+        output=flags.output,
+        by=flags.by or (),
+        few=few.rows,
     )
     return 0 if whole and trusted(evaluation) else EXIT_UNTRUSTED
 
@@ -103,10 +109,12 @@ def _of_trec(
     return score_run(read_run(run), read_qrels(qrels), wanted, name=str(run), seed=seed)
 
 
-def _in_project(flags: MeasuringFlags, rows: str, measures: str) -> tuple[Evaluation, str, bool]:
+def _in_project(
+    flags: MeasuringFlags, rows: str, measures: str, few: FewRows
+) -> tuple[Evaluation, str, bool]:
     """Score within a project: its models, its stored replies, a run of its own."""
     console = flags.console
-    each = told_of_each(flags.output, flags.by or ())
+    each = few.each(flags.output, flags.by or ())
     with (
         Workbench.open(flags.project, flags.session()) as bench,
         show_progress(console, bench),

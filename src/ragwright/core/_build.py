@@ -107,7 +107,11 @@ def described_options(
         else:
             default = field.default
         meta = field.metadata
-        yield ".".join(key), meta.get("when", "query"), default, meta.get("doc", "")
+        doc = meta.get("doc", "")
+        allowed = [value for value in _allowed(nested) if value]
+        if any(value not in doc for value in allowed):
+            doc = f"{doc} Allowed: {', '.join(allowed)}."
+        yield ".".join(key), meta.get("when", "query"), default, doc
 
 
 def changed_options(record: Any) -> dict[str, Any]:
@@ -230,6 +234,12 @@ def _value_of_type(hint: Any) -> str:
 
 def _meant(value: Any, hint: Any) -> str:
     """The nearest of the texts that a type allows, as a question; empty where none is near."""
+    near = difflib.get_close_matches(value, _allowed(hint), n=1) if isinstance(value, str) else []
+    return f"did you mean {near[0]!r}?" if near else ""
+
+
+def _allowed(hint: Any) -> list[str]:
+    """The texts that a type allows, where it lists them."""
     parts = [hint]
     allowed: list[str] = []
     while parts:
@@ -238,8 +248,7 @@ def _meant(value: Any, hint: Any) -> str:
             allowed += [one for one in typing.get_args(part) if isinstance(one, str)]
         else:
             parts += typing.get_args(part)
-    near = difflib.get_close_matches(value, allowed, n=1) if isinstance(value, str) else []
-    return f"did you mean {near[0]!r}?" if near else ""
+    return allowed
 
 
 def _told(message: str) -> str:

@@ -62,6 +62,7 @@ from ._text import (
     calibration_table as calibration_table,
     comparison_table as comparison_table,
     gate_table as gate_table,
+    rows_table as rows_table,
     slice_table as slice_table,
     summary_table as summary_table,
     text_table as text_table,

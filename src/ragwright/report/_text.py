@@ -8,6 +8,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ..core import Score
+    from ..experiment import RowResult
     from ..measure import Calibration, Comparisons, Estimate, GateOutcome, MeasureScale, Summary
 
 WIDTH = 100
@@ -114,6 +116,24 @@ def _beside_the_mean(s: Summary) -> Iterator[str]:
         yield ", ".join(f"{value}: {count}" for value, count in s.histogram.items())
     if s.clusters is not None:
         yield f"{s.n} rows in {s.clusters} clusters"
+
+
+def rows_table(results: Sequence[RowResult], width: int = WIDTH) -> str:
+    """A line per row: its value of every measure, or the state of a row without one."""
+    measures = dict.fromkeys(score.measure for result in results for score in result.scores)
+    rows = [["row", "question", *measures]]
+    for result in results:
+        known = {score.measure: score for score in result.scores}
+        question = "" if result.row is None else " ".join(result.row.user_input.split())
+        cells = [_scored(known.get(name)) for name in measures]
+        rows.append([result.row_id, textwrap.shorten(question, 40, placeholder=" …"), *cells])
+    return text_table(rows, right=range(2, len(rows[0])), width=width)
+
+
+def _scored(score: Score | None) -> str:
+    if score is None:
+        return "-"
+    return number(score.value) if score.value is not None else score.state
 
 
 def slice_table(parts: Mapping[str, Sequence[Summary]], by: str, width: int = WIDTH) -> str:
