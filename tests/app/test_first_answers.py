@@ -92,7 +92,7 @@ def test_the_first_scoring_example_sees_the_wrong_answer(tmp_path: Path) -> None
     assert second.split()[-3:] == ["1.0000", "1.0000", "1.0000"]
     assert "not_applicable" in third
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, [wrong] * 11)))
-    assert "row " not in ragwright(tmp_path, "score", "rows.jsonl").stdout
+    assert "\nrow " not in ragwright(tmp_path, "score", "rows.jsonl").stdout
 
 
 def test_an_evaluation_against_a_server_that_is_down_ends_soon_with_one_message(
