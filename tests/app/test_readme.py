@@ -55,9 +55,9 @@ def test_the_answer_of_the_demo_and_the_form_of_leaderboard_and_verdict(tmp_path
     ragwright(project, "synth", "-q", "-o", "testsets/main.jsonl", "-n", "60")
     board, verdict = block("   trial ").strip().split("\n\n")
     shown = ragwright(project, "sweep", "-q", "study.yaml").stdout
-    heads = [re.split(r"\s{2,}", line.strip()) for line in (board.splitlines()[0], shown)]
+    heads = re.split(r"\s{2,}", board.splitlines()[0].strip())
     found = next(line for line in shown.splitlines() if line.split()[:1] == ["trial"])
-    assert re.split(r"\s{2,}", found.strip()) == heads[0]
+    assert re.split(r"\s{2,}", found.strip()) == heads
     sentence = re.sub(r"\w*\d[\d.]*", "N", verdict)
     confirmed = ragwright(project, "confirm", "-q", code=None).stdout
     proven = re.sub(r"\w*\d[\d.]*", "N", confirmed)
