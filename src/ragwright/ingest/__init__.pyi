@@ -9,7 +9,6 @@ from ._fetch import FetchHandler as FetchHandler
 from ._files import FileReader as FileReader
 from ._html import parse_html as parse_html
 from ._language import guess_language as guess_language
-from ._loader import LoaderReader as LoaderReader
 from ._normalise import (
     clean_metadata as clean_metadata,
     iso_date as iso_date,
@@ -21,7 +20,6 @@ from ._options import (
     LoaderOptions as LoaderOptions,
     SourceOptions as SourceOptions,
 )
-from ._remote import RemoteReader as RemoteReader
 from ._seams import (
     Chunker as Chunker,
     Failure as Failure,
@@ -40,3 +38,4 @@ from ._sources import (
 )
 from ._web import WebReader as WebReader
 from ._wikipedia import WikipediaReader as WikipediaReader
+from .services import LoaderReader as LoaderReader, RemoteReader as RemoteReader

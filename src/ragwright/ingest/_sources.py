@@ -18,10 +18,10 @@ from ._arxiv import ArxivReader
 from ._beir import BeirReader
 from ._files import FileReader
 from ._options import SourceOptions
-from ._remote import RemoteReader
 from ._seams import Failure, Reader, SourceFile
 from ._web import WebReader
 from ._wikipedia import WikipediaReader
+from .services import RemoteReader
 
 T = TypeVar("T")
 

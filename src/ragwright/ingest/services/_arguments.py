@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..core import ConfigError
+from ...core import ConfigError
 
 _HIDDEN = "…"
 _SHORTEST = 4

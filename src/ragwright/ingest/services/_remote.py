@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..core import (
+from ...core import (
     ConfigError,
     Document,
     RagwrightError,
@@ -17,11 +17,11 @@ from ..core import (
     UnsupportedSourceError,
     require,
 )
+from .._files import documents, relative_id
+from .._options import SourceOptions
+from .._seams import Failure, FetchBytes, Reader, RemoteFile, SourceFile, read_files
+from .._walk import matches
 from ._arguments import Arguments
-from ._files import documents, relative_id
-from ._options import SourceOptions
-from ._seams import Failure, FetchBytes, Reader, RemoteFile, SourceFile, read_files
-from ._walk import matches
 
 EXTRAS: Mapping[str, str] = {
     "s3": "s3",

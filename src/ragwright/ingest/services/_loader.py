@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..core import (
+from ...core import (
     ConfigError,
     Document,
     MalformedSourceError,
@@ -19,12 +19,12 @@ from ..core import (
     UnsupportedSourceError,
     load_object,
 )
+from .._files import relative_id
+from .._language import guess_language
+from .._normalise import clean_metadata, iso_date, normalise
+from .._options import LoaderOptions, SourceOptions
+from .._seams import Failure, FetchBytes, Reader
 from ._arguments import Arguments
-from ._files import relative_id
-from ._language import guess_language
-from ._normalise import clean_metadata, iso_date, normalise
-from ._options import LoaderOptions, SourceOptions
-from ._seams import Failure, FetchBytes, Reader
 
 _PLACES = ("source", "url", "file_path", "path", "file_name", "id")
 """Metadata that names where a document comes from, the best first."""
