@@ -233,7 +233,7 @@ def test_doctor_asks_a_server_for_its_models(built: Path, server: ScriptedServer
         (("eval", "--testset", "beir:nowhere/test", "--retrieval-only"), 1, "nowhere"),
         (("eval", "--testset", "x.jsonl"), 1, "x.jsonl"),
         (("eval", "--testset", "x", "--retrieval-only", "--measures", "nDGC@10"), 1, "nDCG"),
-        (("ingest", "no/such/file"), 0, "no such file"),
+        (("ingest", "no/such/file"), 1, "no such file"),
         (("ingest", "--frobnicate"), 2, "frobnicate"),
         (("frobnicate",), 2, "frobnicate"),
         (("forget",), 1, "document"),

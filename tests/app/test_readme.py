@@ -9,7 +9,9 @@ import pytest
 from command_line import ragwright
 
 README = Path(__file__).resolve().parents[2] / "README.md"
-SHOWN = re.findall(r"^```text\n(.*?)^```", README.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+SHOWN: list[str] = re.findall(
+    r"^```text\n(.*?)^```", README.read_text("utf-8"), re.MULTILINE | re.DOTALL
+)
 
 
 def block(start: str) -> str:
