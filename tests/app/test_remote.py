@@ -142,3 +142,14 @@ def test_a_password_in_an_address_is_refused_and_not_shown(tmp_path: Path) -> No
     done = ragwright(tmp_path, "ingest", code=1)
     assert "must not hold a password" in done.stdout
     assert "hushhush" not in done.stdout + done.stderr
+
+
+def test_a_repository_is_not_taken_for_a_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nothing leaves the machine
+    (tmp_path / "ragwright.yaml").write_text("sources: ['github://org:repo@main/docs']\n")
+    [failure] = told(tmp_path, code=1)["failures"]
+    assert failure["source"] == "github://org:repo@main/docs"
+    assert "cannot be read" in failure["reason"]

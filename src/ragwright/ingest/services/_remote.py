@@ -92,7 +92,7 @@ class RemoteReader(Reader):
 
     def files(self, source: str) -> Iterator[SourceFile | Failure]:
         """Files at the address, by name, each with its version; nothing is fetched."""
-        shown = _PASSWORD.sub(":…@", source)
+        shown = _PASSWORD.sub(":…@", source) if _holds_password(source) else source
         arguments = Arguments({})
         try:
             arguments = Arguments.of(self._given, source)
@@ -163,7 +163,7 @@ class RemoteReader(Reader):
     def _system(self, source: str, arguments: Arguments) -> tuple[Any, str]:
         """The file system of an address, and the path on it."""
         scheme = source.partition("://")[0]
-        if urlsplit(source).password:
+        if _holds_password(source):
             raise ConfigError(
                 "an address must not hold a password",
                 where=f"{scheme}://…",
@@ -180,6 +180,12 @@ class RemoteReader(Reader):
         except ImportError as error:
             raise _not_installed(source, scheme, error) from error
         return system, str(path)
+
+
+def _holds_password(source: str) -> bool:
+    """True for ``scheme://user:password@host``; ``github://org:repo@ref`` holds none."""
+    parts = urlsplit(source)
+    return bool(parts.password) and parts.scheme != "github"
 
 
 def _listed(system: Any, path: str) -> dict[str, Mapping[str, Any]]:
