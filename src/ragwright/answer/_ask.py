@@ -27,10 +27,16 @@ from ..retrieve import (
     Target,
     retrieve,
     route,
+    route_by_rules,
     sql_context,
 )
 from ._condense import condense
-from ._corpus import CorpusScope, answer_from_corpus
+from ._corpus import (
+    CorpusScope,
+    answer_from_corpus,
+    answer_from_structure,
+    calls_of_corpus,
+)
 from ._flow import AnswerSetup, answer
 from ._small_talk import reply_without_documents
 
@@ -85,7 +91,19 @@ def ask(
             yield from _routed(standalone, personas, target, plan, replace(chosen, kind=kind))
         except RetrieveError:
             continue  # a route that refuses the question takes no call
+    if plan.retrieve.route.method == "auto":
+        unasked, more = yield from _spread(standalone, personas, target, plan, scene)
+        notes += more
+        if unasked is not None:
+            chosen, made = unasked
+            return _told(made, question, chosen, notes)
     chosen, made = yield from _routed(standalone, personas, target, plan, chosen)
+    return _told(made, question, chosen, notes)
+
+
+def _told(
+    made: Sequence[Answer], question: str, chosen: Route, notes: Sequence[str]
+) -> list[Answer]:
     return [
         replace(
             one,
@@ -96,6 +114,36 @@ def ask(
         )
         for one in made
     ]
+
+
+def _spread(
+    question: str,
+    personas: Sequence[Persona],
+    target: Target,
+    plan: AskPlan,
+    scene: RouteScene,
+) -> Flow[tuple[tuple[Route, list[Answer]] | None, tuple[str, ...]]]:
+    """What the default route does with a question whose answer is spread over everything.
+
+    Without a chat model an exact answer from every chunk takes no call and is given; with one,
+    a note says what reading every chunk would cost.
+    """
+    ruled = route_by_rules(question, scene)
+    if ruled.kind != "corpus" or plan.setup.options.closed_book:
+        return None, ()
+    scope = CorpusScope(plan.retrieve.filters, plan.retrieve.relaxation())
+    if scene.chats:
+        calls = yield from calls_of_corpus(target, scope)
+        note = (
+            f"{ruled.reason}: the answer may be spread over all documents, and only the best "
+            f"passages were read; reading every chunk takes {calls}: "
+            "--set retrieve.route.method=rules"
+        )
+        return None, (note,)
+    if any(persona.model for persona in personas):
+        return None, ()
+    made = yield from answer_from_structure(question, personas, target, plan.setup, scope)
+    return (None if made is None else (ruled, made)), ()
 
 
 def _routed(
@@ -137,7 +185,7 @@ def _context(
         )
     found = yield from retrieve(question, target, searching(plan, chosen), plan.between)
     how = f"{found.mode} search" if found.mode else "own retriever"
-    routed = plan.retrieve.route.method != "index"
+    routed = plan.retrieve.route.method not in ("auto", "index")
     reason = f"{chosen.reason}; {how}" if routed else how
     return replace(chosen, reason=reason), replace(found, notes=(*notes, *found.notes))
 

@@ -1,10 +1,12 @@
 """The whole-corpus route: every chunk is read, what is found is merged here, nothing is sampled.
 
-Three ways, by what is asked and what there is. Questions about documents as such ("how many
+Four ways, by what is asked and what there is. Questions about documents as such ("how many
 pages mention X?") are answered by looking every word up in every chunk, exactly and without a
-model. With a chat model, each chunk is read by one call that copies out what belongs to the
-answer; items are merged and counted here, never by the model. Offline, the sentences of all
-chunks are scored together and the best are quoted in the order of the documents.
+model. Without a chat model, lists are read from structure where it shows them: speaker lines,
+headings, columns of tables, metadata. With a chat model, each chunk is read by one call that
+copies out what belongs to the answer; items are merged and counted here, never by the model.
+Offline, the sentences of all chunks are scored together and the best are quoted in the order of
+the documents.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from ._corpus_read import (
     read_chunk,
     readable_parts,
 )
+from ._corpus_structure import Structure
 from ._corpus_text import items_text, units_text
 from ._flow import AnswerSetup, answer, refusal
 from ._units import Found, UnitCount, UnitQuestion, read_unit_question
@@ -53,6 +56,9 @@ _FETCHED = 16
 """Chunks fetched, and then read, at once."""
 
 _STAND_IN = 5
+
+_MOST_READ = 20_000
+"""Chunks that are read unasked where that takes no call: a matter of a few seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +106,10 @@ def answer_from_corpus(
         made = _counted(question, unit_question, counting, setup)
         return _for_each(made, personas, (read, *notes))
     models = [persona.model or setup.options.model for persona in personas]
+    if set(models) == {ExtractiveReranker.name}:
+        known = yield from _from_structure(question, target, ids, setup)
+        if known is not None:
+            return _for_each(known, personas, (read, *notes))
     if set(models) != {ExtractiveReranker.name}:
         _guard(len(ids), setup)
     quotable = Quotable(question, analyzer)
@@ -123,6 +133,70 @@ def answer_from_corpus(
         for at, one in zip(places, some, strict=True):
             answers[at] = replace(one, notes=(*one.notes[:1], *notes, *one.notes[1:]))
     return [answers[at] for at in range(len(personas))]
+
+
+def answer_from_structure(
+    question: str,
+    personas: Sequence[Persona],
+    target: Target,
+    setup: AnswerSetup,
+    scope: CorpusScope,
+) -> Flow[list[Answer] | None]:
+    """An exact answer from every chunk that takes no call: counted, or read from structure.
+
+    None where there is none: the question asks for something that words and structure do not
+    show, or there are more than 20,000 chunks.
+    """
+    ids, notes = yield from _scope_ids(target, scope)
+    analyzer = target.analyzer or make_analyzer()
+    if not 0 < len(ids) <= _MOST_READ:
+        return None
+    read = f"read {len(ids)} of {len(ids)} chunks"
+    unit_question = read_unit_question(question, analyzer)
+    if unit_question is not None:
+        unit_question, counting, more = yield from _count(target, ids, unit_question, analyzer)
+        made = _counted(question, unit_question, counting, setup)
+        return _for_each(made, personas, (read, *notes, *more))
+    found = yield from _from_structure(question, target, ids, setup)
+    return None if found is None else _for_each(found, personas, (read, *notes))
+
+
+def _from_structure(
+    question: str, target: Target, ids: Sequence[str], setup: AnswerSetup
+) -> Flow[Answer | None]:
+    """Members of a list, read from speaker lines, headings, columns or metadata."""
+    structure = Structure(question, target.analyzer or make_analyzer())
+    if not structure.asks:
+        return None
+    yield from _each_page(target, ids, structure.add)
+    found = structure.items()
+    if found is None:
+        return None
+    place, members = found
+    items = ranked_items(question, members)
+    shown = items[: setup.options.corpus.max_items]
+    hits: list[Hit] = []
+    citations: list[Citation] = []
+    marks = [_marks(item, hits, citations) for item in shown]
+    notes = [f"listed from {place}, no model"]
+    if len(items) > len(shown):
+        notes.append(f"{len(shown)} of {len(items)} items are shown (answer.corpus.max_items)")
+    return Answer(
+        question,
+        items_text(question, shown, marks, len(items), complete=True),
+        citations=tuple(citations),
+        hits=tuple(hits),
+        model="structure",
+        notes=tuple(notes),
+    )
+
+
+def calls_of_corpus(target: Target, scope: CorpusScope) -> Flow[str]:
+    """How many calls reading every chunk would take, in words; one cheap request."""
+    request = Search(target.snapshot, "all", PAGE, filters=tuple(scope.filters))
+    reply = yield from send(request, SearchReply)
+    count = len(reply.candidates)
+    return f"{count} or more calls" if count == PAGE else f"{count} calls"
 
 
 def _count(

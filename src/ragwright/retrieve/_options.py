@@ -151,7 +151,7 @@ class RerankOptions:
             )
 
 
-RouteMethod: TypeAlias = Literal["index", "rules", "model"]
+RouteMethod: TypeAlias = Literal["auto", "index", "rules", "model"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,9 @@ class RouteOptions:
     """How a question's route is chosen: index, SQL database, whole corpus, or no retrieval."""
 
     method: RouteMethod = option(
-        "index", "index (always), rules (offline, by the question's words), or model."
+        "auto",
+        "auto (the index; without a chat model also lists and counts over all chunks), index "
+        "(always), rules (offline, by the question's words), or model.",
     )
     model: str = option("", "Chat model that routes; empty for that of answer.model.")
 

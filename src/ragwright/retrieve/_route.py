@@ -66,7 +66,7 @@ def route(question: str, options: RouteOptions, scene: RouteScene | None = None)
     dearest is not known here), with rewriting and splitting.
     """
     shown = scene or RouteScene()
-    if options.method == "index":
+    if options.method in ("auto", "index"):
         return Route("index", "routing is off: the index answers")
     ruled = route_by_rules(question, shown)
     if options.method == "rules":

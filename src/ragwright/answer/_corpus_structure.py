@@ -1,0 +1,164 @@
+"""Lists read from the structure of documents, without a model: who speaks, what a column holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ..core import Hit
+from ..models import TokenSource, words
+from ._corpus_read import Item
+
+_PEOPLE = re.compile(
+    r"^(?:contributors?|speakers?|participants?|characters?|debaters?|personnages?|intervenante?s?"
+    r"|contributeurs?|contributrices?|orateurs?|oratrices?|participante?s?|sprecher(?:innen|n)?"
+    r"|redner(?:innen|n)?|teilnehmer(?:innen|n)?|personajes|oradores|participantes)$"
+)
+_SECTIONS = re.compile(
+    r"^(?:sections?|chapters?|headings?|chapitres?|titres?|abschnitte?|kapitel|secciones|capítulos)$"
+)
+_SPEAKER = re.compile(
+    r"^(?:\*\*|__)?(?P<name>[A-ZÀ-Ý][A-ZÀ-Ý'’-]+(?: [A-ZÀ-Ý][A-ZÀ-Ý'’-]*){0,4}"
+    r"|(?:[A-ZÀ-Ý][\w'’-]*\.? ){1,4}[A-ZÀ-Ý][\w'’-]+)(?:\*\*|__)?"
+    r"(?: \([^)\n]{1,60}\)|, [^.:\n]{1,60})?(?:\*\*|__)?(?P<mark>[.:])(?:\*\*|__)?(?=\s)",
+    re.MULTILINE,
+)
+"""``MADAME ORTIE. …``, ``Ada Long: …``, ``**Mr Short** (Hull): …`` at the beginning of a line."""
+_NO_NAMES = re.compile(
+    r"(?:NOTE|NOTES|WARNING|EXAMPLE|EXAMPLES|TIP|IMPORTANT|CAUTION|REMARK|FIGURE|TABLE|ACT"
+    r"|ACTE|SCENE|SCÈNE|CHAPTER|CHAPITRE|PART|PARTIE|APPENDIX|ANNEXE|FAQ|TODO)"
+)
+_ASKING = re.compile(
+    r"(?:a|all|altogether|an|and|any|are|asked|at|been|by|can|chapter|collection|complete"
+    r"|corpus|count|debate|dialogue|discussion|document|documents|each|enumerate|every|file"
+    r"|files|find|for|full|give|have|how|in|is|it|its|list|made|many|me|mentioned|name|named"
+    r"|of|on|our|out|overall|part|people|persons|play|please|show|speak|spoke|take|tell|text"
+    r"|texts|that|the|their|them|there|these|this|to|took|total|transcript|was|were|what"
+    r"|which|who|whole|whose|you|your|appear|appears|different|meeting|session|hearing"
+    r"|combien|dans|de|des|dresse|débat|donne|du|en|ensemble|est|faire|interviennent|la|le"
+    r"|les|liste|lister|montre|nomme|nomment|nous|ont|parlent|pièce|parole|prennent|qu|quel"
+    r"|quelle|quelles|quels|qui|réunion|sont|séance|texte|textes|tous|tout|toute|toutes|un"
+    r"|une|y|il|cités|nommés|alle|aller|auf|das|debatte|dem|den|der|die|ein|eine|es|gesamt"
+    r"|gib|im|insgesamt|mir|nenne|sind|von|welche|wer|wie|viele|zeige|zähle|cuales|cuáles"
+    r"|cuantos|cuántos|del|el|hay|las|lista|los|quienes|quiénes|son|texto|todas|todos)"
+)
+"""Words of a question that ask, or name the documents as a whole: they add no condition."""
+_PEOPLE_FIELDS = re.compile(
+    r"(?:speaker|speakers|author|authors|contributor|contributors|name|participant|orateur"
+    r"|auteur|intervenant|sprecher|autor|orador)"
+)
+_LEAST_NAMES = 2
+_LONGEST_VALUE = 80
+_MOST_VALUES = 2_000
+
+
+class Structure:
+    """Collects what the structure of chunks says to a question, from chunks in document order.
+
+    Args:
+        question: As asked; see :attr:`asks` for what can be answered.
+        analyzer: Compares the words of the question with names of fields and columns.
+    """
+
+    def __init__(self, question: str, analyzer: TokenSource) -> None:
+        said = [word.casefold() for word in words(question)]
+        self._words = [word for word in said if not _ASKING.fullmatch(word)]
+        self._analyzer = analyzer
+        self._found: dict[str, dict[str, list[tuple[Hit, int, int]]]] = {}
+        self._texts: dict[str, dict[str, str]] = {}
+        self._header: tuple[str, tuple[str, ...]] = ("", ())
+        self._headed: set[str] = set()
+
+    @property
+    def asks(self) -> bool:
+        """True where the question names a kind of thing, and hardly more."""
+        return 0 < len(self._words) <= 3
+
+    def add(self, hits: Sequence[Hit]) -> None:
+        """Read further chunks."""
+        for hit in hits:
+            for heading in hit.headings:
+                self._headed.update(word.casefold() for word in words(heading))
+                self._put("headings", heading, hit, hit.start, hit.end)
+            self._headed.update(word.casefold() for word in words(hit.title))
+            for match in _SPEAKER.finditer(hit.text):
+                name = match["name"]
+                if _NO_NAMES.fullmatch(name.split()[0].upper()) or (
+                    match["mark"] == "." and name != name.upper()
+                ):
+                    continue
+                self._put(
+                    "speaker lines", name, hit, hit.start + match.start(), hit.start + match.end()
+                )
+            for field, value in hit.metadata.items():
+                values = value if isinstance(value, tuple) else (value,)
+                for one in values:
+                    if isinstance(one, str) and one.strip():
+                        self._put(f"the metadata field {field}", one, hit, hit.start, hit.end)
+            self._read_table(hit)
+
+    def items(self) -> tuple[str, list[Item]] | None:
+        """Where the answer was read, and its members; None where no structure answers.
+
+        The question may hold one kind of thing and words of the documents' titles and headings;
+        any other word is a condition that structure cannot check.
+        """
+        for at, word in enumerate(self._words):
+            rest = [*self._words[:at], *self._words[at + 1 :]]
+            if any(other not in self._headed for other in rest):
+                continue
+            for place in self._places(word):
+                found = self._found.get(place, {})
+                if len(found) >= _LEAST_NAMES:
+                    texts = self._texts[place]
+                    return place, [Item(texts[key], tuple(places)) for key, places in found.items()]
+        return None
+
+    def _places(self, word: str) -> Iterator[str]:
+        """Structures that hold what a word names, the likeliest first."""
+        people = bool(_PEOPLE.match(word))
+        wanted = set(self._analyzer.tokens(word))
+        for place in self._found:
+            name = place.rpartition(" ")[2].replace("_", " ")
+            if place != "speaker lines" and wanted & set(self._analyzer.tokens(name)):
+                yield place
+        if people:
+            yield "speaker lines"
+            for place in self._found:
+                if _PEOPLE_FIELDS.fullmatch(place.rpartition(" ")[2].casefold()):
+                    yield place
+        if _SECTIONS.match(word):
+            yield "headings"
+
+    def _read_table(self, hit: Hit) -> None:
+        """Cells of pipe tables, by the names of their columns; a cut table keeps its header."""
+        at = hit.start
+        before: tuple[str, ...] = ()
+        for line in hit.text.splitlines(keepends=True):
+            start, at = at, at + len(line)
+            text = line.strip()
+            if not (text.startswith("|") and text.endswith("|") and len(text) > 2):
+                before = ()
+                continue
+            cells = tuple(cell.strip() for cell in text[1:-1].split("|"))
+            if all(re.fullmatch(r":?-+:?", cell) for cell in cells):
+                self._header = (hit.document_id, before)
+                continue
+            document, names = self._header
+            before = cells
+            if document == hit.document_id and len(names) == len(cells) and cells != names:
+                for name, cell in zip(names, cells, strict=True):
+                    if name and cell:
+                        place = f"the column {name}"
+                        self._put(place, cell, hit, start, start + len(line.rstrip()))
+
+    def _put(self, place: str, text: str, hit: Hit, start: int, end: int) -> None:
+        plain = " ".join(text.split())
+        found = self._found.setdefault(place, {})
+        key = plain.casefold()
+        if len(plain) > _LONGEST_VALUE or (key not in found and len(found) >= _MOST_VALUES):
+            return
+        self._texts.setdefault(place, {}).setdefault(key, plain)
+        spots = found.setdefault(key, [])
+        if all((hit.document_id, start) != (one.document_id, at) for one, at, _ in spots):
+            spots.append((hit, start, end))
