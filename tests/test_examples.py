@@ -197,7 +197,7 @@ def test_textbook_with_models_that_are_named() -> None:
     def reply(request: ServerRequest) -> str:
         if request.body.get("model") == "judge":
             return json.dumps({"reasoning": "Seen.", "score": 1})
-        return "As the passages say [1]."
+        return written(request, "What is said of {}?") or "As the passages say [1]."
 
     documents = str(EXAMPLES / "persona_qa" / "documents")
     with ScriptedServer(reply) as server:
@@ -206,7 +206,20 @@ def test_textbook_with_models_that_are_named() -> None:
         printed = run("textbook/textbook.py", documents, "--questions=8", *named, reranker)
     assert "SCRIPTED" not in printed
     assert "base: dense search by" in printed
-    assert len(re.findall(r"8 of 8 .* 8 of 8 ", printed)) == 2
+    (count,) = re.findall(r"^(\d) generated questions \(\1 model fact\)", printed, re.MULTILINE)
+    assert len(re.findall(rf"{count} of {count} .* {count} of {count} ", printed)) == 2
+
+
+def written(request: ServerRequest, form: str) -> str:
+    """A question on a passage, or the answer to one from its evidence; else empty."""
+    passage = re.search(r"<<passage (\w+)>>\n(.*?)\n<<end", request.prompt, re.DOTALL)
+    evidence = re.search(r"<<evidence (\w+)>>\n(.*?)\n<<end", request.prompt, re.DOTALL)
+    if passage:
+        quote = max(re.findall(r"[^.!?\n]+\.", passage[2]), key=len).strip()
+        asked = form.format(" ".join(quote.split()[-5:]).rstrip("."))
+        entry = {"level": "fact", "question": asked, "quote": quote, "answer": quote}
+        return json.dumps({"questions": [entry]})
+    return json.dumps({"answerable": True, "answer": evidence[2]}) if evidence else ""
 
 
 def test_baseline_lets_a_named_model_write_pairs_and_answers() -> None:

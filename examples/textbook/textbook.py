@@ -79,14 +79,18 @@ def judging(name: str) -> Iterator[tuple[str, ...]]:
 
 
 def questions(folder: Path, asked: Asked) -> Testset:
-    """Questions made offline from the documents: gaps and headings, in equal shares."""
+    """Questions that the model writes; without one, gaps and headings in equal shares."""
+    kinds: tuple[str, ...] = ("cloze", "heading")
+    writer = ""
+    if asked.model != "extractive":
+        kinds, writer = ("model",), asked.model
     with Workbench.open(folder, Session(asked.settings(reranked=False))) as bench:
         bench.ingest()
-        made, _ = bench.synth(Synthesizing(asked.questions, ("cloze", "heading")))
+        made, _ = bench.synth(Synthesizing(asked.questions, kinds, model=writer))
         path = bench.project.folder.testsets / "fifty.jsonl"
         write_rows(made.rows, path)
-    kinds = " and ".join(f"{count} {kind}" for kind, count in sorted(made.made.items()))
-    print(f"{len(made.rows)} generated questions ({kinds}) on {asked.documents}")
+    told = " and ".join(f"{count} {kind}" for kind, count in sorted(made.made.items()))
+    print(f"{len(made.rows)} generated questions ({told}) on {asked.documents}")
     return Testset(str(path), made.rows)
 
 

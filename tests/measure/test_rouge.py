@@ -12,8 +12,16 @@ from hypothesis import given, settings, strategies as st
 from measure_data import DATA, needs
 from rouge_score.rouge_scorer import RougeScorer
 
-from ragwright.measure import _rouge, common_subsequence, edit_distance, plain_words
-from ragwright.measure._rouge import rouge, skip_f1, weighted_f1
+from ragwright.core import MeasureError, Row
+from ragwright.measure import (
+    _rouge,
+    common_subsequence,
+    edit_distance,
+    parse_measures,
+    plain_words,
+    score_rows,
+)
+from ragwright.measure._rouge import f1, rouge, skips, weighted
 
 WORDS = st.lists(
     st.sampled_from(["the", "cat", "dog", "a", "on", "mat", "sat", "Rome"]), max_size=25
@@ -25,11 +33,13 @@ SCORER = RougeScorer(list(PAIRS.values()), use_stemmer=False)
 def agree(response: str, reference: str) -> None:
     theirs = SCORER.score(reference, response)
     for kind, name in PAIRS.items():
-        ours = rouge(kind, plain_words(response), plain_words(reference))
-        if isinstance(ours, str):
-            assert theirs[name].fmeasure == 0  # where we say "undefined", they say 0
-        else:
-            assert ours == pytest.approx(theirs[name].fmeasure, abs=1e-12)
+        for part in ("", ",recall", ",precision"):
+            value = getattr(theirs[name], part.strip(",") or "fmeasure")
+            ours = rouge(kind + part, plain_words(response), plain_words(reference))
+            if isinstance(ours, str):
+                assert value == 0  # where we say "undefined", they say 0
+            else:
+                assert ours == pytest.approx(value, abs=1e-12)
 
 
 @given(WORDS, WORDS)
@@ -54,6 +64,24 @@ def test_agrees_with_rouge_score_on_real_answers() -> None:
             agree(response[:2000], reference[:2000])
 
 
+def test_recall_and_precision_are_measures_of_their_own() -> None:
+    row = Row("1", "q", "the cat sat on the mat", "the cat")
+    wanted = {"ROUGE(1,recall)": 1.0, "ROUGE(1,precision)": 1 / 3, "ROUGE(1)": 0.5}
+    for name, value in wanted.items():
+        (scores,) = score_rows([row], parse_measures(name))
+        assert scores[0].measure == name
+        assert scores[0].value == pytest.approx(value)
+    with pytest.raises(MeasureError, match="unknown parameter"):
+        parse_measures("ROUGE(1,best)")
+
+
+def test_of_several_references_the_best_counts() -> None:
+    row = Row("1", "q", "the cat sat", "a dog", metadata={"references": ("the cat", "cats sat")})
+    (scores,) = score_rows([row], parse_measures("ROUGE(1,recall), ExactMatch, TokenF1"))
+    assert scores[0].value == 1.0
+    assert scores[2].value == pytest.approx(2 / 3)
+
+
 GUNMAN = ["police", "killed", "the", "gunman"]
 
 
@@ -68,7 +96,7 @@ GUNMAN = ["police", "killed", "the", "gunman"]
 )
 def test_skip_bigrams_of_the_paper(text: str, pairs: int) -> None:
     """Lin 2004, section 5: four words have 6 pairs."""
-    assert skip_f1(text.split(), GUNMAN) == pytest.approx(pairs / 6)
+    assert f1(*skips(text.split(), GUNMAN)) == pytest.approx(pairs / 6)
 
 
 def test_single_words_join_the_skip_bigrams() -> None:
@@ -101,7 +129,7 @@ def test_weighted_rows_are_the_cells_of_the_paper(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_rouge, "_FEW_STARTS", -1 if dense else 40)
-        found = weighted_f1(response, reference, power)
+        found = f1(*weighted(response, reference, power))
     assert found == pytest.approx(slow_weighted(response, reference, power), abs=1e-12)
     assert found <= 1
 
@@ -115,7 +143,7 @@ def test_skip_bigrams_by_pieces_are_those_counted_one_by_one(
     common = (ours & theirs).total()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_rouge, "_CELLS", cells)
-        found = skip_f1(response, reference)
+        found = f1(*skips(response, reference))
     total = ours.total() + theirs.total()
     assert found == pytest.approx(2 * common / total if common else 0.0)
 
@@ -124,8 +152,8 @@ def test_long_texts_take_little_memory() -> None:
     """4,000 shared words have 16 million pairs: 128 MB a text, were they held at once."""
     words = [f"w{n}" for n in range(4000)]
     tracemalloc.start()
-    assert skip_f1(words, words) == pytest.approx(1)
-    assert weighted_f1(words[:300], words) > 0
+    assert f1(*skips(words, words)) == pytest.approx(1)
+    assert f1(*weighted(words[:300], words)) > 0
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 64e6
@@ -134,8 +162,8 @@ def test_long_texts_take_little_memory() -> None:
 def test_runs_weigh_more() -> None:
     """Lin 2004, section 4: X = ABCDEFG, weight k ** 2: 16 and 4 ones, of 49."""
     reference = list("ABCDEFG")
-    assert weighted_f1(list("ABCDHIK"), reference, 2) == pytest.approx(0.571, abs=5e-4)
-    assert weighted_f1(list("AHBKCID"), reference, 2) == pytest.approx(0.286, abs=5e-4)
+    assert f1(*weighted(list("ABCDHIK"), reference, 2)) == pytest.approx(0.571, abs=5e-4)
+    assert f1(*weighted(list("AHBKCID"), reference, 2)) == pytest.approx(0.286, abs=5e-4)
     # with power 1.2: 4 ** 1.2 to the 1/1.2 is 4, and 4 ones give 4 ** (1 / 1.2)
     assert rouge("W", list("ABCDHIK"), reference) == pytest.approx(4 / 7)
     assert rouge("W", list("AHBKCID"), reference) == pytest.approx(4 ** (1 / 1.2) / 7)
@@ -151,7 +179,7 @@ def test_skip_bigrams_as_counted_one_by_one(one: list[str], two: list[str]) -> N
             common += 1
     sizes = [len(words) * (len(words) - 1) / 2 for words in (one, two)]
     due = 2 * common / sum(sizes) if common else 0.0
-    assert skip_f1(one, two) == pytest.approx(due)
+    assert f1(*skips(one, two)) == pytest.approx(due)
 
 
 @pytest.mark.parametrize("kind", ["1", "2", "L", "W", "S", "SU"])

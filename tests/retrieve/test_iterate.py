@@ -163,6 +163,17 @@ def test_without_a_next_query_the_question_and_the_answer_are_searched() -> None
     assert len(driver.chats) == 1  # the last round is searched, not read
 
 
+def test_the_question_with_the_draft_answer_is_searched_and_the_written_query_by_option() -> None:
+    reply = verdict(False, "Hank Snow died", "Hank Snow")
+    drafted, written = Searches(), Searches()
+    Driver(reply).run(iterate(QUESTION, TARGET, model(), drafted.once))
+    Driver(reply).run(iterate(QUESTION, TARGET, model(next_query="written"), written.once))
+    assert drafted.asked == [QUESTION, f"{QUESTION} Hank Snow"]
+    assert written.asked == [QUESTION, "Hank Snow died"]
+    with pytest.raises(ConfigError, match="next query"):
+        model(next_query="both")
+
+
 @pytest.mark.parametrize("query", ["", QUESTION])
 def test_nothing_new_to_search_for_ends_it(query: str) -> None:
     searches = Searches()

@@ -16,6 +16,7 @@ from ..testsets import (
     import_testset,
     read_rows,
     review_status,
+    write_chat,
     write_rows,
 )
 from ..workbench import Workbench
@@ -23,6 +24,8 @@ from ._console import EXIT_UNTRUSTED, Console, fail, reported
 from ._flags import WorkFlags, with_flags
 from ._options import names_of
 from ._show import show_forecast, show_progress
+
+_CHAT = ".chat.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,8 @@ class SynthFlags(WorkFlags):
         """True where a testset that is there may be written again: never one under review."""
         if self.force or self.dry_run:
             return True
-        return self.resume and not any(map(review_status, read_rows(output)))
+        resumed = self.resume and not output.name.endswith(_CHAT)
+        return resumed and not any(map(review_status, read_rows(output)))
 
     def how(self, questions: int) -> Synthesizing:
         """How the testset is made."""
@@ -70,7 +74,12 @@ class SynthFlags(WorkFlags):
 def command(
     flags: SynthFlags,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="The testset to write (JSONL).")
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            help="The testset to write (JSONL); NAME.chat.jsonl: chat turns for fine-tuning.",
+        ),
     ] = Path("testsets/synth.jsonl"),
     questions: Annotated[int, typer.Option("-n", "--questions", min=1, help="How many.")] = 50,
     source: Annotated[
@@ -99,7 +108,10 @@ def command(
                 made, run = bench.synth(flags.how(questions))
     if made.rows and not flags.dry_run:
         console.make_folder_of(output)
-        write_rows(made.rows, output)
+        if output.name.endswith(_CHAT):
+            console.remark(f"{write_chat(made.rows, output)} rows with a gold answer, as chat")
+        else:
+            write_rows(made.rows, output)
     _show(console, made, output, run, flags.as_json)
     if run is not None and run.reason is not None:
         fail(run.reason)
@@ -142,4 +154,5 @@ def _show(
         )
     lines += [f"note: {note}" for note in made.notes]
     console.result("\n".join(lines))
-    console.remark(f"look at the questions before you trust them: ragwright review {output}")
+    if not output.name.endswith(_CHAT):
+        console.remark(f"look at the questions before you trust them: ragwright review {output}")

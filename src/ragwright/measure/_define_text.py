@@ -98,10 +98,15 @@ TEXT = (
     _answer(
         "ROUGE",
         "F1 of what response and reference share: N-grams, longest common subsequence (L), the "
-        "same favouring runs (W, power 1.2), skip-bigrams (S), these and words (SU).",
-        "Lin 2004, beta 1; words without stemming",
+        "same favouring runs (W, power 1.2), skip-bigrams (S), these and words (SU); or the share "
+        "of the reference (recall) or of the response (precision).",
+        "Lin 2004 (recall; F1 with beta 1); words without stemming; of several references the best",
         f"N and L: {_ROUGE_HELD}; W, S and SU: the paper's examples, by hand",
-        parameters=("N", "L", "W", "S", "SU"),
+        parameters=tuple(
+            f"{kind}{part}"
+            for part in ("", ",recall", ",precision")
+            for kind in ("N", "L", "W", "S", "SU")
+        ),
     ),
     _knowledge(
         "KPrecision",

@@ -1,10 +1,11 @@
-"""The ROUGE family of Lin 2004 over lists of words; F1 of each (beta = 1)."""
+"""The ROUGE family of Lin 2004 over lists of words: F1 (beta = 1), recall or precision."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,9 @@ from numpy.typing import NDArray
 from ._edit import common_subsequence
 
 Words = Sequence[str]
+Overlap: TypeAlias = tuple[float, int, int]
+"""What is common, and how much of it there is in the response and in the reference."""
+
 RUN_POWER = 1.2
 """How ROUGE-W favours runs: a run of n words counts n ** 1.2 (``-w 1.2`` of ROUGE 1.5.5)."""
 
@@ -20,34 +24,36 @@ _CELLS = 1 << 20
 """Counts of pairs of words held at once: 8 MB a text."""
 
 
-def rouge(kind: str, response: Words, reference: Words) -> float | str:
+def rouge(parameter: str, response: Words, reference: Words) -> float | str:
     """ROUGE of a kind (``L``, ``W``, ``S``, ``SU`` or the length of N-grams), 0 to 1.
 
-    Returns the reason where the reference is too short for the kind.
+    F1, or with ``,recall`` or ``,precision`` behind the kind: the share of the reference, or of
+    the response, that is found in the other. Returns the reason where the reference is too short
+    for the kind.
     """
+    kind, _, part = parameter.partition(",")
     least = {"L": 1, "W": 1, "S": 2, "SU": 1}.get(kind) or int(kind)
     if len(reference) < least:
         return f"the reference has {len(reference)} words, ROUGE({kind}) needs {least}"
     if len(response) < least:
         return 0.0
     made = _KINDS.get(kind)
-    if made is not None:
-        return made(response, reference)
-    return ngram_f1(int(kind), response, reference)
+    overlap = made(response, reference) if made else ngrams(int(kind), response, reference)
+    return min(1.0, _PARTS[part](*overlap))
 
 
-def ngram_f1(n: int, response: Words, reference: Words) -> float:
+def ngrams(n: int, response: Words, reference: Words) -> Overlap:
     """Overlap of N-grams, each counted at most as often as in the other text."""
     ours, theirs = _ngrams(n, response), _ngrams(n, reference)
-    return f1((ours & theirs).total(), ours.total(), theirs.total())
+    return (ours & theirs).total(), ours.total(), theirs.total()
 
 
-def subsequence_f1(response: Words, reference: Words) -> float:
+def subsequence(response: Words, reference: Words) -> Overlap:
     """ROUGE-L: longest common subsequence of the whole texts."""
-    return f1(common_subsequence(response, reference), len(response), len(reference))
+    return common_subsequence(response, reference), len(response), len(reference)
 
 
-def weighted_f1(response: Words, reference: Words, power: float = RUN_POWER) -> float:
+def weighted(response: Words, reference: Words, power: float = RUN_POWER) -> Overlap:
     """ROUGE-W: longest common subsequence that favours runs of words.
 
     O(words x words) in numpy, a row of the table at a time, one word of the response each.
@@ -65,7 +71,7 @@ def weighted_f1(response: Words, reference: Words, power: float = RUN_POWER) -> 
         best[at + 1], runs[at + 1] = met, run + 1
         _fill(best, at + 1)
     found = float(best[-1] ** (1 / power))
-    return min(1.0, f1(found, len(response), len(reference)))
+    return found, len(response), len(reference)
 
 
 def _places(words: Words) -> dict[str, NDArray[np.int64]]:
@@ -93,7 +99,7 @@ def _fill(row: NDArray[np.float64], starts: NDArray[np.int64]) -> None:
         step *= 2
 
 
-def skip_f1(response: Words, reference: Words, *, words: bool = False) -> float:
+def skips(response: Words, reference: Words, *, words: bool = False) -> Overlap:
     """ROUGE-S: pairs of words in order, however far apart; ``words`` adds single ones (SU)."""
     number = {word: at for at, word in enumerate(sorted(set(response) & set(reference)))}
     ours, theirs = ([number[w] for w in text if w in number] for text in (response, reference))
@@ -106,15 +112,25 @@ def skip_f1(response: Words, reference: Words, *, words: bool = False) -> float:
     if words:
         found += (Counter(response) & Counter(reference)).total()
         sizes = [size + len(text) for size, text in zip(sizes, (response, reference), strict=True)]
-    return f1(found, *sizes)
+    return found, sizes[0], sizes[1]
+
+
+def recall(common: float, ours: int, theirs: int) -> float:
+    """Share of the reference that the response has."""
+    return common / theirs if common else 0.0
+
+
+def precision(common: float, ours: int, theirs: int) -> float:
+    """Share of the response that the reference has."""
+    return common / ours if common else 0.0
 
 
 def f1(common: float, ours: int, theirs: int) -> float:
     """Harmonic mean of ``common / ours`` and ``common / theirs``, 0 where nothing is common."""
     if not common:
         return 0.0
-    precision, recall = common / ours, common / theirs
-    return 2 * precision * recall / (precision + recall)
+    of_ours, of_theirs = common / ours, common / theirs
+    return 2 * of_ours * of_theirs / (of_ours + of_theirs)
 
 
 def _ngrams(n: int, words: Words) -> Counter[tuple[str, ...]]:
@@ -135,9 +151,15 @@ def _pairs(words: Sequence[int], first: int, rows: int, size: int) -> NDArray[np
     return counts
 
 
-_KINDS: dict[str, Callable[[Words, Words], float]] = {
-    "L": subsequence_f1,
-    "W": weighted_f1,
-    "S": skip_f1,
-    "SU": lambda response, reference: skip_f1(response, reference, words=True),
+_KINDS: dict[str, Callable[[Words, Words], Overlap]] = {
+    "L": subsequence,
+    "W": weighted,
+    "S": skips,
+    "SU": lambda response, reference: skips(response, reference, words=True),
+}
+
+_PARTS: dict[str, Callable[[float, int, int], float]] = {
+    "": f1,
+    "precision": precision,
+    "recall": recall,
 }

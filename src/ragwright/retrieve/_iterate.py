@@ -35,7 +35,8 @@ def iterate(
 
     ``entities`` follows names that the passages hold and the question does not, each searched
     with the words of the question its passage leaves uncovered. ``model`` answers from the
-    passages and writes the next query, until it is satisfied (SPEC D3). The first ``keep`` of
+    passages and searches for the question with that answer, or for a query that it writes, until
+    it is satisfied (SPEC D3). The first ``keep`` of
     the first round stay where they are; the other places go to the best of all rounds. With
     soft filters each rung is put in order by itself, the heavier one first. A result has as
     many hits as the largest round. What a later round's channels say of a hit is named ``hop
@@ -269,7 +270,7 @@ def _read(state: _State, once: Once) -> Flow[None]:
         if verdict.satisfied and planned is None:
             state.notes.append(f"the model is satisfied after {number - 1} rounds")
             return
-        text = verdict.query or f"{state.query} {verdict.answer}".strip()
+        text = _next(state, verdict)
         if text in searched:
             state.notes.append(f"round {number} left out: nothing new to search for")
             return
@@ -278,6 +279,14 @@ def _read(state: _State, once: Once) -> Flow[None]:
         state.add(found[0].hits, lambda hit: 1.0)
         state.notes += [f"round {number} searched: {text}", *faults]
         state.told(number, found)
+
+
+def _next(state: _State, verdict: _Verdict) -> str:
+    """What is searched next; where the model left that part empty, the other one serves."""
+    drafted = f"{state.query} {verdict.answer}".strip()
+    if state.options.next_query == "written":
+        return verdict.query or drafted
+    return drafted if verdict.answer else verdict.query or drafted
 
 
 def _question(state: _State, searched: Sequence[str]) -> StructuredQuestion[_Verdict]:

@@ -36,6 +36,9 @@ class ExpandOptions:
 IterateMethod: TypeAlias = Literal["none", "entities", "model"]
 
 
+NextQuery: TypeAlias = Literal["answer", "written"]
+
+
 @dataclass(frozen=True, slots=True)
 class IterateOptions:
     """Whether and how retrieval goes on from what it found."""
@@ -46,6 +49,11 @@ class IterateOptions:
     )
     rounds: int = option(2, "Most rounds of searching, the first one included.", ge=1, le=8)
     model: str = option("", "Chat model of the method model.")
+    next_query: NextQuery = option(
+        "answer",
+        "What the method model searches next: answer (the question and the answer so far) or "
+        "written (the query that the model writes).",
+    )
     passages: int = option(5, "Passages read for names, or shown to the model, each round.", ge=1)
     names: int = option(6, "Names followed in a round, for the method entities.", ge=1, le=50)
     keep: float = option(
@@ -59,6 +67,9 @@ class IterateOptions:
         if self.method not in get_args(IterateMethod):
             kinds = ", ".join(get_args(IterateMethod))
             raise ConfigError(f"unknown iterate method {self.method!r}", hint=f"one of {kinds}")
+        if self.next_query not in get_args(NextQuery):
+            kinds = ", ".join(get_args(NextQuery))
+            raise ConfigError(f"unknown next query {self.next_query!r}", hint=f"one of {kinds}")
         if self.method == "model" and not self.model:
             raise ConfigError(
                 "iterating with a model needs one",

@@ -1,3 +1,4 @@
+from ._chat_export import chat_lines as chat_lines, write_chat as write_chat
 from ._openings import Opening as Opening, Openings as Openings
 from ._project_testsets import (
     project_testset as project_testset,
