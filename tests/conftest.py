@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ragwright.core import RagwrightError
+from ragwright.core import FileLock, RagwrightError
 from ragwright.flow import RetryPolicy
 from ragwright.models import export_onnx
 
@@ -52,8 +52,13 @@ def minilm() -> Path:
 
 @pytest.fixture(scope="session")
 def minilm_onnx(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same model, exported to a folder that ``onnx:`` opens."""
-    return export_onnx(minilm, tmp_path_factory.mktemp("models") / "minilm")
+    """The same model, exported to a folder that ``onnx:`` opens: once for all processes."""
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    with FileLock(shared / "minilm.lock", "exporting a model", wait=300):
+        if not (shared / "minilm").exists():
+            export_onnx(minilm, own / "minilm-export").rename(shared / "minilm")
+    return shared / "minilm"
 
 
 @pytest.fixture(scope="session")
